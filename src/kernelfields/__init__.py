@@ -1,0 +1,3 @@
+"""Conditional random fields in reproducing kernel Hilbert spaces."""
+
+__version__ = "0.1.0"

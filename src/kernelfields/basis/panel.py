@@ -1,0 +1,167 @@
+"""Incomplete Cholesky factorisation, grown by panels of pivots (section 5.3 of the paper).
+
+With Z the (N, k) columns so far, K - Z Z^T is the residual and d its diagonal. Taking pivots P:
+
+    H = K_PP - Z_P Z_P^T = L L^T,      Z <- [Z, (K_:P - Z Z_P^T) L^-T],      d <- d - rowsums(new^2)
+
+A panel costs one kernel block and matrix products: O(N k |P|) time and, beside Z, a temporary of a few
+thousand rows. Rank r in all: O(N r^2).
+
+One jitter policy: nothing is added to the diagonal; a pivot whose residual is below ``floor`` times the
+largest k(x, x) is numerically in the span of the others and is skipped. Duplicates and rank-deficient
+Gram matrices therefore just end with fewer columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.kernels import Kernel
+
+# Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
+_FLOOR = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-6}
+_PANEL_BYTES = 16 * 2**20
+
+
+class PanelCholesky:
+    """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns."""
+
+    def __init__(self, kernel: Kernel, inputs: Any, capacity: int, dtype: Any = np.float64):
+        self.kernel = kernel
+        self.inputs = inputs
+        self.dtype = np.dtype(dtype)
+        n_rows = inputs.shape[0]
+        self.diagonal = np.asarray(kernel.diag(inputs), dtype=np.float64)
+        if not np.all(np.isfinite(self.diagonal)) or np.any(self.diagonal < 0):
+            raise ValueError(
+                f"{kernel!r} is not positive semi-definite: k(x, x) is "
+                f"{self.diagonal[~(self.diagonal >= 0)][0]!r} for some training input"
+            )
+        self.residual = self.diagonal.copy()
+        self.floor = _FLOOR[self.dtype] * float(self.diagonal.max(initial=0.0))
+        self.pivots = np.empty(0, dtype=np.int64)
+        # Allocated once at full width: columns are filled in place, so growing never copies Z.
+        self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns so far."""
+        return len(self.pivots)
+
+    @property
+    def capacity(self) -> int:
+        """Number of columns there is room for."""
+        return self._columns.shape[1]
+
+    @property
+    def features(self) -> np.ndarray:
+        """The (N, rank) whitened features of the inputs."""
+        return self._columns[:, : self.rank]
+
+    @property
+    def relative_residual(self) -> float:
+        """Trace of the residual over the trace of the Gram matrix."""
+        total = float(self.diagonal.sum())
+        return float(self.residual.sum()) / total if total > 0 else 0.0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no input is left whose residual is above the floor."""
+        return not np.any(self.residual > self.floor)
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the residual K - Z Z^T between two sets of inputs, in float64."""
+        block = np.array(self.kernel(self.inputs[rows], self.inputs[columns]), dtype=np.float64)
+        features = self.features
+        block -= features[rows].astype(np.float64) @ features[columns].astype(np.float64).T
+        return block
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add those candidates that are not in the span yet, in order; return how many were added."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if len(candidates) == 0:
+            return 0
+        accepted, local = independent_rows(self.residual_block(candidates, candidates), self.floor)
+        self.append(candidates[accepted], local)
+        # What was refused lies in the span now: never propose it again.
+        refused = np.setdiff1d(candidates, self.pivots)
+        self.residual[refused] = 0.0
+        return len(accepted)
+
+    def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
+        """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
+        if len(pivots) == 0:
+            return
+        begin, end = self.rank, self.rank + len(pivots)
+        pivot_inputs = self.inputs[pivots]
+        pivot_features = np.ascontiguousarray(self._columns[pivots, :begin])
+        inverse = scipy.linalg.solve_triangular(
+            local_factor, np.eye(len(pivots)), lower=True, check_finite=False
+        ).T.astype(self.dtype)
+        for rows in row_blocks(self.inputs.shape[0], len(pivots), budget=_PANEL_BYTES):
+            block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
+            if not np.all(np.isfinite(block)):
+                raise ValueError(f"{self.kernel!r} returned values that are not finite")
+            block -= self._columns[rows, :begin] @ pivot_features.T
+            columns = block @ inverse
+            self._columns[rows, begin:end] = columns
+            self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+        self.pivots = np.concatenate([self.pivots, pivots])
+        self._check_residual()
+        np.maximum(self.residual, 0.0, out=self.residual)
+        self.residual[pivots] = 0.0
+
+    def _check_residual(self) -> None:
+        # A residual variance far below zero cannot be rounding: the kernel is no inner product.
+        lowest = float(self.residual.min())
+        allowed = 1e3 * self.floor * np.sqrt(self.rank)
+        if lowest < -allowed:
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} "
+                f"pivots a residual variance is {lowest:.3g}, and it should not be negative. "
+                "Check the kernel function or matrix."
+            )
+
+    def subspace(self) -> PivotSubspace:
+        """Return the subspace spanned by the pivots, able to score new inputs."""
+        factor = np.tril(self._columns[self.pivots, : self.rank].astype(np.float64))
+        return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
+
+
+def independent_rows(block: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky of a PSD block in its own order, leaving out rows whose residual is below ``floor``.
+
+    Returns the positions kept and the lower factor of the block restricted to them. Cost O(b^3).
+    """
+    try:
+        factor = scipy.linalg.cholesky(block, lower=True, check_finite=False)
+        if np.min(np.diagonal(factor)) ** 2 > floor:
+            return np.arange(len(block)), factor
+    except np.linalg.LinAlgError:
+        pass  # some rows depend on others: find out which, one by one, below
+    return select_rows(block, lambda _, residual: residual > floor)
+
+
+def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Walk down a PSD block, keeping row i when ``accept(i, residual_i)`` says so.
+
+    The residual is taken with respect to the rows kept before it. Returns positions and lower factor.
+    """
+    size = len(block)
+    columns = np.zeros((size, size))
+    residual = np.diagonal(block).copy()
+    kept: list[int] = []
+    for i in range(size):
+        if not accept(i, residual[i]):
+            continue
+        k = len(kept)
+        column = (block[:, i] - columns[:, :k] @ columns[i, :k]) / np.sqrt(residual[i])
+        columns[:, k] = column
+        residual -= column**2
+        kept.append(i)
+    positions = np.array(kept, dtype=np.int64)
+    return positions, np.tril(columns[positions, : len(kept)])

@@ -1,0 +1,125 @@
+"""Finite subspaces of an RKHS, in orthonormal coordinates.
+
+Pivots B and K_BB = R R^T (R lower triangular) span {k(b, .)}; the whitened features
+
+    z(x) = R^-1 k(B, x)          f(x) = z(x)^T v,  ||f||^2 = ||v||^2
+
+turn the RKHS norm into the Euclidean one. f is also the kernel expansion k(x, B) alpha with the dual
+coefficients alpha = R^-T v, which is how new inputs are scored: O(n r d) for the kernel rows and O(n r q)
+for the product, no triangular solve per input. A kernel with an explicit feature map needs no pivots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from kernelfields.kernels import Kernel
+
+# Kernel rows are computed for blocks of inputs of about this many bytes.
+BLOCK_BYTES = 64 * 2**20
+
+
+def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8, budget: int = BLOCK_BYTES) -> list[slice]:
+    """Cut rows into slices whose (rows, n_columns) block stays within ``budget`` bytes."""
+    step = max(1, min(n_rows, budget // max(1, n_columns * itemsize)))
+    return [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
+
+
+class Subspace(Protocol):
+    """What the rest of the library asks of a subspace."""
+
+    kernel: Kernel
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+
+    def features(self, inputs: Any, dtype: Any = np.float64) -> Any:
+        """Return z(x) for each row of inputs, (n, rank), dense or CSR."""
+
+    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return z(x)^T coefficients for each row of inputs, (n, q), streamed."""
+
+
+@dataclass
+class PivotSubspace:
+    """Span of kernel functions at the pivots: ``pivots`` (r, d) inputs, ``factor`` R (r, r) lower."""
+
+    kernel: Kernel
+    pivots: Any
+    factor: np.ndarray
+    indices: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots."""
+        return len(self.factor)
+
+    def features(self, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return whitened features R^-1 k(B, x), (n, r)."""
+        features = np.empty((inputs.shape[0], self.rank), dtype=dtype)
+        for rows in row_blocks(inputs.shape[0], self.rank):
+            block = self.kernel(inputs[rows], self.pivots).astype(np.float64, copy=False)
+            features[rows] = scipy.linalg.solve_triangular(
+                self.factor, block.T, lower=True, check_finite=False
+            ).T
+        return features
+
+    def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16)."""
+        return scipy.linalg.solve_triangular(
+            self.factor, np.asarray(coefficients, dtype=np.float64), lower=True, trans="T"
+        )
+
+    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return k(x, B) alpha, (n, q)."""
+        dual = self.dual_coefficients(coefficients)
+        potentials = np.empty((inputs.shape[0], dual.shape[1]))
+        for rows in row_blocks(inputs.shape[0], self.rank):
+            potentials[rows] = self.kernel(inputs[rows], self.pivots) @ dual
+        return potentials
+
+
+@dataclass
+class ExplicitSubspace:
+    """The whole RKHS of a kernel with a finite feature map: z(x) = phi(x)."""
+
+    kernel: Kernel
+    n_coordinates: int
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return self.n_coordinates
+
+    def features(self, inputs: Any, dtype: Any = np.float64) -> Any:
+        """Return phi(x), dense or CSR as the inputs are."""
+        return self.kernel.feature_map(inputs).astype(dtype, copy=False)
+
+    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return phi(x)^T coefficients."""
+        return np.asarray(self.features(inputs) @ coefficients)
+
+
+@dataclass
+class ConstantSubspace:
+    """The one-dimensional space of functions that do not depend on the input: z(x) = 1."""
+
+    kernel: Kernel
+
+    @property
+    def rank(self) -> int:
+        """One."""
+        return 1
+
+    def features(self, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return a column of ones."""
+        return np.ones((inputs.shape[0], 1), dtype=dtype)
+
+    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return the coefficients, once per row."""
+        return np.repeat(np.asarray(coefficients, dtype=np.float64), inputs.shape[0], axis=0)

@@ -1,0 +1,7 @@
+"""From raw sequences to numbers: windows of neighbours, feature dicts, tabular transformers."""
+
+from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features.sequencewise import Sequencewise
+from kernelfields.features.windows import check_window, window_view
+
+__all__ = ["FeatureDictEncoder", "Sequencewise", "check_window", "is_feature_sequences", "window_view"]

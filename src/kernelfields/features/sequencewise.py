@@ -1,0 +1,83 @@
+"""Any tabular scikit-learn transformer, applied to the positions of sequences.
+
+    (x_1, ..., x_S)  ->  stack to (N, d)  ->  transform to (N, d')  ->  split into S sequences
+
+The transformer sees all positions at once, so a StandardScaler learns one mean per column, not one per
+sequence. Cost: one stacked copy of the data besides the transformer's own work.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.fields.chains import encode_labels, pack_inputs
+
+
+def _names_its_columns(sequencewise: Sequencewise) -> bool:
+    inner = getattr(sequencewise, "transformer_", sequencewise.transformer)
+    return hasattr(inner, "get_feature_names_out")
+
+
+# The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
+
+    NaN and infinity reach the transformer, so an imputer can be wrapped too. Attributes after fit:
+    ``transformer_``, the fitted copy, and ``n_features_in_``.
+    """
+
+    def __init__(self, transformer: Any):
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> Sequencewise:
+        """Fit the transformer on all positions; labels, where given, are stacked the same way."""
+        stacked, labels, _ = self._stack_for_fit(X, y)
+        self.transformer_.fit(stacked, labels)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> list:
+        """Fit the transformer and return the transformed sequences."""
+        stacked, labels, offsets = self._stack_for_fit(X, y)
+        return _split(self.transformer_.fit_transform(stacked, labels), offsets)
+
+    def transform(self, X: Any) -> list:
+        """Return the transformed sequences as a list."""
+        check_is_fitted(self, "transformer_")
+        stacked, offsets = pack_inputs(X, finite=False)
+        if stacked.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {stacked.shape[1]} features but the transformer was fitted with {self.n_features_in_}"
+            )
+        return _split(self.transformer_.transform(stacked), offsets)
+
+    @available_if(_names_its_columns)
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the transformer's names for its output columns."""
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def _stack_for_fit(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+        stacked, offsets = pack_inputs(X, finite=False)
+        labels = None
+        if y is not None:
+            codes, classes = encode_labels(y, lengths=np.diff(offsets))
+            labels = classes[codes]
+        self.transformer_ = clone(self.transformer)
+        self.n_features_in_ = stacked.shape[1]
+        return stacked, labels, offsets
+
+
+def _split(stacked: Any, offsets: np.ndarray) -> list:
+    if stacked.shape[0] != offsets[-1]:
+        raise ValueError(
+            f"the transformer made {stacked.shape[0]} rows of {offsets[-1]} positions: it must keep every row"
+        )
+    rows = stacked.tocsr() if sp.issparse(stacked) else stacked
+    return [rows[first:last] for first, last in pairwise(offsets.tolist())]

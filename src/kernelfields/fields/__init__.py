@@ -1,0 +1,14 @@
+"""Which variables meet: packed sequences and the labellings that are allowed."""
+
+from kernelfields.fields.chains import Chains, check_sample_weight, encode_labels, pack_inputs
+from kernelfields.fields.constraints import ConstraintMasks, Constraints, resolve_constraints
+
+__all__ = [
+    "Chains",
+    "ConstraintMasks",
+    "Constraints",
+    "check_sample_weight",
+    "encode_labels",
+    "pack_inputs",
+    "resolve_constraints",
+]

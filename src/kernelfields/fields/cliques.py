@@ -1,0 +1,118 @@
+"""Clique sets of a chain: which labels meet, which inputs they see, one potential for all positions.
+
+    NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
+    EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
+                   (x_t, y_{t-1}, y_t)    w_t(a, b) = f(x_t, a, b)  with one
+    StartCliques   (y_1)  or (x_1, y_1)   added to the first position of each sequence
+    EndCliques     (y_T)  or (x_T, y_T)   added to the last
+
+Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
+prior of covariance prior_variance * k. These classes only describe; spaces and features are built from them
+when a model is fitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.fields.chains import Chains
+
+
+class CliqueSet(BaseEstimator):
+    """Cliques that share one potential; see the module for the four kinds."""
+
+    #: How many labels meet in a clique.
+    labels_per_clique: ClassVar[int] = 1
+    default_name: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        window: int | tuple[int, int] = 1,
+        label_kernel: Any = "delta",
+        prior_variance: float = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        name: str | None = None,
+    ):
+        self.kernel = kernel
+        self.window = window
+        self.label_kernel = label_kernel
+        self.prior_variance = prior_variance
+        self.basis = basis
+        self.rank = rank
+        self.name = name
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return the positions that carry a clique, or None for all of them."""
+        raise TypeError(f"{type(self).__name__} does not say where its cliques are")
+
+    def n_configurations(self, n_labels: int) -> int:
+        """Return the number of labellings of one clique."""
+        return n_labels**self.labels_per_clique
+
+
+class NodeCliques(CliqueSet):
+    """One label and its view of the inputs, at every position."""
+
+    default_name = "node"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        window: int | tuple[int, int] = 1,
+        label_kernel: Any = "delta",
+        prior_variance: float = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        name: str | None = None,
+    ):
+        super().__init__(
+            kernel,
+            window=window,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            name=name,
+        )
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return None: every position."""
+        return None
+
+
+class EdgeCliques(CliqueSet):
+    """Two neighbouring labels, with the inputs at the second one if a kernel is given."""
+
+    labels_per_clique = 2
+    default_name = "edge"
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return all positions but the first of each sequence."""
+        return np.flatnonzero(~chains.is_start)
+
+
+class StartCliques(CliqueSet):
+    """The first label of each sequence."""
+
+    default_name = "start"
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return the first position of each sequence."""
+        return np.asarray(chains.starts)
+
+
+class EndCliques(CliqueSet):
+    """The last label of each sequence."""
+
+    default_name = "end"
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return the last position of each sequence."""
+        return np.asarray(chains.ends)

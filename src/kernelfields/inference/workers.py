@@ -1,0 +1,70 @@
+"""A pool of threads, and the cut of packed sequences into runs of about equal work.
+
+numba functions compiled with ``nogil=True`` run side by side in these threads; every run writes
+to its own rows, so no locks are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+
+# Below this many positions times labels squared, handing work to a thread costs more than the work.
+_SMALL = 50_000
+_RUNS_PER_THREAD = 4
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def resolve_n_jobs(n_jobs: int | None) -> int:
+    """Turn ``n_jobs`` into a number of threads: None and -1 mean all cores, -2 all but one."""
+    if n_jobs is None:
+        return available_cores()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None, a positive or a negative whole number, got {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))
+
+
+class Workers:
+    """Threads that share out runs of sequences; ``n_jobs`` as in scikit-learn, None for all cores."""
+
+    def __init__(self, n_jobs: int | None = None):
+        self.n_threads = resolve_n_jobs(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def runs(self, offsets: np.ndarray, n_labels: int) -> list[tuple[int, int]]:
+        """Cut sequences 0..S-1 into runs [first, last) that hold about as many positions each."""
+        n_sequences = len(offsets) - 1
+        if self.n_threads == 1 or offsets[-1] * n_labels * n_labels < _SMALL:
+            return [(0, n_sequences)]
+        wanted = min(n_sequences, self.n_threads * _RUNS_PER_THREAD)
+        targets = np.linspace(0, offsets[-1], wanted + 1)
+        cuts = np.unique(np.searchsorted(offsets, targets))
+        return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+    def each(self, function: Callable[[int, int], None], runs: list[tuple[int, int]]) -> None:
+        """Call ``function(first, last)`` for every run; return when all are done."""
+        if len(runs) == 1 or self.n_threads == 1:
+            for first, last in runs:
+                function(first, last)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="kernelfields")
+        futures = [self._pool.submit(function, first, last) for first, last in runs]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            # After an interrupt the threads still write to shared arrays: let them end first.
+            wait(futures)
+
+    def __getstate__(self) -> dict:
+        return {"n_threads": self.n_threads, "_pool": None}

@@ -1,0 +1,52 @@
+"""Kernels on inputs and on labels.
+
+Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precomputed``; combined with
+``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; foreign ones through
+``CallableKernel`` and ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
+"""
+
+from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.labels import (
+    CentredDelta,
+    Delta,
+    LabelKernel,
+    LabelMatrix,
+    label_kernel_from_spec,
+    resolve_label_kernel,
+)
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels.symmetry import check_positive_semidefinite
+
+__all__ = [
+    "RBF",
+    "CallableKernel",
+    "CentredDelta",
+    "Constant",
+    "Cosine",
+    "Delta",
+    "Kernel",
+    "LabelKernel",
+    "LabelMatrix",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Normalized",
+    "Polynomial",
+    "Power",
+    "Precomputed",
+    "Product",
+    "Scaled",
+    "ScikitLearnKernel",
+    "Sum",
+    "check_positive_semidefinite",
+    "kernel_from_spec",
+    "label_kernel_from_spec",
+    "resolve_kernel",
+    "resolve_label_kernel",
+]

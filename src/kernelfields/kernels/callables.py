@@ -1,0 +1,85 @@
+"""Functions as kernels: function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them.
+
+The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file
+holds only the name; the function is passed again on loading. Cost: that of the function; the diagonal
+costs _DIAGONAL_BLOCK values per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kernelfields.kernels.inputs import block_dtype
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.symmetry import symmetric
+
+_DIAGONAL_BLOCK = 32
+
+
+class CallableKernel(Kernel):
+    """k(X, Z) = function(X, Z); ``name`` stands for the function in model files, by default its own."""
+
+    kind = "callable"
+
+    def __init__(self, function: Callable[[Any, Any], np.ndarray], name: str | None = None):
+        self.function = function
+        self.name = name
+
+    def check_parameters(self) -> None:
+        """Check that the function can be called and the name is text."""
+        if not callable(self.function) or isinstance(self.function, type):
+            raise TypeError(
+                f"CallableKernel: function must be callable as function(X, Z), got {self.function!r}."
+            )
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"CallableKernel: name must be a string or None, got {self.name!r}.")
+
+    def label(self) -> str:
+        """Return the name that stands for the function in model files."""
+        return self.name or str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def spec(self) -> dict[str, Any]:
+        """Return the description, which holds only the name of the function."""
+        return {"kind": self.kind, "name": self.label()}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        block = self._values(X, X if Z is None else Z)
+        block = symmetric(block, f"the kernel function {self.label()!r}") if Z is None else block
+        return block.astype(block_dtype(X, Z), copy=False)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        diagonal = np.empty(X.shape[0], dtype=X.dtype)
+        for first in range(0, X.shape[0], _DIAGONAL_BLOCK):
+            rows = slice(first, min(first + _DIAGONAL_BLOCK, X.shape[0]))
+            diagonal[rows] = self._values(X[rows], X[rows]).diagonal()
+        return diagonal
+
+    def _values(self, X: Any, Z: Any) -> np.ndarray:
+        returned: Any = self.function(X, Z)
+        dense = returned.toarray() if sparse.issparse(returned) else returned
+        expected = (X.shape[0], Z.shape[0])
+        # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.
+        try:
+            values = np.array(dense, dtype=block_dtype(X, Z))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the kernel function {self.label()!r} must return a real array of shape {expected} "
+                f"for inputs of {expected[0]} and {expected[1]} rows, "
+                f"got a {type(returned).__name__}: {error}."
+            ) from error
+        if values.shape != expected:
+            raise ValueError(
+                f"the kernel function {self.label()!r} must return shape {expected} "
+                f"for inputs of {expected[0]} and {expected[1]} rows, got {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            i, j = np.argwhere(~np.isfinite(values))[0]
+            raise ValueError(
+                f"the kernel function {self.label()!r} returned {values[i, j]} at ({i}, {j}). "
+                "Kernel values must be finite: check the function and its inputs."
+            )
+        return values

@@ -1,0 +1,124 @@
+"""Kernels that are functions of inner products, and the constant.
+
+    Linear      <x, z>
+    Polynomial  (gamma <x, z> + coef0)^degree
+    Cosine      <x, z> / (||x|| ||z||), and 0 where a row is zero
+    Constant    value
+
+Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kernelfields.kernels.inputs import as_rows, block_dtype
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.parameters import (
+    non_negative,
+    positive,
+    positive_or_rule,
+    scale_or_auto,
+    whole,
+)
+from kernelfields.kernels.products import inner_products, raise_to, squared_norms
+
+
+class Linear(Kernel):
+    """k(x, z) = <x, z>, with the inputs themselves as features."""
+
+    kind = "linear"
+
+    def feature_map(self, X: Any) -> Any:
+        """Return X."""
+        return as_rows(X)
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        return inner_products(X, Z)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return squared_norms(X).astype(X.dtype)
+
+
+class Polynomial(Kernel):
+    """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
+
+    kind = "polynomial"
+
+    def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 1.0):
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    def check_parameters(self) -> None:
+        """Check that degree is whole and >= 1, gamma > 0 and coef0 >= 0."""
+        whole(self, "degree")
+        positive_or_rule(self, "gamma")
+        non_negative(self, "coef0")
+
+    def _from_data(self, X: Any) -> dict[str, float]:
+        return {"gamma": scale_or_auto(self.gamma, X)} if isinstance(self.gamma, str) else {}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        return self._of_products(inner_products(X, Z))
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        norms = squared_norms(X)[:, None]
+        return self._of_products(norms).ravel().astype(X.dtype)
+
+    def _of_products(self, products: np.ndarray) -> np.ndarray:
+        products *= positive(self, "gamma")
+        products += non_negative(self, "coef0")
+        return raise_to(products, whole(self, "degree"))
+
+
+class Cosine(Kernel):
+    """k(x, z) = <x, z> / (||x|| ||z||); a zero row has similarity 0 with every row, itself included."""
+
+    kind = "cosine"
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        if Z is not None:
+            return inner_products(_unit_rows(X), _unit_rows(Z))
+        block = inner_products(_unit_rows(X))
+        np.fill_diagonal(block, self._diagonal(X))
+        return block
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return (squared_norms(X) > 0).astype(X.dtype)
+
+
+def _unit_rows(X: Any) -> Any:
+    norms = np.sqrt(squared_norms(X))
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    if sparse.issparse(X):
+        return sparse.csr_array(sparse.diags_array(inverse) @ X).astype(X.dtype)
+    return (X * inverse[:, None]).astype(X.dtype, copy=False)
+
+
+class Constant(Kernel):
+    """k(x, z) = value >= 0, with the square root of the value as its one feature."""
+
+    kind = "constant"
+
+    def __init__(self, value: float = 1.0):
+        self.value = value
+
+    def check_parameters(self) -> None:
+        """Check that the value is >= 0."""
+        non_negative(self, "value")
+
+    def feature_map(self, X: Any) -> np.ndarray:
+        """Return a column of sqrt(value)."""
+        X = as_rows(X)
+        return np.full((X.shape[0], 1), np.sqrt(non_negative(self, "value")), dtype=X.dtype)
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        n_columns = X.shape[0] if Z is None else Z.shape[0]
+        return np.full((X.shape[0], n_columns), non_negative(self, "value"), dtype=block_dtype(X, Z))
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.full(X.shape[0], non_negative(self, "value"), dtype=X.dtype)

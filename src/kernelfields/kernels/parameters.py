@@ -1,0 +1,118 @@
+"""Parameters of kernels: equality by value, checks with clear errors, rules that read the data.
+
+The rules of scikit-learn's support vector machines, for n x d inputs X with overall variance v:
+
+    "scale"  1 / (d v)   (1 when X is constant)
+    "auto"   1 / d
+
+A rule is a string until ``Kernel.resolve`` has seen training inputs. Cost O(n d), or O(non-zeros).
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+RULES = ("scale", "auto")
+
+
+class ComparedByParameters(BaseEstimator):
+    """Base of kernels: two objects are equal when their classes and parameters are.
+
+    The hash follows the parameters as well, so do not change an object that is a key of a dictionary.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        # Arrays and foreign objects take no part: equal objects must have equal hashes, no more.
+        parameters = self.get_params(deep=False).items()
+        plain = (str, numbers.Number, ComparedByParameters)
+        return hash((type(self), *((name, value) for name, value in parameters if isinstance(value, plain))))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
+        return np.array_equal(np.asarray(left), np.asarray(right))
+    return bool(left == right)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, str) and value in RULES
+
+
+def positive(owner: Any, name: str) -> float:
+    """Return the parameter as a float > 0; a rule that has not seen data is an error."""
+    value = getattr(owner, name)
+    if _is_rule(value):
+        raise ValueError(
+            f"{type(owner).__name__}: {name}={value!r} depends on the training inputs. "
+            f"Call kernel.resolve(X) with them first, or give {name} as a number."
+        )
+    if not _is_real(value) or not np.isfinite(value) or value <= 0:
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', "
+            f"got {value!r}."
+        )
+    return float(value)
+
+
+def positive_or_rule(owner: Any, name: str) -> None:
+    """Check that the parameter is a number > 0, "scale" or "auto"."""
+    if not _is_rule(getattr(owner, name)):
+        positive(owner, name)
+
+
+def non_negative(owner: Any, name: str) -> float:
+    """Return the parameter as a finite float >= 0."""
+    value = getattr(owner, name)
+    if not _is_real(value) or not np.isfinite(value) or value < 0:
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be a finite number >= 0, got {value!r}; "
+            "a negative one would not give a positive semi-definite kernel."
+        )
+    return float(value)
+
+
+def whole(owner: Any, name: str) -> int:
+    """Return the parameter as a whole number >= 1."""
+    value = getattr(owner, name)
+    if not _is_real(value) or not np.isfinite(value) or value != int(value) or value < 1:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
+
+
+def scale_or_auto(rule: str, X: Any) -> float:
+    """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
+    if rule == "auto":
+        return 1.0 / X.shape[1]
+    variance = overall_variance(X)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def overall_variance(X: Any) -> float:
+    """Return the variance of all entries of X, implicit zeros included; exactly 0 for constant X."""
+    n_entries = X.shape[0] * X.shape[1]
+    if n_entries == 0:
+        raise ValueError(f"the rule 'scale' needs at least one row and one column, X has shape {X.shape}.")
+    low, high = float(X.min()), float(X.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("the rule 'scale' needs finite inputs, but X contains NaN or infinity.")
+    if low == high:
+        return 0.0  # the rounding of the mean would leave a tiny variance instead
+    if isinstance(X, np.ndarray):
+        return float(X.var(dtype=np.float64))
+    stored = X.data.astype(np.float64)
+    mean = stored.sum() / n_entries
+    return float((np.square(stored - mean).sum() + (n_entries - stored.size) * mean**2) / n_entries)

@@ -1,0 +1,135 @@
+"""Kernels by name: shorthands for users, and descriptions in model files.
+
+    resolve_kernel("rbf")                      -> RBF()
+    kernel_from_spec(kernel.spec())            -> an equal kernel
+
+Descriptions may come from files of unknown origin: kinds are looked up in a fixed table, parameters
+are checked, and functions are only those that the caller passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+
+from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel, kernel_from_description
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+
+_NAMES: dict[str, Callable[[], Kernel]] = {
+    "linear": Linear,
+    "poly": Polynomial,
+    "polynomial": Polynomial,
+    "quadratic": lambda: Polynomial(degree=2),
+    "cubic": lambda: Polynomial(degree=3),
+    "rbf": RBF,
+    "laplacian": Laplacian,
+    "matern": Matern,
+    "cosine": Cosine,
+    "constant": Constant,
+}
+
+_KINDS: dict[str, type[Kernel]] = {
+    kernel.kind: kernel
+    for kernel in (
+        Linear,
+        Polynomial,
+        RBF,
+        Laplacian,
+        Matern,
+        Cosine,
+        Constant,
+        Sum,
+        Product,
+        Power,
+        Scaled,
+        Normalized,
+        Precomputed,
+        CallableKernel,
+        ScikitLearnKernel,
+    )
+}
+_DEEPEST = 200
+
+
+def resolve_kernel(kernel: Any) -> Kernel:
+    """Return the kernel meant by a Kernel, a name, a scikit-learn kernel or a function(X, Z)."""
+    options = (
+        f"Expected a Kernel, one of the names {', '.join(map(repr, _NAMES))}, an object of "
+        "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"
+    )
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        if kernel not in _NAMES:
+            raise ValueError(f"{options}; got the unknown name {kernel!r}.")
+        return _NAMES[kernel]()
+    if isinstance(kernel, type):
+        raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
+    if isinstance(kernel, GaussianProcessKernel):
+        return ScikitLearnKernel(kernel)
+    if callable(kernel):
+        return CallableKernel(kernel)
+    raise TypeError(f"{options}; got {kernel!r}.")
+
+
+def kernel_from_spec(
+    spec: Mapping[str, Any], callables: Mapping[str, Callable[[Any, Any], np.ndarray]] | None = None
+) -> Kernel:
+    """Return the kernel that ``Kernel.spec`` described; ``callables`` maps names to kernel functions."""
+    return _build(spec, callables or {}, depth=0)
+
+
+def _build(spec: Any, callables: Mapping[str, Callable], depth: int) -> Kernel:
+    if not isinstance(spec, Mapping):
+        raise ValueError(f"a kernel is described by a mapping with the key 'kind', got {spec!r}.")
+    if depth > _DEEPEST:
+        raise ValueError(f"a kernel nested deeper than {_DEEPEST} levels is refused.")
+    kind = spec.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"unknown kind of kernel {kind!r}; known are {', '.join(_KINDS)}.")
+    kernel_class = _KINDS[kind]
+    given = {name: value for name, value in spec.items() if name != "kind"}
+    expected = ("name",) if kernel_class is CallableKernel else kernel_class._get_param_names()
+    if set(given) != set(expected):
+        raise ValueError(
+            f"a kernel of kind {kind!r} has the parameters [{', '.join(expected)}], "
+            f"got [{', '.join(map(str, given))}]."
+        )
+    if kernel_class is CallableKernel:
+        return _named_callable(given["name"], callables)
+    if kernel_class is ScikitLearnKernel:
+        return ScikitLearnKernel(kernel_from_description(given["kernel"]))
+    parameters = {name: _read_value(value, callables, depth) for name, value in given.items()}
+    kernel = kernel_class(**parameters)
+    try:
+        kernel.check_parameters()
+    except TypeError as error:
+        raise ValueError(f"the description of a kernel of kind {kind!r} is wrong: {error}") from error
+    return kernel
+
+
+def _read_value(value: Any, callables: Mapping[str, Callable], depth: int) -> Any:
+    if isinstance(value, Mapping):
+        return _build(value, callables, depth + 1)
+    return np.inf if isinstance(value, str) and value == "inf" else value
+
+
+def _named_callable(name: Any, callables: Mapping[str, Callable]) -> CallableKernel:
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a kernel function must be a string, got {name!r}.")
+    if name not in callables:
+        raise ValueError(
+            f"this kernel uses the function {name!r}, which is not stored with it. "
+            f"Pass callables={{{name!r}: function}}; given were [{', '.join(map(repr, callables))}]."
+        )
+    kernel = CallableKernel(callables[name], name=name)
+    kernel.check_parameters()
+    return kernel

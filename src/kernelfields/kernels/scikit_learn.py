@@ -1,0 +1,172 @@
+"""The kernels of sklearn.gaussian_process.kernels as kernels of this package.
+
+    ScikitLearnKernel(RBF() + WhiteKernel())(X, Z)      (n, m), dense inputs only
+
+White noise is left out. In scikit-learn WhiteKernel adds to k(X) and to the diagonal but not to
+k(X, Z), so its values depend on whether two equal rows are one object; a kernel here is a function of
+the rows. Every WhiteKernel inside therefore counts as zero, in blocks and in the diagonal alike.
+
+In a spec a kernel is {"class": name, "parameters": {...}}, nested; only classes listed here are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as gaussian_process
+
+from kernelfields.kernels.inputs import block_dtype
+from kernelfields.kernels.kernel import Kernel, plain_value
+from kernelfields.kernels.symmetry import symmetric
+
+_CLASSES = {
+    name: getattr(gaussian_process, name)
+    for name in (
+        "ConstantKernel",
+        "DotProduct",
+        "ExpSineSquared",
+        "Exponentiation",
+        "Matern",
+        "PairwiseKernel",
+        "Product",
+        "RBF",
+        "RationalQuadratic",
+        "Sum",
+        "WhiteKernel",
+    )
+}
+# PairwiseKernel looks its metric up by name; these are the ones that are kernels.
+_METRICS = ("additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
+_DEEPEST = 100
+
+
+class ScikitLearnKernel(Kernel):
+    """Any kernel of sklearn.gaussian_process.kernels, its white noise left out; dense inputs only."""
+
+    kind = "scikit-learn"
+
+    def __init__(self, kernel: gaussian_process.Kernel):
+        self.kernel = kernel
+
+    def check_parameters(self) -> None:
+        """Check that the kernel is one of scikit-learn's."""
+        if not isinstance(self.kernel, gaussian_process.Kernel):
+            raise TypeError(
+                "ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, "
+                f"got {self.kernel!r}."
+            )
+
+    def spec(self) -> dict[str, Any]:
+        """Return the description; ValueError for classes that are not scikit-learn's own."""
+        return {"kind": self.kind, "kernel": _describe(self.kernel)}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        _check_dense(X, Z)
+        expected = (X.shape[0], (X if Z is None else Z).shape[0])
+        block = self._without_noise()(X, Z)
+        if block.shape != expected:
+            raise ValueError(f"{self.kernel!r} must return shape {expected}, got {block.shape}.")
+        block = symmetric(block, f"the Gram matrix of {self.kernel!r}") if Z is None else block
+        return block.astype(block_dtype(X, Z), copy=False)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        _check_dense(X)
+        return np.array(self._without_noise().diag(X), dtype=X.dtype)
+
+    def _without_noise(self) -> gaussian_process.Kernel:
+        self.check_parameters()
+        if isinstance(self.kernel, gaussian_process.WhiteKernel):
+            return gaussian_process.ConstantKernel(0.0)
+        noise = {
+            f"{name}__noise_level": 0.0
+            for name, value in self.kernel.get_params().items()
+            if isinstance(value, gaussian_process.WhiteKernel)
+        }
+        return clone(self.kernel).set_params(**noise) if noise else self.kernel
+
+
+def _check_dense(*inputs: Any) -> None:
+    if any(sparse.issparse(X) for X in inputs):
+        raise ValueError(
+            "the kernels of scikit-learn's Gaussian processes take dense inputs only, got a sparse matrix. "
+            "Pass X.toarray(), or use RBF, Matern, Polynomial ... of kernelfields.kernels."
+        )
+
+
+def _describe(kernel: gaussian_process.Kernel) -> dict[str, Any]:
+    name = type(kernel).__name__
+    if _CLASSES.get(name) is not type(kernel):
+        raise ValueError(
+            f"a kernel of class {name} cannot be written to a file; these can: {', '.join(_CLASSES)}. "
+            "For others, use CallableKernel, which is saved by name."
+        )
+    parameters = kernel.get_params(deep=False)
+    return {"class": name, "parameters": {key: _describe_value(value) for key, value in parameters.items()}}
+
+
+def _describe_value(value: Any) -> Any:
+    if isinstance(value, gaussian_process.Kernel):
+        return _describe(value)
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_describe_value(entry) for entry in value]
+    if isinstance(value, dict):
+        return {"options": {str(key): _describe_value(entry) for key, entry in value.items()}}
+    value = plain_value(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"the parameter {value!r} of a scikit-learn kernel cannot be written to a file.")
+
+
+def kernel_from_description(description: Any, depth: int = 0) -> gaussian_process.Kernel:
+    """Build the scikit-learn kernel that ``ScikitLearnKernel.spec`` described."""
+    if not isinstance(description, dict) or set(description) != {"class", "parameters"}:
+        raise ValueError(
+            f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r}."
+        )
+    name, parameters = description["class"], description["parameters"]
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_CLASSES)}.")
+    expected = set(_CLASSES[name]().get_params(deep=False)) if name not in _OPERATORS else _OPERATORS[name]
+    if not isinstance(parameters, dict) or set(parameters) != expected:
+        raise ValueError(
+            f"the scikit-learn kernel {name} takes {', '.join(sorted(expected))}, got {parameters!r}."
+        )
+    if depth > _DEEPEST:
+        raise ValueError(f"a scikit-learn kernel nested deeper than {_DEEPEST} levels is refused.")
+    return _CLASSES[name](**{key: _read_value(key, value, depth) for key, value in parameters.items()})
+
+
+_OPERATORS = {"Sum": {"k1", "k2"}, "Product": {"k1", "k2"}, "Exponentiation": {"kernel", "exponent"}}
+
+
+def _read_value(name: str, value: Any, depth: int) -> Any:
+    if name in ("k1", "k2", "kernel"):
+        return kernel_from_description(value, depth + 1)
+    if name == "metric" and isinstance(value, str) and value in _METRICS:
+        return value
+    if name == "pairwise_kernels_kwargs":
+        if value is None:
+            return None
+        if isinstance(value, dict) and set(value) == {"options"} and isinstance(value["options"], dict):
+            return {key: _read_number(key, entry) for key, entry in value["options"].items()}
+    if name.endswith("_bounds"):
+        if value == "fixed":
+            return value
+        if isinstance(value, list) and all(isinstance(entry, list) for entry in value):
+            return np.array([[_read_number(name, number) for number in entry] for entry in value])
+        if isinstance(value, list) and len(value) == 2:
+            return tuple(_read_number(name, number) for number in value)
+    if name == "length_scale" and isinstance(value, list):
+        return np.array([_read_number(name, number) for number in value])
+    return _read_number(name, value)
+
+
+def _read_number(name: str, value: Any) -> float:
+    if value == "inf":
+        return np.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} of a scikit-learn kernel must be a number, got {value!r}.")
+    return value

@@ -1,0 +1,153 @@
+"""Kernels of the distance between two inputs.
+
+    RBF        exp(-gamma ||x - z||^2)
+    Laplacian  exp(-gamma ||x - z||_1)
+    Matern     2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
+               nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t
+               nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
+
+What "scale" means, with d columns and v the variance of all entries of the training inputs:
+
+    RBF        gamma = 1 / (d v), as in scikit-learn's SVC: the exponent is about 2 for a random pair
+    Laplacian  gamma = 1 / (d sqrt(v)): the exponent is about 1 for a random pair
+    Matern     length_scale = sqrt(d v / 2): at nu = inf this is RBF(gamma="scale")
+
+"auto" is the same with v = 1. Constant inputs give gamma = 1 (length_scale = sqrt(1/2)).
+
+Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp
+(Bessel functions for other nu); for the Laplacian n m comparisons of rows.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, kve
+
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.kernels.products import manhattan_distances, squared_distances, transform
+
+# Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
+_LARGEST_NU = 50.0
+
+
+class _Stationary(Kernel):
+    """A kernel with k(x, x) = 1."""
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+
+class RBF(_Stationary):
+    """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
+
+    kind = "rbf"
+
+    def __init__(self, gamma: float | str = "scale"):
+        self.gamma = gamma
+
+    def check_parameters(self) -> None:
+        """Check that gamma > 0."""
+        positive_or_rule(self, "gamma")
+
+    def _from_data(self, X: Any) -> dict[str, float]:
+        return {"gamma": scale_or_auto(self.gamma, X)} if isinstance(self.gamma, str) else {}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        gamma = positive(self, "gamma")
+        return _exponential(squared_distances(X, Z), -gamma)
+
+
+class Laplacian(_Stationary):
+    """k(x, z) = exp(-gamma ||x - z||_1); gamma is a number, "scale" or "auto"."""
+
+    kind = "laplacian"
+
+    def __init__(self, gamma: float | str = "scale"):
+        self.gamma = gamma
+
+    def check_parameters(self) -> None:
+        """Check that gamma > 0."""
+        positive_or_rule(self, "gamma")
+
+    def _from_data(self, X: Any) -> dict[str, float]:
+        if not isinstance(self.gamma, str):
+            return {}
+        if self.gamma == "auto":
+            return {"gamma": scale_or_auto("auto", X)}
+        deviation = math.sqrt(overall_variance(X))
+        return {"gamma": 1.0 / (X.shape[1] * deviation) if deviation > 0 else 1.0}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        gamma = positive(self, "gamma")
+        return _exponential(manhattan_distances(X, Z), -gamma)
+
+
+class Matern(_Stationary):
+    """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
+
+    ``nu`` is at most 50, or infinite; 0.5, 1.5, 2.5 and infinity are fast. ``length_scale`` is a
+    number, "scale" or "auto".
+    """
+
+    kind = "matern"
+
+    def __init__(self, nu: float = 1.5, length_scale: float | str = "scale"):
+        self.nu = nu
+        self.length_scale = length_scale
+
+    def check_parameters(self) -> None:
+        """Check that nu and length_scale are > 0."""
+        self._order()
+        positive_or_rule(self, "length_scale")
+
+    def _order(self) -> float:
+        is_number = isinstance(self.nu, numbers.Real) and not isinstance(self.nu, bool)
+        if not is_number or not (0 < self.nu <= _LARGEST_NU or self.nu == np.inf):
+            raise ValueError(
+                f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {self.nu!r}. "
+                "For large nu the kernel is close to that of nu=float('inf')."
+            )
+        return float(self.nu)
+
+    def _from_data(self, X: Any) -> dict[str, float]:
+        if not isinstance(self.length_scale, str):
+            return {}
+        return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X))}
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        nu, length_scale = self._order(), positive(self, "length_scale")
+        distances = squared_distances(X, Z)
+        if nu == np.inf:
+            return _exponential(distances, -0.5 / length_scale**2)
+        np.sqrt(distances, out=distances)
+        if nu == 0.5:
+            return _exponential(distances, -1.0 / length_scale)
+        distances *= math.sqrt(2.0 * nu) / length_scale
+        if nu == 1.5:
+            return transform(distances, lambda t: (1.0 + t) * np.exp(-t))
+        if nu == 2.5:
+            return transform(distances, lambda t: (1.0 + t + t * t / 3.0) * np.exp(-t))
+        return transform(distances, lambda t: _bessel_form(nu, t))
+
+
+def _exponential(distances: np.ndarray, factor: float) -> np.ndarray:
+    distances *= factor
+    return np.exp(distances, out=distances)
+
+
+def _bessel_form(nu: float, t: np.ndarray) -> np.ndarray:
+    """Return 2^(1 - nu) / Gamma(nu) t^nu K_nu(t), and its limit 1 where K_nu overflows at small t."""
+    t = t.astype(np.float64)
+    scaled_bessel = kve(nu, t)  # e^t K_nu(t)
+    small = ~np.isfinite(scaled_bessel)
+    t[small] = scaled_bessel[small] = 1.0
+    logarithm = (1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(t) + np.log(scaled_bessel) - t
+    values = np.exp(logarithm)
+    values[small] = 1.0
+    # Rounding in the logarithm must not lift an entry above the diagonal.
+    return np.minimum(values, 1.0)

@@ -1,0 +1,6 @@
+"""The negative log-posterior, its derivatives, and certificates of optimality."""
+
+from kernelfields.posterior.log_posterior import Block, Direction, Line, LogPosterior, Point
+from kernelfields.posterior.lower_bound import LowerBound
+
+__all__ = ["Block", "Direction", "Line", "LogPosterior", "LowerBound", "Point"]

@@ -1,0 +1,52 @@
+"""Limited-memory BFGS: the standard primal solver, a gradient per iteration.
+
+    H_k ~ gamma I updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
+
+Whitened coordinates do the preconditioning. Cost per iteration: one pass and O(m size).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+
+
+class LBFGS:
+    """Two-loop recursion over the last ``memory`` steps."""
+
+    name = "lbfgs"
+
+    def __init__(self, memory: int = 40):
+        self.memory = memory
+        self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Forget earlier steps."""
+        self._pairs.clear()
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return minus the quasi-Newton inverse Hessian times the gradient."""
+        vector = -point.gradient
+        if not self._pairs:
+            # A first step of unit length in the metric of the prior.
+            return Direction(vector / np.linalg.norm(vector))
+        weights = []
+        for s, y, sy in reversed(self._pairs):
+            weight = float(s @ vector) / sy
+            vector -= weight * y
+            weights.append(weight)
+        s, y, sy = self._pairs[-1]
+        vector *= sy / float(y @ y)
+        for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
+            vector += (weight - float(y @ vector) / sy) * s
+        return Direction(vector)
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Keep the step and the change of gradient."""
+        s, y = after.theta - before.theta, after.gradient - before.gradient
+        sy = float(s @ y)
+        if sy > 1e-12 * float(y @ y):
+            self._pairs.append((s, y, sy))

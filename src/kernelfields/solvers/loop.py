@@ -1,0 +1,128 @@
+"""The one loop all solvers run in: direction, line search, lower bound, stop.
+
+A solver is a *rule* that proposes a direction at a point (and may learn from accepted steps). The loop owns
+everything else, so that every solver is stopped by the same certificate, can be interrupted, and reports the
+same :class:`Solution`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+from kernelfields.posterior.lower_bound import LowerBound
+from kernelfields.solvers.line_search import search
+from kernelfields.solvers.solution import Iteration, Solution, relative_gap
+
+
+class DirectionRule(Protocol):
+    """What makes one solver differ from another."""
+
+    name: str
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Check that the problem fits, before any work."""
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return a descent direction at a point."""
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Take note of an accepted step."""
+
+
+#: Called after each iteration; returning True stops the fit.
+Watcher = Callable[[Iteration], object]
+
+
+def minimize(
+    posterior: LogPosterior,
+    rule: DirectionRule,
+    *,
+    start: np.ndarray | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    watch: Watcher | None = None,
+) -> Solution:
+    """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
+
+    An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
+    never increases from step to step, so the last point is the best one.
+    """
+    begin = time.perf_counter()
+    passes_before = posterior.passes
+    rule.prepare(posterior)
+    bound = LowerBound()
+    history: list[Iteration] = []
+    point: Point | None = None
+
+    def record(step: float) -> bool:
+        """Note the present point; True when a callback wants to stop."""
+        history.append(
+            Iteration(
+                iteration=len(history),
+                passes=posterior.passes - passes_before,
+                seconds=time.perf_counter() - begin,
+                value=point.value,
+                lower_bound=bound.add(point),
+                gradient_norm=float(np.linalg.norm(point.gradient)),
+                step=step,
+            )
+        )
+        return bool(watch(history[-1])) if watch is not None else False
+
+    try:
+        point = posterior.at(np.zeros(posterior.size) if start is None else start)
+        stop_asked = record(0.0)
+        while True:
+            gap = relative_gap(point.value, bound.value)
+            if gap <= tol:
+                reason = "gap"
+            elif stop_asked:
+                reason = "callback"
+            elif len(history) > max_iter:
+                reason = "max_iter"
+            else:
+                following, step = _advance(posterior, rule, point, gap)
+                if following is None:
+                    reason = "precision"
+                else:
+                    point = following
+                    stop_asked = record(step)
+                    continue
+            break
+    except KeyboardInterrupt:
+        if point is None or not history:
+            raise
+        reason = "interrupted"
+    last = history[-1]
+    return Solution(
+        theta=point.theta,
+        solver=rule.name,
+        value=point.value,
+        lower_bound=bound.value,
+        gradient_norm=last.gradient_norm,
+        iterations=last.iteration,
+        passes=posterior.passes - passes_before,
+        seconds=time.perf_counter() - begin,
+        reason=reason,
+        history=history,
+    )
+
+
+def _advance(
+    posterior: LogPosterior, rule: DirectionRule, point: Point, gap: float
+) -> tuple[Point | None, float]:
+    """Make one step; the point is None when no step improves the value any more."""
+    direction = rule.direction(point, gap)
+    point.release()
+    line = posterior.along(point, direction)
+    step = search(line, point.value)
+    if step is None:
+        return None, 0.0
+    following = line.point(step)
+    rule.learn(point, following)
+    return following, step

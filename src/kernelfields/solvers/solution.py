@@ -1,0 +1,81 @@
+"""What a solver returns, whichever solver it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+#: Why a solver stopped, and what to do about it.
+REASONS = {
+    "gap": "the relative duality gap is below tol",
+    "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
+    "precision": "no step improves the objective at this precision; the gap reached is what the features' "
+    "float type allows (dtype='float64' goes further)",
+    "interrupted": "interrupted; the best estimate so far was kept",
+    "callback": "a callback asked to stop",
+}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of a fit's history."""
+
+    iteration: int
+    passes: float
+    seconds: float
+    value: float
+    lower_bound: float
+    gradient_norm: float
+    step: float
+
+    @property
+    def gap(self) -> float:
+        """Value minus lower bound."""
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the value."""
+        return relative_gap(self.value, self.lower_bound)
+
+
+def relative_gap(value: float, lower_bound: float) -> float:
+    """Return (value - lower_bound) / value; the negative log-posterior is positive."""
+    return (value - lower_bound) / max(abs(value), np.finfo(float).tiny)
+
+
+@dataclass
+class Solution:
+    """Coefficients, how good they are, and how they were found."""
+
+    theta: np.ndarray = field(repr=False)
+    solver: str
+    value: float
+    lower_bound: float
+    gradient_norm: float
+    iterations: int
+    passes: float
+    seconds: float
+    reason: str
+    history: list[Iteration] = field(repr=False, default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Value minus the best lower bound found."""
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the value."""
+        return relative_gap(self.value, self.lower_bound)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap fell below the tolerance."""
+        return self.reason == "gap"
+
+    @property
+    def message(self) -> str:
+        """Why the solver stopped, in words."""
+        return REASONS[self.reason]
