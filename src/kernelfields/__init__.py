@@ -1,3 +1,39 @@
-"""Conditional random fields in reproducing kernel Hilbert spaces."""
+"""Conditional random fields in reproducing kernel Hilbert spaces.
+
+    from kernelfields import ChainCRF
+
+The names below load on first use, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ChainCRF": "kernelfields.estimators",
+    "NodeCliques": "kernelfields.fields",
+    "EdgeCliques": "kernelfields.fields",
+    "StartCliques": "kernelfields.fields",
+    "EndCliques": "kernelfields.fields",
+    "Constraints": "kernelfields.fields",
+    "Sequencewise": "kernelfields.features",
+}
+__all__ = ["ChainCRF", "Constraints", "EdgeCliques", "EndCliques", "NodeCliques", "Sequencewise", "StartCliques"]
+
+if TYPE_CHECKING:
+    from kernelfields.estimators import ChainCRF
+    from kernelfields.features import Sequencewise
+    from kernelfields.fields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'kernelfields' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

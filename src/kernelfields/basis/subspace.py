@@ -64,9 +64,7 @@ class PivotSubspace:
         features = np.empty((inputs.shape[0], self.rank), dtype=dtype)
         for rows in row_blocks(inputs.shape[0], self.rank):
             block = self.kernel(inputs[rows], self.pivots).astype(np.float64, copy=False)
-            features[rows] = scipy.linalg.solve_triangular(
-                self.factor, block.T, lower=True, check_finite=False
-            ).T
+            features[rows] = scipy.linalg.solve_triangular(self.factor, block.T, lower=True, check_finite=False).T
         return features
 
     def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
@@ -98,7 +96,8 @@ class ExplicitSubspace:
 
     def features(self, inputs: Any, dtype: Any = np.float64) -> Any:
         """Return phi(x), dense or CSR as the inputs are."""
-        return self.kernel.feature_map(inputs).astype(dtype, copy=False)
+        features: Any = self.kernel.feature_map(inputs)
+        return features.astype(dtype, copy=False)
 
     def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return phi(x)^T coefficients."""

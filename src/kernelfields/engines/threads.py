@@ -3,8 +3,7 @@
 For clique sets c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label factor A_c (L^k, q_c):
 
     potentials   = sum_c  scatter_c(Z_c V_c A_c^T)                     half a pass over the features
-    value        = sum_i weight_i (log Z_i - score_i(y^i))
-    residual     = weight * (marginals - one-hot labels)               gradient in the potentials
+    likelihood   : value, residual and Hessian response in the potentials, no pass (see likelihood.py)
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
 Dense products run in the features' own precision through BLAS with the short side first, which is the
@@ -15,15 +14,14 @@ features, a product in one set counting for its share of the stored values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
 from kernelfields.engines.potentials import Potentials
 from kernelfields.fields import Chains, ConstraintMasks
-from kernelfields.inference.chain import ChainBeliefs, infer_chains
 from kernelfields.inference.workers import Workers
 
 
@@ -99,15 +97,6 @@ class CliqueFeatures:
         return np.ascontiguousarray(pulled.T, dtype=np.float64)
 
 
-@dataclass
-class Evaluation:
-    """The weighted negative log-likelihood at some potentials, and its gradient in them."""
-
-    value: float
-    residual: Potentials
-    beliefs: ChainBeliefs
-
-
 class ThreadsEngine:
     """The clique sets of a training sample, and everything a posterior asks of them."""
 
@@ -120,46 +109,21 @@ class ThreadsEngine:
         masks: ConstraintMasks | None = None,
         workers: Workers | None = None,
     ):
-        if chains.labels is None:
-            raise ValueError("training needs labelled chains")
         self.chains = chains
         self.sets = list(sets)
-        self.n_labels = n_labels
-        self.workers = workers or Workers()
+        tied = all(each.tied_everywhere for each in self.sets if each.labels_per_clique == 2)
+        self.likelihood = ChainLikelihood(chains, n_labels, tied=tied, masks=masks, workers=workers)
         self.passes = 0.0
         self._stored_values = max(1, sum(each.stored_values for each in self.sets))
-        self._steps = np.flatnonzero(~chains.is_start)
-        self._tied = all(each.tied_everywhere for each in self.sets if each.labels_per_clique == 2)
-        weights = chains.position_weights
-        self._weights = None if np.all(weights == 1.0) else weights
-        self._node_mask: np.ndarray | None = None
-        self._edge_mask: np.ndarray | None = None
-        if masks is not None and masks.any:
-            self._node_mask = np.zeros((chains.n_positions, n_labels))
-            masks.apply(self._node_mask, chains.offsets)
-            self._edge_mask = masks.edge[None]
-        self._edge_counts = self._count_edges()
-
-    def _count_edges(self) -> np.ndarray:
-        """Return the weighted number of observed steps a -> b, (L, L)."""
-        labels = self.chains.labels
-        counts = np.zeros((self.n_labels, self.n_labels))
-        weights = 1.0 if self._weights is None else self._weights[self._steps]
-        np.add.at(counts, (labels[self._steps - 1], labels[self._steps]), weights)
-        return counts
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
-        n_positions, n_labels = self.chains.n_positions, self.n_labels
-        total = Potentials(
-            np.zeros((n_positions, n_labels)),
-            np.zeros((1 if self._tied else n_positions, n_labels, n_labels)),
-        )
+        total = self.likelihood.zeros()
         for index, each in self._chosen(only):
             scores = each.scores(coefficients[index])
             self.passes += 0.5 * each.stored_values / self._stored_values
             if each.labels_per_clique == 2:
-                scores = scores.reshape(-1, n_labels, n_labels)
+                scores = scores.reshape((-1, *total.edge.shape[1:]))
                 if each.tied_everywhere:
                     total.edge += scores
                 else:
@@ -171,20 +135,21 @@ class ThreadsEngine:
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
-        """Return the gradient in each set's coefficients (of the sets in ``only``) of a gradient in potentials."""
+        """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
         gradients = []
         for _, each in self._chosen(only):
             self.passes += 0.5 * each.stored_values / self._stored_values
-            rows = residual.node if each.labels_per_clique == 1 else residual.edge
-            if each.labels_per_clique == 2 and self._tied:
-                pass  # already summed over positions
-            elif each.positions is not None:
-                rows = rows[each.positions]
-            rows = rows.reshape(len(rows), -1)
-            if each.tied_everywhere and len(rows) > 1:
-                rows = rows.sum(axis=0, keepdims=True)
-            gradients.append(each.pull_back(rows))
+            gradients.append(each.pull_back(self.clique_residuals(residual, each)))
         return gradients
+
+    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
+        rows = residual.node if each.labels_per_clique == 1 else residual.edge
+        summed = each.labels_per_clique == 2 and self.likelihood.tied
+        if each.positions is not None and not summed:
+            rows = rows[each.positions]
+        rows = rows.reshape(len(rows), -1)
+        return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only
@@ -192,41 +157,11 @@ class ThreadsEngine:
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials; no pass over features."""
-        chains, labels = self.chains, self.chains.labels
-        node, edge = potentials.node, potentials.edge
-        rows = np.arange(chains.n_positions)
-        observed = node[rows, labels]
-        score = float(observed.sum() if self._weights is None else observed @ self._weights)
-        if self._tied:
-            score += float(np.vdot(self._edge_counts, edge[0]))
-        else:
-            steps = edge[self._steps, labels[self._steps - 1], labels[self._steps]]
-            score += float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
-        if self._node_mask is not None:
-            node, edge = node + self._node_mask, edge + self._edge_mask
-        beliefs = infer_chains(
-            node,
-            edge,
-            chains.offsets,
-            position_weights=self._weights,
-            workers=self.workers,
-            check=False,
-        )
-        value = float(beliefs.log_partition @ chains.weights) - score
-        node_residual, edge_residual = beliefs.gradient()
-        if node_residual is beliefs.node_marginals:
-            node_residual = node_residual.copy()
-        node_residual[rows, labels] -= 1.0 if self._weights is None else self._weights
-        if self._tied:
-            edge_residual = edge_residual - self._edge_counts
-        else:
-            weights = 1.0 if self._weights is None else self._weights[self._steps]
-            edge_residual[self._steps, labels[self._steps - 1], labels[self._steps]] -= weights
-        return Evaluation(value, Potentials(node_residual, edge_residual), beliefs)
+        return self.likelihood.evaluate(potentials)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian of the likelihood in the potentials times a direction."""
-        return Potentials(*evaluation.beliefs.hessian_product(direction.node, direction.edge))
+        return self.likelihood.hessian_response(evaluation, direction)
 
     def curvature_block(self, evaluation: Evaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q).

@@ -1,12 +1,18 @@
 """Which variables meet: packed sequences and the labellings that are allowed."""
 
 from kernelfields.fields.chains import Chains, check_sample_weight, encode_labels, pack_inputs
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import ConstraintMasks, Constraints, resolve_constraints
 
 __all__ = [
     "Chains",
+    "CliqueSet",
     "ConstraintMasks",
     "Constraints",
+    "EdgeCliques",
+    "EndCliques",
+    "NodeCliques",
+    "StartCliques",
     "check_sample_weight",
     "encode_labels",
     "pack_inputs",

@@ -31,7 +31,7 @@ class Chains:
 
     inputs: Any
     offsets: np.ndarray
-    labels: np.ndarray | None = None
+    labels: Any = None
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in below
 
     def __post_init__(self) -> None:
@@ -146,9 +146,7 @@ def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
     return inputs, offsets
 
 
-def encode_labels(
-    y: Any, classes: Any = None, lengths: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(y: Any, classes: Any = None, lengths: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Turn label sequences into indices (N,) into sorted classes (L,); return both.
 
     ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
@@ -211,9 +209,7 @@ def check_sample_weight(sample_weight: Any, n_sequences: int) -> np.ndarray:
     if weights.shape != (n_sequences,):
         raise ValueError(f"{expected}, got shape {weights.shape}. {single}")
     if (bad := np.flatnonzero(~np.isfinite(weights) | (weights < 0))).size:
-        raise ValueError(
-            f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and not negative"
-        )
+        raise ValueError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and not negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every sequence: nothing is left to fit")
     return weights
@@ -295,8 +291,7 @@ def _numbers_of_objects(array: np.ndarray, index: int) -> np.ndarray:
     for value in array.ravel():
         if not isinstance(value, Number) or isinstance(value, complex):
             raise ValueError(
-                f"sequence {index} holds {value!r:.60} ({type(value).__name__}) "
-                f"where numbers are needed. {_DICTS}"
+                f"sequence {index} holds {value!r:.60} ({type(value).__name__}) where numbers are needed. {_DICTS}"
             )
     return array.astype(np.float64)
 

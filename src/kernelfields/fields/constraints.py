@@ -48,9 +48,7 @@ class Constraints:
         if isinstance(constraints, Mapping):
             unknown = [key for key in constraints if key not in _KEYS]
             if unknown:
-                raise ValueError(
-                    f"constraints has the unknown key {unknown[0]!r}: known are {', '.join(_KEYS)}"
-                )
+                raise ValueError(f"constraints has the unknown key {unknown[0]!r}: known are {', '.join(_KEYS)}")
             return cls(**constraints)
         return cls(transitions=constraints)
 
@@ -147,9 +145,7 @@ def _check_possible(masks: ConstraintMasks) -> None:
         raise ValueError("the constraints forbid every label: leave at least one out of 'labels'")
     for name, penalties in (("start", masks.start), ("end", masks.end)):
         if not (allowed & (penalties == 0)).any():
-            raise ValueError(
-                f"the constraints leave no label to {name} a sequence with: allow one in {name!r}"
-            )
+            raise ValueError(f"the constraints leave no label to {name} a sequence with: allow one in {name!r}")
     reached = allowed & (masks.start == 0)
     for _ in range(len(reached)):  # the longest path to a new label visits every label once
         reached = reached | (allowed & (masks.edge[reached] == 0).any(axis=0))
@@ -163,9 +159,7 @@ def _index(label: Any, place: dict, where: str) -> int:
     if label not in place:
         shown = ", ".join(repr(known) for known in list(place)[:_SHOWN_CLASSES])
         more = f" and {len(place) - _SHOWN_CLASSES} more" if len(place) > _SHOWN_CLASSES else ""
-        raise ValueError(
-            f"constraints name the unknown label {label!r} in {where!r}: known are {shown}{more}"
-        )
+        raise ValueError(f"constraints name the unknown label {label!r} in {where!r}: known are {shown}{more}")
     return place[label]
 
 

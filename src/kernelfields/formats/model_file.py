@@ -83,9 +83,7 @@ def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict
             if not (isinstance(document, dict) and isinstance(tensors, dict)):
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path} is damaged: its model text cannot be read ({_one_line(error)})"
-        ) from error
+        raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
     if found != kind:
         raise ModelFileError(
             f"{path} holds a model of kind {found!r}, expected {kind!r}: load it with its own class"
@@ -129,9 +127,7 @@ def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) 
         words = _encode(value.ravel().tolist(), place, arrays)
         return {"$strings": words, "shape": list(value.shape)}
     if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
-        raise TypeError(
-            f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first"
-        )
+        raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
     return {"$array": _keep(value, place, arrays)}
 
 

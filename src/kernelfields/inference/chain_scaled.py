@@ -157,8 +157,7 @@ def score_expectations(
                 scored = weight * past[t - 1, a]
                 for b in range(n_labels):
                     expected[b] += (
-                        scored * transfer[t * stride, a, b]
-                        + weight * transfer_times_d_edge[t * stride, a, b]
+                        scored * transfer[t * stride, a, b] + weight * transfer_times_d_edge[t * stride, a, b]
                     )
             for b in range(n_labels):
                 past[t, b] = d_node[t, b] + expected[b] * inverse_predicted[t, b]

@@ -60,9 +60,7 @@ class EnumeratedChains:
             probabilities = np.exp(sequence.log_probabilities)
             d_scores = _scores(sequence.labellings, d_node[rows], _edges_of(d_edge, rows))
             centred = probabilities * (d_scores - probabilities @ d_scores)
-            d_node_marginals[rows], d_edge_marginals[rows] = _counts(
-                sequence.labellings, centred, d_node.shape[1]
-            )
+            d_node_marginals[rows], d_edge_marginals[rows] = _counts(sequence.labellings, centred, d_node.shape[1])
         return d_node_marginals, d_edge_marginals
 
 

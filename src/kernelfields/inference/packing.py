@@ -53,8 +53,7 @@ def check_offsets(offsets: ArrayLike, n_positions: int) -> np.ndarray:
     checked = np.ascontiguousarray(given, dtype=np.int64)
     if checked[0] != 0 or checked[-1] != n_positions:
         raise ValueError(
-            f"offsets must run from 0 to the number of positions {n_positions}, "
-            f"got {checked[0]} to {checked[-1]}"
+            f"offsets must run from 0 to the number of positions {n_positions}, got {checked[0]} to {checked[-1]}"
         )
     short = np.flatnonzero(np.diff(checked) <= 0)
     if short.size:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Workers:
         wanted = min(n_sequences, self.n_threads * _RUNS_PER_THREAD)
         targets = np.linspace(0, offsets[-1], wanted + 1)
         cuts = np.unique(np.searchsorted(offsets, targets))
-        return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def each(self, function: Callable[[int, int], None], runs: list[tuple[int, int]]) -> None:
         """Call ``function(first, last)`` for every run; return when all are done."""

@@ -32,9 +32,7 @@ class CallableKernel(Kernel):
     def check_parameters(self) -> None:
         """Check that the function can be called and the name is text."""
         if not callable(self.function) or isinstance(self.function, type):
-            raise TypeError(
-                f"CallableKernel: function must be callable as function(X, Z), got {self.function!r}."
-            )
+            raise TypeError(f"CallableKernel: function must be callable as function(X, Z), got {self.function!r}.")
         if self.name is not None and not isinstance(self.name, str):
             raise TypeError(f"CallableKernel: name must be a string or None, got {self.name!r}.")
 

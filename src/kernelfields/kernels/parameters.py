@@ -62,8 +62,7 @@ def positive(owner: Any, name: str) -> float:
         )
     if not _is_real(value) or not np.isfinite(value) or value <= 0:
         raise ValueError(
-            f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', "
-            f"got {value!r}."
+            f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', got {value!r}."
         )
     return float(value)
 

@@ -123,9 +123,7 @@ def _describe_value(value: Any) -> Any:
 def kernel_from_description(description: Any, depth: int = 0) -> gaussian_process.Kernel:
     """Build the scikit-learn kernel that ``ScikitLearnKernel.spec`` described."""
     if not isinstance(description, dict) or set(description) != {"class", "parameters"}:
-        raise ValueError(
-            f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r}."
-        )
+        raise ValueError(f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r}.")
     name, parameters = description["class"], description["parameters"]
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_CLASSES)}.")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from kernelfields.kernels.inputs import as_rows
 from kernelfields.kernels.kernel import Kernel
@@ -54,7 +53,7 @@ def check_positive_semidefinite(kernel: Kernel, X: Any, random_state: Any = None
     if n_rows == 0:
         return
     resolved = kernel.resolve(X)
-    rows = np.sort(check_random_state(random_state).permutation(n_rows)[:_SAMPLE])
+    rows = np.sort(np.random.default_rng(random_state).permutation(n_rows)[:_SAMPLE])
     name = " ".join(repr(resolved).split())
     gram = symmetric(resolved(X[rows]), f"the Gram matrix of {name}")
     eigenvalues = np.linalg.eigvalsh(gram.astype(np.float64))

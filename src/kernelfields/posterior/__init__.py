@@ -1,6 +1,7 @@
 """The negative log-posterior, its derivatives, and certificates of optimality."""
 
+from kernelfields.posterior.certificate import Certificate
 from kernelfields.posterior.log_posterior import Block, Direction, Line, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
 
-__all__ = ["Block", "Direction", "Line", "LogPosterior", "LowerBound", "Point"]
+__all__ = ["Block", "Certificate", "Direction", "Line", "LogPosterior", "LowerBound", "Point"]

@@ -91,9 +91,7 @@ class BlockJacobi:
         for index, block in enumerate(posterior.blocks):
             matrix = posterior.curvature_block(point, index)
             factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-            direction[block.rows] = -scipy.linalg.cho_solve(
-                factor, point.gradient[block.rows], check_finite=False
-            )
+            direction[block.rows] = -scipy.linalg.cho_solve(factor, point.gradient[block.rows], check_finite=False)
         return Direction(direction)
 
     def learn(self, before: Point, after: Point) -> None:

@@ -59,8 +59,8 @@ def minimize(
     history: list[Iteration] = []
     point: Point | None = None
 
-    def record(step: float) -> bool:
-        """Note the present point; True when a callback wants to stop."""
+    def record(point: Point, step: float) -> bool:
+        """Note a point; True when a callback wants to stop."""
         history.append(
             Iteration(
                 iteration=len(history),
@@ -76,7 +76,7 @@ def minimize(
 
     try:
         point = posterior.at(np.zeros(posterior.size) if start is None else start)
-        stop_asked = record(0.0)
+        stop_asked = record(point, 0.0)
         while True:
             gap = relative_gap(point.value, bound.value)
             if gap <= tol:
@@ -91,7 +91,7 @@ def minimize(
                     reason = "precision"
                 else:
                     point = following
-                    stop_asked = record(step)
+                    stop_asked = record(point, step)
                     continue
             break
     except KeyboardInterrupt:
@@ -110,12 +110,11 @@ def minimize(
         seconds=time.perf_counter() - begin,
         reason=reason,
         history=history,
+        gap_parts=posterior.gap_parts(point.gradient),
     )
 
 
-def _advance(
-    posterior: LogPosterior, rule: DirectionRule, point: Point, gap: float
-) -> tuple[Point | None, float]:
+def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: float) -> tuple[Point | None, float]:
     """Make one step; the point is None when no step improves the value any more."""
     direction = rule.direction(point, gap)
     point.release()

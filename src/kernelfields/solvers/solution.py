@@ -59,6 +59,8 @@ class Solution:
     seconds: float
     reason: str
     history: list[Iteration] = field(repr=False, default_factory=list)
+    #: (s_c / 2) ||grad_c||^2 of each clique set at the last point.
+    gap_parts: dict[str, float] = field(repr=False, default_factory=dict)
 
     @property
     def gap(self) -> float:

@@ -1,0 +1,111 @@
+"""The weighted negative log-likelihood of labelled chains, as a function of potentials.
+
+value    = sum_i weight_i (log Z_i - score_i(y^i))
+residual = weight * (marginals - one-hot labels)      its gradient in the potentials
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelfields.engines.potentials import Potentials
+from kernelfields.fields import Chains, ConstraintMasks
+from kernelfields.inference.chain import ChainBeliefs, infer_chains
+from kernelfields.inference.workers import Workers
+
+
+@dataclass
+class Evaluation:
+    """Value and gradient at some potentials, and the beliefs behind them."""
+
+    value: float
+    residual: Potentials
+    beliefs: ChainBeliefs
+
+
+class ChainLikelihood:
+    """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions."""
+
+    def __init__(
+        self,
+        chains: Chains,
+        n_labels: int,
+        *,
+        tied: bool = True,
+        masks: ConstraintMasks | None = None,
+        workers: Workers | None = None,
+    ):
+        if chains.labels is None:
+            raise ValueError("a likelihood needs labelled chains")
+        self.chains = chains
+        self.labels = chains.labels
+        self.n_labels = n_labels
+        self.tied = tied
+        self.workers = workers or Workers()
+        self._rows = np.arange(chains.n_positions)
+        self._steps = np.flatnonzero(~chains.is_start)
+        weights = chains.position_weights
+        # None stands for weights that are all one, the usual case, where no product is needed.
+        self._weights = None if np.all(weights == 1.0) else weights
+        self._node_mask: np.ndarray | None = None
+        self._edge_mask: np.ndarray | None = None
+        if masks is not None and masks.any:
+            self._node_mask = np.zeros((chains.n_positions, n_labels))
+            masks.apply(self._node_mask, chains.offsets)
+            self._edge_mask = masks.edge[None]
+        self._edge_counts = self._count_edges()
+
+    def _count_edges(self) -> np.ndarray:
+        """Return the weighted number of observed steps a -> b, (L, L)."""
+        counts = np.zeros((self.n_labels, self.n_labels))
+        weights = 1.0 if self._weights is None else self._weights[self._steps]
+        np.add.at(counts, (self.labels[self._steps - 1], self.labels[self._steps]), weights)
+        return counts
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero, in the right shapes."""
+        n_positions, n_labels = self.chains.n_positions, self.n_labels
+        return Potentials(
+            np.zeros((n_positions, n_labels)),
+            np.zeros((1 if self.tied else n_positions, n_labels, n_labels)),
+        )
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        node, edge = potentials.node, potentials.edge
+        score = self._observed_score(node, edge)
+        if self._node_mask is not None:
+            node, edge = node + self._node_mask, edge + self._edge_mask
+        beliefs = infer_chains(
+            node,
+            edge,
+            self.chains.offsets,
+            position_weights=self._weights,
+            workers=self.workers,
+            check=False,
+        )
+        value = float(beliefs.log_partition @ self.chains.weights) - score
+        node_residual, edge_residual = beliefs.gradient()
+        if node_residual is beliefs.node_marginals:
+            node_residual = node_residual.copy()
+        node_residual[self._rows, self.labels] -= 1.0 if self._weights is None else self._weights
+        if self.tied:
+            edge_residual = edge_residual - self._edge_counts
+        else:
+            weights = 1.0 if self._weights is None else self._weights[self._steps]
+            edge_residual[self._steps, self.labels[self._steps - 1], self.labels[self._steps]] -= weights
+        return Evaluation(value, Potentials(node_residual, edge_residual), beliefs)
+
+    def _observed_score(self, node: np.ndarray, edge: np.ndarray) -> float:
+        observed = node[self._rows, self.labels]
+        score = float(observed.sum() if self._weights is None else observed @ self._weights)
+        if self.tied:
+            return score + float(np.vdot(self._edge_counts, edge[0]))
+        steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
+        return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials times a direction."""
+        return Potentials(*evaluation.beliefs.hessian_product(direction.node, direction.edge))

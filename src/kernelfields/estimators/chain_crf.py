@@ -1,0 +1,304 @@
+"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from kernelfields.basis import ConstantSubspace
+from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.fitting import fit_field
+from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
+from kernelfields.estimators.spaces import (
+    CliqueSpace,
+    build_space,
+    check_prior_variance,
+    name_cliques,
+    reuse_space,
+)
+from kernelfields.fields import Chains, EdgeCliques, NodeCliques, resolve_constraints
+from kernelfields.inference.workers import Workers
+from kernelfields.posterior import Certificate
+from kernelfields.reports.progress import FitProgress
+from kernelfields.solvers import Iteration, Solution
+
+
+class ChainCRF(ChainPrediction, BaseEstimator):
+    """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
+
+    score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
+    and f_edge, fitted to the maximum a posteriori with a certificate of optimality.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
+        Kernel on the inputs of the node cliques. "linear" uses its explicit features.
+    edge_kernel : like kernel, or None
+        None for one transition matrix; a kernel makes transitions depend on the inputs.
+    window : odd int or (before, after), default 1
+        How many positions around t the node cliques see.
+    rank : int, default 1000
+        Number of basis functions of a kernel without explicit features.
+    basis : str or Basis, default "random-cholesky"
+        "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
+    prior_variance : float, default 1.0
+        Variance s of the Gaussian prior. The likelihood is a sum over sequences, so CRFsuite's c2 is 1 / (2 s).
+    edge_prior_variance : float or None
+        Prior variance of the transitions; None means ``prior_variance``.
+    label_kernel : "delta", "centred" or (L, L) array, default "delta"
+        Which labels share strength; rows follow the sorted classes.
+    cliques : list of clique sets or None
+        Spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
+        above are then not used.
+    solver : str, default "auto"
+        "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs" or "auto".
+    tol : float, default 1e-3
+        Relative duality gap at which to stop.
+    max_iter : int, default 100
+    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
+    dtype : "auto", "float32" or "float64"
+        Precision of the stored features; inference is always float64. "auto" takes float32 for large
+        problems unless ``tol`` is below 1e-5.
+    n_jobs : int or None
+        Threads; None and -1 mean all cores.
+    random_state : int, Generator, RandomState or None
+    verbose : int, default 0
+    callbacks : callables that see each Iteration; returning True stops the fit
+    warm_start : bool, default False
+        Start the next fit from the present coefficients, in the present basis.
+
+    Attributes
+    ----------
+    classes_, n_features_in_ : the sorted labels and the number of input features
+    basis_ : dict, name of a clique set -> its subspace
+    coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
+    transitions_ : (L, L) transition scores that do not depend on inputs, or None
+    solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        edge_kernel: Any = None,
+        window: int | tuple[int, int] = 1,
+        rank: int | None = 1000,
+        basis: Any = "random-cholesky",
+        prior_variance: float = 1.0,
+        edge_prior_variance: float | None = None,
+        label_kernel: Any = "delta",
+        cliques: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        constraints: Any = None,
+        dtype: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernel = kernel
+        self.edge_kernel = edge_kernel
+        self.window = window
+        self.rank = rank
+        self.basis = basis
+        self.prior_variance = prior_variance
+        self.edge_prior_variance = edge_prior_variance
+        self.label_kernel = label_kernel
+        self.cliques = cliques
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.constraints = constraints
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChainCRF:
+        """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
+
+        ``sample_weight`` holds one weight per sequence. Ctrl-C keeps the best estimate so far and warns.
+        """
+        self._check_parameters()
+        cliques = name_cliques(self._resolved_cliques())
+        continues = self.warm_start and hasattr(self, "model_")
+        if continues:
+            inputs = self._inputs
+            chains, classes = inputs.chains(X, y, sample_weight, self.classes_)
+        else:
+            inputs = ChainInputs()
+            chains, classes = inputs.fit_chains(X, y, sample_weight)
+        masks = resolve_constraints(self.constraints, classes)
+        masks.check_labels(chains.labels, chains.offsets, classes)
+        random = random_generator(self.random_state)
+        workers = Workers(self.n_jobs)
+        progress = FitProgress(enabled=bool(self.verbose))
+        with self._blas_threads(workers), progress:
+            spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
+            fitted = fit_field(
+                spaces,
+                chains,
+                len(classes),
+                masks=masks,
+                solver=self.solver,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                workers=workers,
+                watch=self._watcher(progress),
+                random=random,
+                start=[each.coefficients for each in self.model_.sets] if continues else None,
+            )
+        self._inputs = inputs
+        self.classes_ = classes
+        self.n_features_in_ = inputs.n_features
+        self.model_ = FieldModel(
+            [
+                FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients)
+                for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
+            ],
+            len(classes),
+            masks,
+        )
+        self.solution_: Solution = fitted.solution
+        self.certificate_: Certificate = fitted.span
+        self.rkhs_certificate_: Certificate = fitted.rkhs
+        self._set_views()
+        self._warn_unless_converged()
+        return self
+
+    def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
+        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
+
+        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks.
+        scope="span": among those the basis spans.
+        """
+        check_is_fitted(self, "model_")
+        if scope not in ("rkhs", "span"):
+            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
+        chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
+        self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
+        workers = Workers(self.n_jobs)
+        with self._blas_threads(workers):
+            return self.model_.certify(chains, workers, scope)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted model to one file of data (safetensors), atomically."""
+        check_is_fitted(self, "model_")
+        write_chain_crf(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> ChainCRF:
+        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
+        return read_chain_crf(cls, path, callables)
+
+    def _check_parameters(self) -> None:
+        check_prior_variance(self.prior_variance, "prior_variance")
+        if self.edge_prior_variance is not None:
+            check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not self.tol > 0:
+            raise ValueError(f"tol must be a positive relative gap, such as 1e-3, got {self.tol!r}")
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
+
+    def _resolved_cliques(self) -> Any:
+        if self.cliques is not None:
+            return self.cliques
+        edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
+        shared = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        return [
+            NodeCliques(self.kernel, label_kernel=self.label_kernel, prior_variance=self.prior_variance, **shared),
+            EdgeCliques(self.edge_kernel, prior_variance=edge_variance, **shared),
+        ]
+
+    def _spaces(
+        self,
+        cliques: list,
+        chains: Chains,
+        n_labels: int,
+        random: np.random.Generator,
+        say: Callable[[str], None],
+        continues: bool,
+    ) -> list[CliqueSpace]:
+        spaces = []
+        for index, (name, clique) in enumerate(cliques):
+            if continues:
+                known = self.model_.sets[index] if index < len(self.model_.sets) else None
+                if known is None or known.name != name:
+                    raise ValueError(
+                        "warm_start=True continues the fitted field, but the clique sets have changed; "
+                        "clone the estimator or set warm_start=False to start afresh"
+                    )
+                spaces.append(
+                    reuse_space(
+                        name, clique, known.subspace, known.label_factor, chains, tol=self.tol, dtype=self.dtype
+                    )
+                )
+                continue
+            if clique.kernel is not None:
+                say(f"choosing a basis for {name} cliques on {chains.n_positions:,} positions")
+            spaces.append(
+                build_space(name, clique, chains, n_labels, tol=self.tol, dtype=self.dtype, random=random)
+            )
+        return spaces
+
+    def _blas_threads(self, workers: Workers) -> Any:
+        """Hold BLAS to ``n_jobs`` threads; leave it alone by default."""
+        if self.n_jobs is None:
+            return nullcontext()
+        return threadpool_limits(workers.n_threads, user_api="blas")
+
+    def _watcher(self, progress: FitProgress) -> Callable[[Iteration], bool]:
+        watchers = [*(() if self.callbacks is None else self.callbacks), progress]
+        # A list, not a generator: every watcher sees every iteration, whatever the others say.
+        return lambda iteration: True in [watcher(iteration) for watcher in watchers]
+
+    def _set_views(self) -> None:
+        """Expose the fitted sets under the names a user looks for."""
+        self.basis_ = {each.name: each.subspace for each in self.model_.sets}
+        self.coef_ = {each.name: each.label_coefficients for each in self.model_.sets}
+        tied = [
+            each.label_coefficients.reshape(len(self.classes_), -1)
+            for each in self.model_.sets
+            if each.clique.labels_per_clique == 2 and isinstance(each.subspace, ConstantSubspace)
+        ]
+        self.transitions_ = sum(tied) if tied else None
+
+    def _warn_unless_converged(self) -> None:
+        solution = self.solution_
+        if solution.reason == "interrupted":
+            warnings.warn(
+                f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
+                f"(relative gap {solution.relative_gap:.2g})",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif solution.reason in ("max_iter", "precision"):
+            warnings.warn(
+                f"solver {solution.solver!r} stopped at a relative gap of {solution.relative_gap:.2g} "
+                f"(tol={self.tol:g}): {solution.message}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """Return a Generator for None, an int, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    return np.random.default_rng(random_state)

@@ -1,0 +1,144 @@
+"""What a fitted chain field can be asked: labels, marginals, n best, likelihoods, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.fields import Chains
+from kernelfields.inference.workers import Workers
+
+
+class ChainPrediction:
+    """Prediction methods of chain estimators; expects ``model_``, ``classes_`` and fitted ``_inputs``."""
+
+    model_: FieldModel
+    classes_: np.ndarray
+    n_jobs: int | None
+    _inputs: ChainInputs
+
+    def predict(self, X: Any, decode: str = "viterbi") -> list[np.ndarray]:
+        """Return the labels of each sequence.
+
+        decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
+        at each position, which maximises expected token accuracy.
+        """
+        if decode not in ("viterbi", "posterior"):
+            raise ValueError(f"decode must be 'viterbi' or 'posterior', got {decode!r}")
+        predictions: list[np.ndarray] = []
+        for chains, node, edge, workers in self._scored(X):
+            if decode == "viterbi":
+                labels, _ = _decoding().viterbi(node, edge, chains.offsets, workers=workers)
+            else:
+                labels = _beliefs(node, edge, chains, workers).node_marginals.argmax(axis=1)
+            predictions += chains.split(self.classes_[labels])
+        return predictions
+
+    def predict_marginals(self, X: Any, pairs: bool = False) -> Any:
+        """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
+
+        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists.
+        """
+        nodes: list[np.ndarray] = []
+        edges: list[np.ndarray] = []
+        for chains, node, edge, workers in self._scored(X):
+            beliefs = _beliefs(node, edge, chains, workers)
+            nodes += chains.split(beliefs.node_marginals)
+            if pairs:
+                edges += [rows[1:] for rows in chains.split(beliefs.edge_marginals())]
+        return (nodes, edges) if pairs else nodes
+
+    def predict_nbest(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """Return, for each sequence, its k most probable labellings with their log-probabilities."""
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        results: list[list[tuple[np.ndarray, float]]] = []
+        for chains, node, edge, workers in self._scored(X):
+            labels, scores = _decoding().n_best(node, edge, chains.offsets, int(k), workers=workers)
+            log_partition = _beliefs(node, edge, chains, workers).log_partition
+            for sequence, total in enumerate(log_partition):
+                results.append(
+                    [
+                        (self.classes_[row], float(score - total))
+                        for row, score in zip(labels[sequence], scores[sequence], strict=True)
+                    ]
+                )
+        return results
+
+    def log_likelihood(self, X: Any, y: Any, *, per_sequence: bool = False) -> Any:
+        """Return log p(y | x), summed over sequences or as an array with one value per sequence.
+
+        A labelling that the constraints forbid has log-likelihood minus infinity.
+        """
+        parts = []
+        for chains, node, edge, workers in self._scored(X, y):
+            rows, labels = np.arange(chains.n_positions), chains.labels
+            score = node[rows, labels]
+            steps = np.flatnonzero(~chains.is_start)
+            where = steps if len(edge) > 1 else np.zeros_like(steps)
+            score[steps] += edge[where, labels[steps - 1], labels[steps]]
+            log_partition = _beliefs(node, edge, chains, workers).log_partition
+            parts.append(np.add.reduceat(score, chains.starts) - log_partition)
+        each = np.concatenate(parts)
+        return each if per_sequence else float(each.sum())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return token accuracy: the share of positions whose Viterbi label is right.
+
+        ``sample_weight`` holds one weight per sequence.
+        """
+        check_is_fitted(self, "model_")
+        chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
+        right = np.concatenate(self.predict(X)) == self.classes_[chains.labels]
+        return float(np.average(right, weights=chains.position_weights))
+
+    def sample(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> list[np.ndarray]:
+        """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
+        if n_samples is not None and n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
+        random = np.random.default_rng(random_state)
+        draws: list[np.ndarray] = []
+        for chains, node, edge, workers in self._scored(X):
+            labels = _decoding().sample_chains(
+                node, edge, chains.offsets, n_samples or 1, random_state=random, workers=workers
+            )
+            drawn = self.classes_[labels]
+            for begin, end in zip(chains.offsets[:-1], chains.offsets[1:], strict=True):
+                draws.append(drawn[0, begin:end] if n_samples is None else drawn[:, begin:end])
+        return draws
+
+    def entropy(self, X: Any) -> np.ndarray:
+        """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
+        return np.concatenate(
+            [
+                _decoding().chain_entropy(node, edge, chains.offsets, workers=workers)
+                for chains, node, edge, workers in self._scored(X)
+            ]
+        )
+
+    def _scored(self, X: Any, y: Any = None) -> Iterator[tuple[Chains, np.ndarray, np.ndarray, Workers]]:
+        """Yield batches of chains with their potentials."""
+        check_is_fitted(self, "model_")
+        chains, _ = self._inputs.chains(X, y, None, self.classes_)
+        workers = Workers(self.n_jobs)
+        for batch in self.model_.batches(chains):
+            node, edge = self.model_.potentials(batch)
+            yield batch, node, edge, workers
+
+
+def _decoding() -> Any:
+    # numba loads with this module; a program that never predicts does not pay for it.
+    from kernelfields.inference import chain_decoding
+
+    return chain_decoding
+
+
+def _beliefs(node: np.ndarray, edge: np.ndarray, chains: Chains, workers: Workers) -> Any:
+    from kernelfields.inference.chain import infer_chains
+
+    return infer_chains(node, edge, chains.offsets, workers=workers)

@@ -1,0 +1,187 @@
+"""From spaces to an estimate: engine, solver, certificates; and the rounds of a growing basis.
+
+With a :class:`~kernelfields.basis.Gradient` basis, rounds of fitting and growing alternate (Corollary 10): solve
+in the present span, bound what the rest of the RKHS could still bring, stop when that is below the tolerance,
+otherwise add the pivots that promise most. Coordinates are nested, so each round starts from the last estimate
+padded with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis import Gradient
+from kernelfields.engines import Potentials, ThreadsEngine
+from kernelfields.estimators.spaces import CliqueSpace
+from kernelfields.fields import Chains, ConstraintMasks
+from kernelfields.inference.workers import Workers
+from kernelfields.posterior import Certificate, LogPosterior
+from kernelfields.posterior.certificate import kernel_quadratic_form, residual_gradient_bound
+from kernelfields.solvers import Iteration, Solution, minimize, resolve_solver
+from kernelfields.solvers.loop import Watcher
+
+# The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
+_INNER_TOLERANCE = 0.1
+
+
+@dataclass
+class FittedField:
+    """What fitting leaves behind: coefficients per set, solution, certificates."""
+
+    coefficients: list[np.ndarray]
+    solution: Solution
+    span: Certificate
+    rkhs: Certificate
+
+
+def fit_field(
+    spaces: Sequence[CliqueSpace],
+    chains: Chains,
+    n_labels: int,
+    *,
+    masks: ConstraintMasks,
+    solver: Any,
+    tol: float,
+    max_iter: int,
+    workers: Workers,
+    watch: Watcher | None,
+    random: np.random.Generator,
+    start: Sequence[np.ndarray] | None = None,
+) -> FittedField:
+    """Fit the coefficients of all sets; grow the bases that ask for it."""
+    growing = [space for space in spaces if isinstance(space.basis, Gradient)]
+    history: list[Iteration] = []
+    while True:
+        posterior, solution = _solve(
+            spaces,
+            chains,
+            n_labels,
+            masks=masks,
+            solver=solver,
+            tol=tol * (_INNER_TOLERANCE if growing else 1.0),
+            max_iter=max_iter - (history[-1].iteration if history else 0),
+            workers=workers,
+            watch=_continue_history(history, watch),
+            start=start,
+        )
+        history += _renumbered(history, solution.history)
+        start = posterior.split(solution.theta)
+        point_residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
+        span = span_certificate(posterior, solution)
+        rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=bool(growing))
+        if not growing or solution.reason in ("interrupted", "callback") or rkhs.relative_gap <= tol:
+            break
+        if history[-1].iteration >= max_iter or not _grow(growing, posterior, point_residual, random):
+            break
+        start = [_padded(old, space) for old, space in zip(start, spaces, strict=True)]
+    last = history[-1]
+    solution = replace(
+        solution, history=history, iterations=last.iteration, passes=last.passes, seconds=last.seconds
+    )
+    return FittedField(list(start), solution, span, rkhs)
+
+
+def _solve(
+    spaces: Sequence[CliqueSpace],
+    chains: Chains,
+    n_labels: int,
+    *,
+    masks: ConstraintMasks,
+    solver: Any,
+    tol: float,
+    max_iter: int,
+    workers: Workers,
+    watch: Watcher | None,
+    start: Sequence[np.ndarray] | None,
+) -> tuple[LogPosterior, Solution]:
+    sets = [space.clique_features(n_labels) for space in spaces]
+    posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
+    solution = minimize(
+        posterior,
+        resolve_solver(solver, posterior, tol),
+        start=None if start is None else posterior.flatten(start),
+        tol=tol,
+        max_iter=max_iter,
+        watch=watch,
+    )
+    return posterior, solution
+
+
+def span_certificate(posterior: LogPosterior, solution: Solution) -> Certificate:
+    """Return the certificate within the span, with the bundle's lower bound."""
+    return Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
+
+
+def rkhs_bound(
+    posterior: LogPosterior,
+    spaces: Sequence[CliqueSpace],
+    solution: Solution,
+    residual: Potentials,
+    *,
+    exact: bool = False,
+) -> Certificate:
+    """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
+    parts = dict(solution.gap_parts)
+    for space, each in zip(spaces, posterior.engine.sets, strict=True):
+        if space.panel is None:
+            continue
+        rows = posterior.engine.clique_residuals(residual, each)
+        variance = space.clique.prior_variance
+        if exact:
+            inside = each.pull_back(rows)
+            rows = rows if each.label_factor is None else rows @ each.label_factor
+            outside = kernel_quadratic_form(space.panel.kernel, space.inputs, rows)
+            outside -= float(np.vdot(inside, inside))
+        else:
+            rows = rows if each.label_factor is None else rows @ each.label_factor
+            outside = residual_gradient_bound(space.panel.residual, rows)
+        parts[space.name] += 0.5 * variance * max(outside, 0.0)
+    pivoted = any(space.panel is not None for space in spaces)
+    return Certificate("rkhs", solution.value, solution.value - sum(parts.values()), exact or not pivoted, parts)
+
+
+def _grow(
+    growing: Sequence[CliqueSpace], posterior: LogPosterior, residual: Potentials, random: np.random.Generator
+) -> int:
+    """Add a round of pivots to each growing space; return how many were added."""
+    added = 0
+    for space in growing:
+        each = next(each for each in posterior.engine.sets if each.name == space.name)
+        rows = posterior.engine.clique_residuals(residual, each)
+        rows = rows if each.label_factor is None else rows @ each.label_factor
+        added += space.basis.grow(space.panel, rows, random)
+        space.features = space.panel.features
+        space.subspace = space.panel.subspace()
+    return added
+
+
+def _padded(old: np.ndarray, space: CliqueSpace) -> np.ndarray:
+    missing = space.subspace.rank - len(old)
+    return np.vstack([old, np.zeros((missing, old.shape[1]))]) if missing else old
+
+
+def _continue_history(history: Sequence[Iteration], watch: Watcher | None) -> Watcher | None:
+    """Let callbacks see iterations, passes and seconds go on counting from round to round."""
+    if watch is None or not history:
+        return watch
+    return lambda iteration: watch(_shifted(history[-1], iteration))
+
+
+def _renumbered(history: Sequence[Iteration], new: Sequence[Iteration]) -> list[Iteration]:
+    if not history:
+        return list(new)
+    # The first entry of a round is the point the last one ended in.
+    return [_shifted(history[-1], iteration) for iteration in new[1:]]
+
+
+def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
+    return replace(
+        iteration,
+        iteration=last.iteration + iteration.iteration,
+        passes=last.passes + iteration.passes,
+        seconds=last.seconds + iteration.seconds,
+    )

@@ -1,0 +1,216 @@
+"""From clique sets to finite coordinates: view of the inputs, kernel, basis, features."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PanelCholesky, resolve_basis
+from kernelfields.engines import CliqueFeatures
+from kernelfields.features import window_view
+from kernelfields.fields import Chains, CliqueSet
+from kernelfields.kernels import (
+    Constant,
+    check_positive_semidefinite,
+    resolve_kernel,
+    resolve_label_kernel,
+)
+from kernelfields.kernels.labels import Delta
+
+# Features this small are kept in float64 whatever the tolerance: precision is free there.
+_SMALL_FEATURES = 16 * 2**20
+# Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
+_FLOAT32_TOLERANCE = 1e-5
+
+
+@dataclass
+class CliqueSpace:
+    """A clique set in finite coordinates on the training chains.
+
+    ``panel`` (PanelCholesky) and ``basis`` (Basis) are None for sets that need no pivots.
+    """
+
+    clique: CliqueSet
+    name: str
+    subspace: Any
+    label_factor: np.ndarray | None
+    inputs: Any
+    features: Any
+    panel: Any = None
+    basis: Any = None
+    positions: np.ndarray | None = None
+
+    def clique_features(self, n_labels: int) -> CliqueFeatures:
+        """Return what an engine needs of this set."""
+        return CliqueFeatures(
+            self.name,
+            self.features,
+            positions=self.positions,
+            labels_per_clique=self.clique.labels_per_clique,
+            n_labels=n_labels,
+            prior_variance=self.clique.prior_variance,
+            label_factor=self.label_factor,
+        )
+
+
+def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
+    """Check a list of clique sets and give each a name of its own."""
+    if isinstance(cliques, CliqueSet):
+        cliques = [cliques]
+    named: list[tuple[str, CliqueSet]] = []
+    for index, clique in enumerate(cliques):
+        if not isinstance(clique, CliqueSet):
+            raise TypeError(
+                f"cliques[{index}] is {clique!r}, expected NodeCliques, EdgeCliques, StartCliques or EndCliques"
+            )
+        check_prior_variance(clique.prior_variance, "prior_variance")
+        name = clique.name or clique.default_name
+        taken = [other for other, _ in named]
+        if name in taken and clique.name is None:
+            name = next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
+        elif name in taken:
+            raise ValueError(f"two clique sets are named {name!r}; give each a name of its own")
+        named.append((name, clique))
+    if not any(clique.default_name == "node" for _, clique in named):
+        raise ValueError("cliques holds no NodeCliques: without them the labels do not depend on the inputs")
+    return named
+
+
+def check_prior_variance(value: Any, name: str) -> None:
+    """Raise unless ``value`` is a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+
+
+def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
+    """Return A with A A^T the centred label kernel, or None for the identity.
+
+    Pairs of labels with the delta kernel stay uncentred: one dimension in L^2 is not worth a product with a
+    dense (L^2, L^2 - 1) matrix.
+    """
+    kernel = resolve_label_kernel(clique.label_kernel)
+    if clique.labels_per_clique == 2 and isinstance(kernel, Delta):
+        return None
+    return kernel.factor(clique.n_configurations(n_labels))
+
+
+def build_space(
+    name: str,
+    clique: CliqueSet,
+    chains: Chains,
+    n_labels: int,
+    *,
+    tol: float,
+    dtype: Any,
+    random: np.random.Generator,
+) -> CliqueSpace:
+    """Choose a basis for one clique set and compute the features of the training chains."""
+    factor = label_factor(clique, n_labels)
+    positions = clique.positions(chains)
+    if clique.kernel is None:
+        subspace: Any = ConstantSubspace(Constant(1.0))
+        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
+    inputs = viewed_inputs(clique, chains)
+    kernel = resolve_kernel(clique.kernel).resolve(inputs)
+    explicit = kernel.feature_map(inputs[:1])
+    if explicit is not None:
+        subspace = ExplicitSubspace(kernel, explicit.shape[1])
+        features = subspace.features(inputs, inputs.dtype)
+        return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
+    check_positive_semidefinite(kernel, inputs, random)
+    basis = resolve_basis(clique.basis)
+    capacity = basis.capacity(clique.rank, inputs.shape[0])
+    precision = feature_dtype(dtype, inputs.shape[0] * capacity, tol)
+    check_features_fit(name, inputs.shape[0], capacity, precision)
+    panel = PanelCholesky(kernel, inputs, capacity, precision)
+    basis.select(panel, random)
+    return CliqueSpace(
+        clique, name, panel.subspace(), factor, inputs, panel.features, panel, basis, positions=positions
+    )
+
+
+def reuse_space(
+    name: str,
+    clique: CliqueSet,
+    subspace: Any,
+    factor: np.ndarray | None,
+    chains: Chains,
+    *,
+    tol: float,
+    dtype: Any,
+) -> CliqueSpace:
+    """Return the features of new chains in a subspace that was chosen earlier (warm starts)."""
+    positions = clique.positions(chains)
+    if isinstance(subspace, ConstantSubspace):
+        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
+    inputs = viewed_inputs(clique, chains)
+    precision = (
+        inputs.dtype
+        if isinstance(subspace, ExplicitSubspace)
+        else feature_dtype(dtype, inputs.shape[0] * subspace.rank, tol)
+    )
+    features = subspace.features(inputs, precision)
+    return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
+
+
+def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:
+    """Return what each clique of a set sees of the inputs, a row per clique."""
+    inputs = window_view(chains.inputs, chains.offsets, clique.window)
+    positions = clique.positions(chains)
+    return inputs if positions is None else inputs[positions]
+
+
+def feature_dtype(dtype: Any, n_values: int, tol: float) -> np.dtype:
+    """Resolve ``dtype``: "auto" is float32 for large features unless the tolerance asks for more."""
+    if isinstance(dtype, str) and dtype == "auto":
+        small = 8 * n_values <= _SMALL_FEATURES
+        return np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
+    try:
+        resolved = np.dtype(dtype)
+    except TypeError:
+        resolved = np.dtype(object)
+    if resolved not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
+    return resolved
+
+
+def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:
+    """Raise MemoryError before the work starts if the feature matrix cannot fit in memory."""
+    needed = n_rows * rank * dtype.itemsize
+    available = available_memory()
+    if available is not None and needed > available:
+        fitting = max(1, int(0.7 * available / (n_rows * dtype.itemsize)))
+        raise MemoryError(
+            f"clique set {name!r}: features of {n_rows:,} positions at rank {rank:,} need "
+            f"{needed / 2**30:,.1f} GiB in {dtype}, but {available / 2**30:,.1f} GiB are free. "
+            f"Use rank={fitting:,} or less, or dtype='float32'."
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes of free physical memory where the system tells, else None."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _reclaimable() -> int:
+    """Return the bytes of file cache that Linux would give back; 0 where it cannot be read."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return 1024 * int(fields["Cached"].split()[0])
+    except (OSError, KeyError, ValueError, IndexError):
+        return 0
+
+
+def same_kind(inputs: Any, sparse: bool) -> Any:
+    """Return inputs as CSR if ``sparse``, else dense."""
+    if sparse == scipy.sparse.issparse(inputs):
+        return inputs
+    return scipy.sparse.csr_array(inputs) if sparse else inputs.toarray()

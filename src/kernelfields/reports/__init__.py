@@ -1,0 +1,1 @@
+"""What people look at: progress of a fit, plots, HTML views."""
