@@ -36,10 +36,12 @@ class PanelCholesky:
         self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
         self.diagonal = np.asarray(kernel.diag(inputs), dtype=np.float64)
-        if not np.all(np.isfinite(self.diagonal)) or np.any(self.diagonal < 0):
+        wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
             raise ValueError(
-                f"{kernel!r} is not positive semi-definite: k(x, x) is "
-                f"{self.diagonal[~(self.diagonal >= 0)][0]!r} for some training input"
+                f"{kernel!r} is not positive semi-definite: k(x, x) is {self.diagonal[row]} for training input "
+                f"{row}, where a finite number of at least 0 is needed"
             )
         self.residual = self.diagonal.copy()
         self.floor = _FLOOR[self.dtype] * float(self.diagonal.max(initial=0.0))
@@ -81,16 +83,19 @@ class PanelCholesky:
         return block
 
     def extend(self, candidates: np.ndarray) -> int:
-        """Add those candidates that are not in the span yet, in order; return how many were added."""
+        """Add the candidates that are not in the span yet, largest residual first; return how many there were."""
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if len(candidates) == 0:
             return 0
         accepted, local = independent_rows(self.residual_block(candidates, candidates), self.floor)
         self.append(candidates[accepted], local)
-        # What was refused lies in the span now: never propose it again.
-        refused = np.setdiff1d(candidates, self.pivots)
-        self.residual[refused] = 0.0
+        self.set_aside(np.setdiff1d(candidates, self.pivots))
         return len(accepted)
+
+    def set_aside(self, refused: np.ndarray) -> None:
+        """Never propose inputs again that lie in the span up to rounding."""
+        # Not zero: certificates take the residual as an upper bound on what is left outside the span.
+        self.residual[refused] = np.minimum(self.residual[refused], self.floor)
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
@@ -133,17 +138,15 @@ class PanelCholesky:
 
 
 def independent_rows(block: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky of a PSD block in its own order, leaving out rows whose residual is below ``floor``.
+    """Pivoted Cholesky of a PSD block: the largest residual next, until it is below ``floor``.
 
-    Returns the positions kept and the lower factor of the block restricted to them. Cost O(b^3).
+    Returns the positions in the order taken and the lower factor of the block restricted to them. Taken as they
+    come, rows barely above the floor would leave a factor too ill-conditioned to divide by. Cost O(b^3).
     """
-    try:
-        factor = scipy.linalg.cholesky(block, lower=True, check_finite=False)
-        if np.min(np.diagonal(factor)) ** 2 > floor:
-            return np.arange(len(block)), factor
-    except np.linalg.LinAlgError:
-        pass  # some rows depend on others: find out which, one by one, below
-    return select_rows(block, lambda _, residual: residual > floor)
+    if not np.max(np.diagonal(block)) > floor:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(block, tol=floor, lower=1)
+    return order[:rank].astype(np.int64) - 1, np.tril(factor[:rank, :rank])
 
 
 def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -82,7 +82,7 @@ class RandomCholesky(Basis):
         )
         if len(kept) == 0:
             # Only rounding separates these from the span: without this the same ones come back for ever.
-            panel.residual[proposals] = 0.0
+            panel.set_aside(proposals)
             return
         panel.append(proposals[kept[:room]], factor[:room, :room])
 

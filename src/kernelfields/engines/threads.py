@@ -148,7 +148,7 @@ class ThreadsEngine:
         summed = each.labels_per_clique == 2 and self.likelihood.tied
         if each.positions is not None and not summed:
             rows = rows[each.positions]
-        rows = rows.reshape(len(rows), -1)
+        rows = rows.reshape(len(rows), each.n_configurations)
         return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
@@ -180,7 +180,9 @@ class ThreadsEngine:
             marginals, weights = marginals[each.positions], weights[each.positions]
         factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
         means = marginals @ factor
-        features = np.ones((len(marginals), 1)) if each.features is None else each.features
+        if each.features is None:
+            return factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
+        features = each.features
         block = np.zeros((rank, outputs, rank, outputs))
         for i in range(outputs):
             for j in range(i + 1):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -18,15 +16,19 @@ from kernelfields.basis import ConstantSubspace
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_prediction import ChainPrediction
 from kernelfields.estimators.field_model import FieldModel, FittedSet
-from kernelfields.estimators.fitting import fit_field
+from kernelfields.estimators.fitting import fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
-from kernelfields.estimators.spaces import (
-    CliqueSpace,
-    build_space,
+from kernelfields.estimators.parameters import (
+    check_callbacks,
+    check_count,
     check_prior_variance,
-    name_cliques,
-    reuse_space,
+    check_solver,
+    check_tolerance,
+    random_generator,
+    resolve_dtype,
 )
+from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
+from kernelfields.estimators.warm_start import continued_spaces
 from kernelfields.fields import Chains, EdgeCliques, NodeCliques, resolve_constraints
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
@@ -68,15 +70,16 @@ class ChainCRF(ChainPrediction, BaseEstimator):
     max_iter : int, default 100
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
     dtype : "auto", "float32" or "float64"
-        Precision of the stored features; inference is always float64. "auto" takes float32 for large
-        problems unless ``tol`` is below 1e-5.
+        Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
+        explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
     n_jobs : int or None
         Threads; None and -1 mean all cores.
     random_state : int, Generator, RandomState or None
     verbose : int, default 0
     callbacks : callables that see each Iteration; returning True stops the fit
     warm_start : bool, default False
-        Start the next fit from the present coefficients, in the present basis.
+        Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
+        solver settings may change from fit to fit, the clique sets may not.
 
     Attributes
     ----------
@@ -179,7 +182,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         self.certificate_: Certificate = fitted.span
         self.rkhs_certificate_: Certificate = fitted.rkhs
         self._set_views()
-        self._warn_unless_converged()
+        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
         return self
 
     def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
@@ -211,10 +214,11 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         check_prior_variance(self.prior_variance, "prior_variance")
         if self.edge_prior_variance is not None:
             check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
-        if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive relative gap, such as 1e-3, got {self.tol!r}")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
+        check_tolerance(self.tol)
+        check_count(self.max_iter, "max_iter")
+        check_solver(self.solver)
+        check_callbacks(self.callbacks)
+        resolve_dtype(self.dtype)
 
     def _resolved_cliques(self) -> Any:
         if self.cliques is not None:
@@ -235,26 +239,14 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         say: Callable[[str], None],
         continues: bool,
     ) -> list[CliqueSpace]:
+        precision = {"tol": self.tol, "dtype": self.dtype}
+        if continues:
+            return continued_spaces(cliques, self.model_.sets, chains, **precision)
         spaces = []
-        for index, (name, clique) in enumerate(cliques):
-            if continues:
-                known = self.model_.sets[index] if index < len(self.model_.sets) else None
-                if known is None or known.name != name:
-                    raise ValueError(
-                        "warm_start=True continues the fitted field, but the clique sets have changed; "
-                        "clone the estimator or set warm_start=False to start afresh"
-                    )
-                spaces.append(
-                    reuse_space(
-                        name, clique, known.subspace, known.label_factor, chains, tol=self.tol, dtype=self.dtype
-                    )
-                )
-                continue
+        for name, clique in cliques:
             if clique.kernel is not None:
                 say(f"choosing a basis for {name} cliques on {chains.n_positions:,} positions")
-            spaces.append(
-                build_space(name, clique, chains, n_labels, tol=self.tol, dtype=self.dtype, random=random)
-            )
+            spaces.append(build_space(name, clique, chains, n_labels, random=random, **precision))
         return spaces
 
     def _blas_threads(self, workers: Workers) -> Any:
@@ -264,7 +256,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         return threadpool_limits(workers.n_threads, user_api="blas")
 
     def _watcher(self, progress: FitProgress) -> Callable[[Iteration], bool]:
-        watchers = [*(() if self.callbacks is None else self.callbacks), progress]
+        watchers = [*check_callbacks(self.callbacks), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others say.
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 
@@ -278,27 +270,3 @@ class ChainCRF(ChainPrediction, BaseEstimator):
             if each.clique.labels_per_clique == 2 and isinstance(each.subspace, ConstantSubspace)
         ]
         self.transitions_ = sum(tied) if tied else None
-
-    def _warn_unless_converged(self) -> None:
-        solution = self.solution_
-        if solution.reason == "interrupted":
-            warnings.warn(
-                f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
-                f"(relative gap {solution.relative_gap:.2g})",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        elif solution.reason in ("max_iter", "precision"):
-            warnings.warn(
-                f"solver {solution.solver!r} stopped at a relative gap of {solution.relative_gap:.2g} "
-                f"(tol={self.tol:g}): {solution.message}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-
-def random_generator(random_state: Any) -> np.random.Generator:
-    """Return a Generator for None, an int, a Generator or a legacy RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
-    return np.random.default_rng(random_state)

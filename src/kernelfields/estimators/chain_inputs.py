@@ -35,15 +35,16 @@ class ChainInputs:
         self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None
     ) -> tuple[Chains, Any]:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        if is_feature_sequences(X):
-            if self.encoder is None:
-                raise ValueError(
-                    "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
-                    f"{self.n_features} columns"
-                )
-            inputs, offsets = self.encoder.transform(X)
-        elif self.encoder is not None:
-            raise ValueError("this model was fitted on feature dicts; pass lists of feature dicts")
+        if self.encoder is not None:
+            try:
+                inputs, offsets = self.encoder.transform(X)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
+        elif is_feature_sequences(X):
+            raise ValueError(
+                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
+                f"{self.n_features} columns"
+            )
         else:
             inputs, offsets = pack_inputs(X)
             if inputs.shape[1] != self.n_features:

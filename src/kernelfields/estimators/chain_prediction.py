@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.parameters import check_count, random_generator
 from kernelfields.fields import Chains
 from kernelfields.inference.workers import Workers
 
@@ -55,8 +56,7 @@ class ChainPrediction:
 
     def predict_nbest(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        check_count(k, "k")
         results: list[list[tuple[np.ndarray, float]]] = []
         for chains, node, edge, workers in self._scored(X):
             labels, scores = _decoding().n_best(node, edge, chains.offsets, int(k), workers=workers)
@@ -99,9 +99,9 @@ class ChainPrediction:
 
     def sample(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
-        if n_samples is not None and n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
-        random = np.random.default_rng(random_state)
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", " or None")
+        random = random_generator(random_state)
         draws: list[np.ndarray] = []
         for chains, node, edge, workers in self._scored(X):
             labels = _decoding().sample_chains(

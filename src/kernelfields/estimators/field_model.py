@@ -5,6 +5,7 @@ potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T ) + constraints
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -126,7 +127,7 @@ def _clique_residuals(each: FittedSet, chains: Chains, residual: Any) -> np.ndar
     positions = each.clique.positions(chains)
     if positions is not None and len(rows) == chains.n_positions:
         rows = rows[positions]
-    rows = rows.reshape(len(rows), -1)
+    rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     return rows.sum(axis=0, keepdims=True) if each.tied_everywhere else rows
 
 

@@ -8,11 +8,13 @@ padded with zeros.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis import Gradient
 from kernelfields.engines import Potentials, ThreadsEngine
@@ -72,10 +74,16 @@ def fit_field(
         start = posterior.split(solution.theta)
         point_residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
         span = span_certificate(posterior, solution)
-        rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=bool(growing))
-        if not growing or solution.reason in ("interrupted", "callback") or rkhs.relative_gap <= tol:
+        stopped = solution.reason in ("interrupted", "callback")
+        # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
+        exact = bool(growing) and not stopped
+        rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=exact)
+        if not growing or stopped or rkhs.relative_gap <= tol:
             break
-        if history[-1].iteration >= max_iter or not _grow(growing, posterior, point_residual, random):
+        if history[-1].iteration >= max_iter:
+            solution = replace(solution, reason="max_iter")
+            break
+        if not _grow(growing, posterior, point_residual, random):
             break
         start = [_padded(old, space) for old, space in zip(start, spaces, strict=True)]
     last = history[-1]
@@ -83,6 +91,23 @@ def fit_field(
         solution, history=history, iterations=last.iteration, passes=last.passes, seconds=last.seconds
     )
     return FittedField(list(start), solution, span, rkhs)
+
+
+def warn_unless_converged(solution: Solution, tol: float, stacklevel: int = 2) -> None:
+    """Warn when a fit was interrupted or ended short of its tolerance."""
+    if solution.reason == "interrupted":
+        text = (
+            f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
+            f"(relative gap {solution.relative_gap:.2g})"
+        )
+    elif solution.reason in ("max_iter", "precision"):
+        text = (
+            f"solver {solution.solver!r} stopped at a relative gap of {solution.relative_gap:.2g} "
+            f"(tol={tol:g}): {solution.message}"
+        )
+    else:
+        return
+    warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
 def _solve(
@@ -127,20 +152,20 @@ def rkhs_bound(
     """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
     parts = dict(solution.gap_parts)
     for space, each in zip(spaces, posterior.engine.sets, strict=True):
-        if space.panel is None:
+        if space.residual_diagonal is None:
             continue
         rows = posterior.engine.clique_residuals(residual, each)
         variance = space.clique.prior_variance
         if exact:
             inside = each.pull_back(rows)
             rows = rows if each.label_factor is None else rows @ each.label_factor
-            outside = kernel_quadratic_form(space.panel.kernel, space.inputs, rows)
+            outside = kernel_quadratic_form(space.subspace.kernel, space.inputs, rows)
             outside -= float(np.vdot(inside, inside))
         else:
             rows = rows if each.label_factor is None else rows @ each.label_factor
-            outside = residual_gradient_bound(space.panel.residual, rows)
+            outside = residual_gradient_bound(space.residual_diagonal, rows)
         parts[space.name] += 0.5 * variance * max(outside, 0.0)
-    pivoted = any(space.panel is not None for space in spaces)
+    pivoted = any(space.residual_diagonal is not None for space in spaces)
     return Certificate("rkhs", solution.value, solution.value - sum(parts.values()), exact or not pivoted, parts)
 
 
@@ -154,8 +179,7 @@ def _grow(
         rows = posterior.engine.clique_residuals(residual, each)
         rows = rows if each.label_factor is None else rows @ each.label_factor
         added += space.basis.grow(space.panel, rows, random)
-        space.features = space.panel.features
-        space.subspace = space.panel.subspace()
+        space.grown()
     return added
 
 

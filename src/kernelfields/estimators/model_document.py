@@ -1,7 +1,8 @@
 """A fitted ChainCRF as a document of plain values and arrays, and back.
 
 Nothing in the document names code: kernels, bases, clique sets and constraints are rebuilt from registries of
-known kinds. Parameters that only matter for fitting again (callbacks, a custom solver) are not kept.
+known kinds. Parameters that only matter for fitting again and are code (callbacks, a solver or basis of one's
+own, a random generator) are not kept; the default takes their place.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
 from kernelfields.basis.selection import SHORTHANDS
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel, FittedSet
-from kernelfields.features import FeatureDictEncoder
+from kernelfields.estimators.parameters import is_whole, resolve_dtype
+from kernelfields.features import FeatureDictEncoder, check_window
 from kernelfields.fields import (
     CliqueSet,
     ConstraintMasks,
@@ -44,7 +46,6 @@ _PLAIN = (
     "edge_prior_variance",
     "tol",
     "max_iter",
-    "dtype",
     "n_jobs",
     "verbose",
     "warm_start",
@@ -82,12 +83,7 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     classes = np.asarray(document["classes"])
     n_labels = len(classes)
     masks = ConstraintMasks(**document["masks"])
-    for name, shape in (("edge", (n_labels, n_labels)), ("start", (n_labels,)), ("end", (n_labels,))):
-        if getattr(masks, name).shape != shape:
-            raise ValueError(f"the constraint mask {name!r} has the wrong shape")
-    for each in sets:
-        if each.label_coefficients.shape != (each.subspace.rank, each.clique.n_configurations(n_labels)):
-            raise ValueError(f"the coefficients of set {each.name!r} do not fit its basis and the classes")
+    _check_consistent(sets, masks, classes, document)
     estimator = cls(**_rebuild_parameters(document["parameters"], sets))
     names = document["feature_names"]
     estimator._inputs = ChainInputs(
@@ -108,12 +104,39 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     return estimator
 
 
+def _check_consistent(
+    sets: list[FittedSet], masks: ConstraintMasks, classes: np.ndarray, document: dict[str, Any]
+) -> None:
+    """Raise unless all parts fit together, so that a model that loads can predict."""
+    n_labels, n_features = len(classes), document["n_features"]
+    if classes.ndim != 1 or n_labels < 2 or not np.array_equal(np.unique(classes), classes):
+        raise ValueError("the classes are not two or more sorted labels")
+    if document["feature_names"] is not None and len(document["feature_names"]) != n_features:
+        raise ValueError("the feature names do not match the number of features")
+    for name in ("edge", "start", "end", "label"):
+        if getattr(masks, name).shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
+            raise ValueError(f"the constraint mask {name!r} has the wrong shape")
+    for each in sets:
+        if each.label_coefficients.shape != (each.subspace.rank, each.clique.n_configurations(n_labels)):
+            raise ValueError(f"the coefficients of set {each.name!r} do not fit its basis and the classes")
+        width = n_features * (sum(check_window(each.clique.window)) + 1)
+        subspace = each.subspace
+        if isinstance(subspace, PivotSubspace) and subspace.pivots.shape[1] != width:
+            raise ValueError(f"the pivots of set {each.name!r} do not have {width} columns, as its inputs do")
+        if isinstance(subspace, ExplicitSubspace):
+            mapped = subspace.kernel.feature_map(scipy.sparse.csr_array((1, width)))
+            if mapped is None or mapped.shape[1] != subspace.rank:
+                raise ValueError(f"the coefficients of set {each.name!r} do not fit its {width} input columns")
+
+
 def _describe_parameters(estimator: Any) -> dict[str, Any]:
     """Keep the parameters that are data; kernels are kept with the clique sets."""
     parameters = {name: getattr(estimator, name) for name in _PLAIN}
-    basis = resolve_basis(estimator.basis)
-    kind = next(name for name, each in SHORTHANDS.items() if type(basis) is each)
-    parameters["basis"] = {"kind": kind, **basis.get_params()}
+    dtype = resolve_dtype(estimator.dtype)
+    parameters["dtype"] = "auto" if dtype is None else dtype.name
+    parameters["solver"] = estimator.solver if isinstance(estimator.solver, str) else "auto"
+    parameters["random_state"] = estimator.random_state if is_whole(estimator.random_state) else None
+    parameters["basis"] = _describe_basis(estimator.basis)
     parameters["label_kernel"] = resolve_label_kernel(estimator.label_kernel).spec()
     parameters["constraints"] = Constraints.of(estimator.constraints).spec()
     parameters["spelled_out"] = estimator.cliques is not None
@@ -124,8 +147,7 @@ def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dic
     parameters = dict(described)
     if isinstance(parameters["window"], list):
         parameters["window"] = tuple(parameters["window"])
-    basis = dict(parameters["basis"])
-    parameters["basis"] = SHORTHANDS[basis.pop("kind")](**basis)
+    parameters["basis"] = _rebuild_basis(parameters["basis"])
     parameters["label_kernel"] = label_kernel_from_spec(parameters["label_kernel"])
     constraints = Constraints.from_spec(parameters["constraints"])
     parameters["constraints"] = None if constraints == Constraints() else constraints
@@ -135,6 +157,18 @@ def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dic
     return {**parameters, "kernel": node, "edge_kernel": edge}
 
 
+def _describe_basis(basis: Any) -> dict[str, Any]:
+    basis = resolve_basis(basis)
+    known = (name for name, each in SHORTHANDS.items() if type(basis) is each)
+    kind = next(known, None)
+    return {"kind": "random-cholesky"} if kind is None else {"kind": kind, **basis.get_params()}
+
+
+def _rebuild_basis(description: dict[str, Any]) -> Any:
+    parameters = dict(description)
+    return SHORTHANDS[parameters.pop("kind")](**parameters)
+
+
 def _describe_set(each: FittedSet) -> dict[str, Any]:
     clique = each.clique
     description: dict[str, Any] = {
@@ -142,6 +176,9 @@ def _describe_set(each: FittedSet) -> dict[str, Any]:
         "name": each.name,
         "window": clique.window,
         "prior_variance": float(clique.prior_variance),
+        "label_kernel": resolve_label_kernel(clique.label_kernel).spec(),
+        "basis": _describe_basis(clique.basis),
+        "rank": clique.rank,
         "coefficients": each.coefficients,
         "label_factor": each.label_factor,
     }
@@ -175,6 +212,9 @@ def _rebuild_set(description: dict[str, Any], callables: Mapping[str, Callable] 
         kernel,
         window=tuple(window) if isinstance(window, list) else window,
         prior_variance=description["prior_variance"],
+        label_kernel=label_kernel_from_spec(description["label_kernel"]),
+        basis=_rebuild_basis(description["basis"]),
+        rank=description["rank"],
         name=description["name"],
     )
     if kernel is None:

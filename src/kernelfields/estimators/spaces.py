@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import clone
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PanelCholesky, resolve_basis
 from kernelfields.engines import CliqueFeatures
-from kernelfields.features import window_view
+from kernelfields.estimators.parameters import check_count, check_prior_variance, resolve_dtype
+from kernelfields.features import check_window, window_view
 from kernelfields.fields import Chains, CliqueSet
 from kernelfields.kernels import (
     Constant,
@@ -31,7 +33,8 @@ _FLOAT32_TOLERANCE = 1e-5
 class CliqueSpace:
     """A clique set in finite coordinates on the training chains.
 
-    ``panel`` (PanelCholesky) and ``basis`` (Basis) are None for sets that need no pivots.
+    ``panel`` (PanelCholesky) and ``basis`` (Basis) are None for sets that need no pivots or keep the ones they
+    have; ``residual_diagonal`` is k(x, x) - ||z(x)||^2 for every set with pivots, else None.
     """
 
     clique: CliqueSet
@@ -43,6 +46,12 @@ class CliqueSpace:
     panel: Any = None
     basis: Any = None
     positions: np.ndarray | None = None
+    residual_diagonal: np.ndarray | None = None
+
+    def grown(self) -> None:
+        """Take over the features of a panel that has grown."""
+        self.subspace, self.features = self.panel.subspace(), self.panel.features
+        self.residual_diagonal = self.panel.residual
 
     def clique_features(self, n_labels: int) -> CliqueFeatures:
         """Return what an engine needs of this set."""
@@ -58,32 +67,47 @@ class CliqueSpace:
 
 
 def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
-    """Check a list of clique sets and give each a name of its own."""
+    """Check a list of clique sets; return copies of them, each with a name of its own."""
     if isinstance(cliques, CliqueSet):
         cliques = [cliques]
+    if not isinstance(cliques, list | tuple):
+        raise TypeError(f"cliques must be a list of clique sets such as NodeCliques('rbf'), got {cliques!r}")
     named: list[tuple[str, CliqueSet]] = []
     for index, clique in enumerate(cliques):
         if not isinstance(clique, CliqueSet):
             raise TypeError(
                 f"cliques[{index}] is {clique!r}, expected NodeCliques, EdgeCliques, StartCliques or EndCliques"
             )
-        check_prior_variance(clique.prior_variance, "prior_variance")
         name = clique.name or clique.default_name
         taken = [other for other, _ in named]
         if name in taken and clique.name is None:
             name = next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
         elif name in taken:
             raise ValueError(f"two clique sets are named {name!r}; give each a name of its own")
-        named.append((name, clique))
+        named.append((name, resolved_clique(clique)))
     if not any(clique.default_name == "node" for _, clique in named):
-        raise ValueError("cliques holds no NodeCliques: without them the labels do not depend on the inputs")
+        raise ValueError("cliques holds no NodeCliques: add NodeCliques(kernel), the potential of single labels")
+    if all(clique.kernel is None for _, clique in named):
+        raise ValueError("no clique set has a kernel, so labels would not depend on the inputs: give kernel='rbf'")
     return named
 
 
-def check_prior_variance(value: Any, name: str) -> None:
-    """Raise unless ``value`` is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+def resolved_clique(clique: CliqueSet) -> CliqueSet:
+    """Return a copy with names resolved to objects; ValueError or TypeError if a parameter cannot be used.
+
+    A fitted field keeps these copies: what the user changes later must not reach it.
+    """
+    check_prior_variance(clique.prior_variance, "prior_variance")
+    check_window(clique.window)
+    if clique.rank is not None:
+        check_count(clique.rank, "rank", " (or None for no limit)")
+    parameters = clique.get_params(deep=False)
+    parameters["basis"] = clone(resolve_basis(clique.basis))
+    parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
+    if clique.kernel is not None:
+        parameters["kernel"] = clone(resolve_kernel(clique.kernel))
+        parameters["kernel"].check_parameters()
+    return type(clique)(**parameters)
 
 
 def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
@@ -95,7 +119,8 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
     kernel = resolve_label_kernel(clique.label_kernel)
     if clique.labels_per_clique == 2 and isinstance(kernel, Delta):
         return None
-    return kernel.factor(clique.n_configurations(n_labels))
+    # In C order, as a model file gives it back: products round differently for another order.
+    return np.ascontiguousarray(kernel.factor(clique.n_configurations(n_labels)))
 
 
 def build_space(
@@ -115,11 +140,16 @@ def build_space(
         subspace: Any = ConstantSubspace(Constant(1.0))
         return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
     inputs = viewed_inputs(clique, chains)
+    if inputs.shape[0] == 0:
+        raise ValueError(
+            f"the training sequences hold no {name!r} cliques, all have length one: there is nothing to choose "
+            "a kernel basis from. Leave out the edge kernel."
+        )
     kernel = resolve_kernel(clique.kernel).resolve(inputs)
     explicit = kernel.feature_map(inputs[:1])
     if explicit is not None:
         subspace = ExplicitSubspace(kernel, explicit.shape[1])
-        features = subspace.features(inputs, inputs.dtype)
+        features = subspace.features(inputs, explicit_dtype(dtype, inputs))
         return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
     check_positive_semidefinite(kernel, inputs, random)
     basis = resolve_basis(clique.basis)
@@ -129,32 +159,17 @@ def build_space(
     panel = PanelCholesky(kernel, inputs, capacity, precision)
     basis.select(panel, random)
     return CliqueSpace(
-        clique, name, panel.subspace(), factor, inputs, panel.features, panel, basis, positions=positions
+        clique,
+        name,
+        panel.subspace(),
+        factor,
+        inputs,
+        panel.features,
+        panel,
+        basis,
+        positions=positions,
+        residual_diagonal=panel.residual,
     )
-
-
-def reuse_space(
-    name: str,
-    clique: CliqueSet,
-    subspace: Any,
-    factor: np.ndarray | None,
-    chains: Chains,
-    *,
-    tol: float,
-    dtype: Any,
-) -> CliqueSpace:
-    """Return the features of new chains in a subspace that was chosen earlier (warm starts)."""
-    positions = clique.positions(chains)
-    if isinstance(subspace, ConstantSubspace):
-        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
-    inputs = viewed_inputs(clique, chains)
-    precision = (
-        inputs.dtype
-        if isinstance(subspace, ExplicitSubspace)
-        else feature_dtype(dtype, inputs.shape[0] * subspace.rank, tol)
-    )
-    features = subspace.features(inputs, precision)
-    return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
 
 
 def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:
@@ -166,16 +181,17 @@ def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:
 
 def feature_dtype(dtype: Any, n_values: int, tol: float) -> np.dtype:
     """Resolve ``dtype``: "auto" is float32 for large features unless the tolerance asks for more."""
-    if isinstance(dtype, str) and dtype == "auto":
+    resolved = resolve_dtype(dtype)
+    if resolved is None:
         small = 8 * n_values <= _SMALL_FEATURES
-        return np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
-    try:
-        resolved = np.dtype(dtype)
-    except TypeError:
-        resolved = np.dtype(object)
-    if resolved not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
+        resolved = np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
     return resolved
+
+
+def explicit_dtype(dtype: Any, inputs: Any) -> np.dtype:
+    """Resolve ``dtype`` for features that are the inputs or close to them: "auto" keeps the inputs' own."""
+    resolved = resolve_dtype(dtype)
+    return inputs.dtype if resolved is None else resolved
 
 
 def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:

@@ -157,6 +157,11 @@ def infer_chains(
     transfer = np.exp(edge - shift[:, None, None])
     # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
     has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
+    if has_forbidden:
+        # Zero must mean forbidden: a step that only underflows stays possible, if only just.
+        transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
+    if edge.shape[0] == len(node):
+        transfer[offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
     shape = node.shape
     alpha, inverse_predicted = np.zeros(shape), np.zeros(shape)
     marginals = np.zeros(shape)

@@ -29,7 +29,7 @@ from numba import njit
 TINY = 1e-250
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def forward_backward(
     first,
     last,
@@ -123,7 +123,7 @@ def forward_backward(
         troubled[s] = not fine
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def score_expectations(
     first,
     last,

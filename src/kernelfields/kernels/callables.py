@@ -29,6 +29,10 @@ class CallableKernel(Kernel):
         self.function = function
         self.name = name
 
+    def __sklearn_clone__(self) -> CallableKernel:
+        # A function has no copy that is equal to it, and may hold data of any size: clones share it.
+        return CallableKernel(self.function, self.name)
+
     def check_parameters(self) -> None:
         """Check that the function can be called and the name is text."""
         if not callable(self.function) or isinstance(self.function, type):

@@ -1,8 +1,9 @@
 """Limited-memory BFGS: the standard primal solver, a gradient per iteration.
 
-    H_k ~ gamma I updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
+    H_k ~ gamma S updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
 
-Whitened coordinates do the preconditioning. Cost per iteration: one pass and O(m size).
+S is the prior covariance, so that clique sets with different variances are measured alike; whitened coordinates
+do the rest of the preconditioning. Cost per iteration: one pass and O(m size).
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ class LBFGS:
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
         vector = -point.gradient
+        precision = point.posterior.prior_precision
         if not self._pairs:
             # A first step of unit length in the metric of the prior.
-            return Direction(vector / np.linalg.norm(vector))
+            vector /= precision
+            return Direction(vector / np.sqrt(float(vector @ (precision * vector))))
         weights = []
         for s, y, sy in reversed(self._pairs):
             weight = float(s @ vector) / sy
             vector -= weight * y
             weights.append(weight)
         s, y, sy = self._pairs[-1]
-        vector *= sy / float(y @ y)
+        vector *= (sy / float(y @ (y / precision))) / precision
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             vector += (weight - float(y @ vector) / sy) * s
         return Direction(vector)

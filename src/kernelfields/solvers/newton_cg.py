@@ -2,7 +2,7 @@
 
 The system H p = -g is solved to a relative residual that tightens as the gap closes (inexact Newton). The
 potentials of p are accumulated from those of the CG directions, so the line search that follows is free.
-Cost: one pass per CG step. The preconditioner is the diagonal of the within-clique curvature.
+Cost: one pass per CG step. The preconditioner is the prior covariance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ def conjugate_gradients(
     max_steps: int,
     only: Sequence[int] | None = None,
 ) -> Direction:
-    """Solve H p = -gradient (within the blocks ``only``) to a relative residual ``tolerance``."""
+    """Solve H p = -gradient (within the blocks ``only``) to a relative residual ``tolerance``.
+
+    The residual is measured in the metric of the prior covariance, the metric of the duality gap.
+    """
     residual = -point.gradient
     if only is not None:
         kept = np.zeros_like(residual)
@@ -29,10 +32,11 @@ def conjugate_gradients(
             rows = posterior.blocks[index].rows
             kept[rows] = residual[rows]
         residual = kept
+    precision = posterior.prior_precision
     solution = np.zeros_like(residual)
-    search = residual.copy()
+    search = residual / precision
     total = None
-    square = float(residual @ residual)
+    square = float(residual @ search)
     target = tolerance**2 * square
     for _ in range(max_steps):
         product, potentials = posterior.hessian_product(point, search, only)
@@ -46,11 +50,12 @@ def conjugate_gradients(
             total = potentials
         else:
             total.add(step, potentials)
-        before, square = square, float(residual @ residual)
+        scaled = residual / precision
+        before, square = square, float(residual @ scaled)
         if square <= target:
             break
         search *= square / before
-        search += residual
+        search += scaled
     return Direction(solution, total)
 
 

@@ -1,0 +1,55 @@
+"""Where the real data sets are, and how to read them as sequences.
+
+The folder is taken from the environment variable KERNELFIELDS_DATA, else ../shared/data beside the checkout.
+Each reader raises DataMissing, saying so, when its files are not there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+SETTING = "KERNELFIELDS_DATA"
+
+
+class DataMissing(RuntimeError):
+    """A data set that a benchmark or test asked for is not on this machine."""
+
+
+def data_folder() -> Path:
+    """Return the folder of the data sets, whether it exists or not."""
+    given = os.environ.get(SETTING)
+    return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def data_file(*parts: str) -> Path:
+    """Return the path of a data file, or raise DataMissing."""
+    path = data_folder().joinpath(*parts)
+    if not path.exists():
+        raise DataMissing(f"{path} is not there; set {SETTING} to the folder that holds {parts[0]}")
+    return path
+
+
+def ocr_letters() -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Return the words of OCR letters: pixels (T, 128) float32, labels (T,) as letters, fold of each word."""
+    with np.load(data_file("ocr-letters", "letters.npz"), allow_pickle=False) as archive:
+        pixels = archive["pixels"].astype(np.float32)
+        letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))[archive["label"]]
+        offsets, fold = archive["offsets"], archive["fold"]
+    cuts = offsets[1:-1]
+    return np.split(pixels, cuts), np.split(letters, cuts), fold
+
+
+def gpstruct_task(name: str) -> tuple[list, list[np.ndarray], np.ndarray]:
+    """Return a GPstruct task: CSR features and labels per sequence, and the five split permutations."""
+    with np.load(data_file("gpstruct-nlp", f"{name}.npz"), allow_pickle=False) as archive:
+        indices, indptr = archive["indices"], archive["indptr"]
+        n_features, offsets = int(archive["n_features"]), archive["offsets"]
+        labels, split = archive["label"].astype(np.int64), archive["split"]
+    values = np.ones(len(indices))
+    rows = scipy.sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, n_features))
+    sequences = [rows[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return sequences, np.split(labels, offsets[1:-1]), split

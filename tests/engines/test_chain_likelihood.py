@@ -1,0 +1,110 @@
+"""The likelihood as a function of potentials: derivatives, weights, constraints, gauge freedoms."""
+
+import numpy as np
+import pytest
+
+from kernelfields.engines import ChainLikelihood, Potentials
+from kernelfields.fields import Chains, resolve_constraints
+from kernelfields.inference.enumeration import enumerate_chain
+
+OFFSETS = np.array([0, 4, 5, 9, 12])
+LABELS = np.array([0, 1, 1, 2, 2, 0, 0, 1, 2, 2, 2, 0])
+WEIGHTS = np.array([1.0, 0.0, 2.5, 0.5])
+MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "labels": [3]}, np.arange(4))
+
+
+def likelihood(tied, weighted=False, masks=None, n_labels=4):
+    chains = Chains(np.zeros((12, 1)), OFFSETS, LABELS, WEIGHTS if weighted else None)
+    return ChainLikelihood(chains, n_labels, tied=tied, masks=masks)
+
+
+def random_potentials(seed, tied):
+    rng = np.random.default_rng(seed)
+    return Potentials(rng.normal(size=(12, 4)), rng.normal(size=(1 if tied else 12, 4, 4)))
+
+
+@pytest.mark.parametrize("masks", [None, MASKS], ids=["free", "constrained"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+def test_value_and_derivatives(tied, weighted, masks):
+    model, here, direction = likelihood(tied, weighted, masks), random_potentials(0, tied), random_potentials(1, tied)
+    evaluation = model.evaluate(here)
+    node, edge = here.node.copy(), np.broadcast_to(here.edge, (12, 4, 4)).copy()
+    if masks is not None:
+        masks.apply(node, OFFSETS)
+        edge += masks.edge
+    oracle = enumerate_chain(node, edge, OFFSETS)
+    weights = WEIGHTS if weighted else np.ones(4)
+    log_probability = 0.0
+    for i, (begin, end) in enumerate(zip(OFFSETS, OFFSETS[1:], strict=False)):
+        score = sum(node[t, LABELS[t]] for t in range(begin, end))
+        score += sum(edge[t, LABELS[t - 1], LABELS[t]] for t in range(begin + 1, end))
+        log_probability += weights[i] * (score - oracle.log_partition[i])
+    np.testing.assert_allclose(evaluation.value, -log_probability, rtol=1e-13)
+
+    step = 1e-5
+    above, below = (model.evaluate(here.moved(sign * step, direction)) for sign in (1, -1))
+    slope = (above.value - below.value) / (2 * step)
+    np.testing.assert_allclose(slope, evaluation.residual.dot(direction), rtol=1e-7)
+    response = model.hessian_response(evaluation, direction)
+    for part in ("node", "edge"):
+        difference = getattr(above.residual, part) - getattr(below.residual, part)
+        np.testing.assert_allclose(difference / (2 * step), getattr(response, part), atol=1e-8)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_residuals_of_a_position_sum_to_zero(tied):
+    residual = likelihood(tied, weighted=True, masks=MASKS).evaluate(random_potentials(2, tied)).residual
+    np.testing.assert_allclose(residual.node.sum(axis=1), 0, atol=1e-13)
+    np.testing.assert_allclose(residual.edge.sum(axis=(1, 2)), 0, atol=1e-12)
+    assert not residual.node[4].any(), "a sequence of weight zero has no say"
+    np.testing.assert_array_equal(residual.node[:, 3], 0.0)
+
+
+def test_tied_and_untied_are_the_same_function():
+    tied, untied = likelihood(True, weighted=True), likelihood(False, weighted=True)
+    here, direction = random_potentials(3, True), random_potentials(4, True)
+
+    def spread(potentials):
+        return Potentials(potentials.node, np.repeat(potentials.edge, 12, axis=0))
+
+    one, other = tied.evaluate(here), untied.evaluate(spread(here))
+    np.testing.assert_allclose(one.value, other.value, rtol=1e-13)
+    np.testing.assert_allclose(one.residual.node, other.residual.node, atol=1e-13)
+    np.testing.assert_allclose(one.residual.edge[0], other.residual.edge.sum(axis=0), atol=1e-12)
+    ours, theirs = tied.hessian_response(one, direction), untied.hessian_response(other, spread(direction))
+    np.testing.assert_allclose(ours.node, theirs.node, atol=1e-13)
+    np.testing.assert_allclose(ours.edge[0], theirs.edge.sum(axis=0), atol=1e-12)
+
+
+def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
+    model, here = likelihood(True, masks=MASKS), random_potentials(5, True)
+    node, edge = here.node.copy(), here.edge.copy()
+    evaluation = model.evaluate(here)
+    np.testing.assert_array_equal(here.node, node)
+    np.testing.assert_array_equal(here.edge, edge)
+    np.testing.assert_allclose(evaluation.beliefs.node_marginals.sum(axis=1), 1, atol=1e-13)
+
+
+def test_zeros_are_the_uniform_distribution():
+    model = likelihood(True)
+    assert model.zeros().node.shape == (12, 4)
+    assert likelihood(False).zeros().edge.shape == (12, 4, 4)
+    np.testing.assert_allclose(model.evaluate(model.zeros()).value, 12 * np.log(4), rtol=1e-14)
+
+
+def test_unlabelled_chains_have_no_likelihood():
+    with pytest.raises(ValueError, match="a likelihood needs labelled chains"):
+        ChainLikelihood(Chains(np.zeros((12, 1)), OFFSETS), 4)
+
+
+def test_potentials_form_a_vector_space():
+    one, other = random_potentials(6, False), random_potentials(7, False)
+    moved = one.moved(0.5, other)
+    np.testing.assert_array_equal(moved.node, one.node + 0.5 * other.node)
+    np.testing.assert_array_equal(moved.edge, one.edge + 0.5 * other.edge)
+    square = one.dot(one)
+    one.add(-1.0, one)
+    assert not one.node.any()
+    assert not one.edge.any()
+    assert square > 0

@@ -1,0 +1,132 @@
+"""Products with features: scores and their adjoint for dense, sparse, constant, float32 and partial sets."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
+from kernelfields.fields import Chains
+from kernelfields.inference.workers import Workers
+
+N_LABELS = 3
+OFFSETS = np.array([0, 1, 5, 8])
+STEPS = np.array([2, 3, 4, 6, 7])
+
+
+def clique_features(name, features, positions=None, labels=1, variance=1.0, factor=None):
+    return CliqueFeatures(
+        name,
+        features,
+        positions=positions,
+        labels_per_clique=labels,
+        n_labels=N_LABELS,
+        prior_variance=variance,
+        label_factor=factor,
+    )
+
+
+def labelled_chains(weights=None):
+    return Chains(np.zeros((8, 1)), OFFSETS, np.array([0, 1, 1, 2, 0, 2, 2, 1]), weights)
+
+
+@pytest.mark.parametrize("with_factor", [False, True])
+@pytest.mark.parametrize("labels", [1, 2])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "constant"])
+def test_scores_and_pull_back_are_adjoint(kind, labels, with_factor):
+    rng = np.random.default_rng(0)
+    n = N_LABELS**labels
+    Z = np.ones((1, 1)) if kind == "constant" else rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.6)
+    A = rng.normal(size=(n, 2)) if with_factor else np.eye(n)
+    given = {"dense": Z, "sparse": sp.csr_array(Z), "constant": None}[kind]
+    each = clique_features("any", given, labels=labels, factor=A if with_factor else None)
+    assert each.shape == (Z.shape[1], A.shape[1])
+    assert each.tied_everywhere == (kind == "constant")
+    assert each.stored_values == {"dense": 24, "sparse": np.count_nonzero(Z), "constant": 0}[kind]
+    V, R = rng.normal(size=each.shape), rng.normal(size=(len(Z), n))
+    np.testing.assert_allclose(each.scores(V), Z @ V @ A.T, atol=1e-14)
+    np.testing.assert_allclose(each.pull_back(R), Z.T @ R @ A, atol=1e-13)
+    np.testing.assert_allclose(np.vdot(each.scores(V), R), np.vdot(V, each.pull_back(R)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_single_precision_features_give_double_precision_results(sparse):
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(50, 20)).astype(np.float32)
+    each = clique_features("node", sp.csr_array(Z) if sparse else Z)
+    V, R = rng.normal(size=(20, 3)), rng.normal(size=(50, 3))
+    for ours, exact in ((each.scores(V), Z @ V), (each.pull_back(R), Z.T @ R)):
+        assert ours.dtype == np.float64
+        np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-5)
+
+
+def mixed_engine(weights=None):
+    rng = np.random.default_rng(2)
+    sets = [
+        clique_features("node", rng.normal(size=(8, 2))),
+        clique_features("edge", None, STEPS, 2),
+        clique_features("seen", rng.normal(size=(5, 2)), STEPS, 2),
+        clique_features("start", None, OFFSETS[:-1]),
+        clique_features("bias", None),
+    ]
+    return ThreadsEngine(labelled_chains(weights), sets, N_LABELS, workers=Workers(1)), rng
+
+
+def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
+    engine, rng = mixed_engine()
+    assert not engine.likelihood.tied
+    coefficients = [rng.normal(size=each.shape) for each in engine.sets]
+    potentials = engine.potentials(coefficients)
+    residual = Potentials(rng.normal(size=(8, 3)), rng.normal(size=(8, 3, 3)))
+    residual.edge[OFFSETS[:-1]] = 0.0  # nothing steps into a start
+    gradients = engine.pull_back(residual)
+    inner = sum(np.vdot(V, G) for V, G in zip(coefficients, gradients, strict=True))
+    np.testing.assert_allclose(potentials.dot(residual), inner, rtol=1e-12)
+    for only in ([0], [2, 4], [3, 1]):
+        alone = engine.potentials(coefficients, only)
+        zeroed = [V if index in only else 0 * V for index, V in enumerate(coefficients)]
+        np.testing.assert_allclose(alone.node, engine.potentials(zeroed).node, atol=1e-15)
+        np.testing.assert_allclose(alone.edge, engine.potentials(zeroed).edge, atol=1e-15)
+        for index, gradient in zip(only, engine.pull_back(residual, only), strict=True):
+            np.testing.assert_array_equal(gradient, gradients[index])
+
+
+def test_one_matrix_of_transitions_is_kept_as_one():
+    rng = np.random.default_rng(3)
+    sets = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
+    engine = ThreadsEngine(labelled_chains(), sets, N_LABELS)
+    assert engine.likelihood.tied
+    V = [rng.normal(size=each.shape) for each in sets]
+    potentials = engine.potentials(V)
+    assert potentials.edge.shape == (1, 3, 3)
+    np.testing.assert_array_equal(potentials.edge.ravel(), V[1].ravel())
+    summed = Potentials(np.zeros((8, 3)), rng.normal(size=(1, 3, 3)))
+    np.testing.assert_array_equal(engine.pull_back(summed, [1])[0].ravel(), summed.edge.ravel())
+
+
+def test_passes_are_shares_of_the_stored_values():
+    engine, rng = mixed_engine()  # 16 numbers in node, 10 in seen
+    coefficients = [rng.normal(size=each.shape) for each in engine.sets]
+    for only, expected in ((None, 0.5), ([0], 8 / 26), ([1, 3, 4], 0.0), ([2], 5 / 26)):
+        before = engine.passes
+        potentials = engine.potentials(coefficients, only)
+        np.testing.assert_allclose(engine.passes - before, expected, atol=1e-15)
+    before = engine.passes
+    evaluation = engine.evaluate(potentials)
+    engine.hessian_response(evaluation, potentials)
+    assert engine.passes == before
+
+
+def test_curvature_of_single_precision_and_sparse_features():
+    rng = np.random.default_rng(4)
+    Z = (rng.normal(size=(8, 3)) * (rng.random((8, 3)) < 0.7)).astype(np.float32)
+    weights = np.array([1.0, 0.5, 2.0])
+    blocks = []
+    for features in (Z, Z.astype(np.float64), sp.csr_array(Z.astype(np.float64))):
+        engine = ThreadsEngine(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
+        evaluation = engine.evaluate(Potentials(np.log(np.arange(1.0, 25.0)).reshape(8, 3), np.zeros((1, 3, 3))))
+        blocks.append(engine.curvature_block(evaluation, 0))
+    p = evaluation.beliefs.node_marginals
+    covariances = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
+    expected = np.einsum("t,ti,tj,tab->iajb", np.repeat(weights, [1, 4, 3]), Z, Z, covariances).reshape(9, 9)
+    for block in blocks:
+        np.testing.assert_allclose(block, expected, atol=1e-6 if block is blocks[0] else 1e-13)

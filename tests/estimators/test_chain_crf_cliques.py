@@ -1,0 +1,194 @@
+"""Fields spelled out by clique sets: each is compared with an equal field written another way."""
+
+import numpy as np
+import pytest
+from labelled_sequences import all_labellings, labelled_sequences
+
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.kernels import RBF, Constant, Linear
+
+X, y = labelled_sequences()
+TIGHT = {"solver": "newton", "tol": 1e-11, "n_jobs": 1, "random_state": 0}
+
+
+def fitted(cliques, inputs=X, labels=y):
+    return ChainCRF(cliques=cliques, **TIGHT).fit(inputs, labels)
+
+
+def assert_same_field(one, other, X_one=X, X_other=X, atol=1e-7):
+    assert one.solution_.value == pytest.approx(other.solution_.value, rel=1e-9)
+    for (node, edge), (node_other, edge_other) in zip(
+        zip(*one.predict_marginals(X_one, pairs=True), strict=True),
+        zip(*other.predict_marginals(X_other, pairs=True), strict=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(node, node_other, atol=atol)
+        np.testing.assert_allclose(edge, edge_other, atol=atol)
+
+
+def with_column(marked):
+    """X with one column more: 1 at the marked position of each sequence, 0 elsewhere."""
+    joined = []
+    for x in X:
+        column = np.zeros((len(x), 1))
+        column[marked] = 1.0
+        joined.append(np.hstack([x, column]))
+    return joined
+
+
+def test_the_shorthand_is_a_node_set_and_an_edge_set():
+    shorthand = ChainCRF(
+        RBF(gamma=0.2),
+        rank=9,
+        window=3,
+        prior_variance=2.0,
+        edge_prior_variance=0.5,
+        basis="greedy-cholesky",
+        **TIGHT,
+    ).fit(X, y)
+    spelled = fitted(
+        [
+            NodeCliques(RBF(gamma=0.2), rank=9, window=3, prior_variance=2.0, basis="greedy-cholesky"),
+            EdgeCliques(prior_variance=0.5),
+        ]
+    )
+    assert_same_field(shorthand, spelled, atol=0.0)
+    assert list(spelled.coef_) == ["node", "edge"]
+
+
+def test_potentials_are_sums_over_sets():
+    """log p(y | x) from the coefficients by hand, over every labelling of a short sequence."""
+    crf = fitted([NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques(prior_variance=0.3)])
+    x = X[1][:3]
+    labellings = all_labellings(3)
+    node = x @ crf.coef_["node"]
+    scores = node[np.arange(3), labellings].sum(axis=1)
+    scores += crf.coef_["start"][0, labellings[:, 0]] + crf.coef_["end"][0, labellings[:, -1]]
+    for t in (1, 2):
+        scores += crf.transitions_[labellings[:, t - 1], labellings[:, t]]
+    expected = scores - np.log(np.exp(scores).sum())
+    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_sequence=True)
+    np.testing.assert_allclose(logs, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "marked"), [(StartCliques, 0), (EndCliques, -1)])
+def test_a_set_at_one_end_is_a_column_that_marks_it(kind, marked):
+    spelled = fitted([NodeCliques("linear"), kind(), EdgeCliques()])
+    column = fitted([NodeCliques("linear"), EdgeCliques()], with_column(marked))
+    assert_same_field(spelled, column, X, with_column(marked))
+    np.testing.assert_allclose(spelled.coef_[kind.default_name][0], column.coef_["node"][-1], atol=1e-7)
+
+
+@pytest.mark.parametrize(("kind", "marked"), [(StartCliques, 0), (EndCliques, -1)])
+def test_a_kernel_at_one_end_sees_the_inputs_there(kind, marked):
+    masked = []
+    for x in X:
+        there = np.zeros_like(x)
+        there[marked] = x[marked]
+        masked.append(np.hstack([x, there]))
+    spelled = fitted([NodeCliques("linear"), kind("linear"), EdgeCliques()])
+    assert_same_field(spelled, fitted([NodeCliques("linear"), EdgeCliques()], masked), X, masked)
+    pivoted = fitted([NodeCliques("linear"), kind(RBF(gamma=0.1), basis="all"), EdgeCliques()])
+    assert pivoted.basis_[kind.default_name].rank == len(X)
+
+
+def test_two_node_sets_are_the_sum_of_their_kernels():
+    one, other = RBF(gamma=0.2), Linear()
+    apart = fitted([NodeCliques(one, basis="all"), NodeCliques(other), EdgeCliques()])
+    together = fitted([NodeCliques(one + other, basis="all"), EdgeCliques()])
+    assert list(apart.coef_) == ["node", "node_2", "edge"]
+    assert_same_field(apart, together, atol=1e-6)
+
+
+def test_prior_variance_scales_the_kernel():
+    wide = fitted([NodeCliques(RBF(gamma=0.2), basis="all", prior_variance=3.0), EdgeCliques()])
+    scaled = fitted([NodeCliques(3.0 * RBF(gamma=0.2), basis="all"), EdgeCliques()])
+    assert_same_field(wide, scaled, atol=1e-6)
+
+
+def test_a_constant_edge_kernel_is_one_transition_matrix():
+    tied = fitted([NodeCliques("linear"), EdgeCliques()])
+    constant = fitted([NodeCliques("linear"), EdgeCliques(Constant(1.0))])
+    assert constant.transitions_ is None
+    np.testing.assert_allclose(constant.coef_["edge"], tied.coef_["edge"], atol=1e-7)
+    assert_same_field(tied, constant)
+
+
+def test_edge_kernels_make_transitions_depend_on_inputs():
+    crf = fitted([NodeCliques("linear"), EdgeCliques("linear"), EdgeCliques(name="bias")])
+    x = X[1][:3]
+    labellings = all_labellings(3)
+    scores = (x @ crf.coef_["node"])[np.arange(3), labellings].sum(axis=1)
+    for t in (1, 2):
+        steps = (x[t] @ crf.coef_["edge"] + crf.coef_["bias"][0]).reshape(3, 3)
+        scores += steps[labellings[:, t - 1], labellings[:, t]]
+    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_sequence=True)
+    np.testing.assert_allclose(logs, scores - np.log(np.exp(scores).sum()), atol=1e-12)
+    np.testing.assert_array_equal(crf.transitions_.ravel(), crf.coef_["bias"][0])
+
+
+def test_linear_edge_kernel_by_features_and_by_pivots():
+    explicit = ChainCRF("linear", edge_kernel="linear", **TIGHT).fit(X, y)
+    pivoted = ChainCRF("linear", edge_kernel=lambda a, b: a @ b.T, basis="all", **TIGHT).fit(X, y)
+    assert pivoted.basis_["edge"].rank == 3
+    assert_same_field(explicit, pivoted, atol=1e-6)
+
+
+def test_label_kernels():
+    delta = ChainCRF("linear", **TIGHT).fit(X, y)
+    for same in ("centred", np.eye(3), np.eye(3) + 0.7):  # Lemma 13: constants cancel
+        assert_same_field(delta, ChainCRF("linear", label_kernel=same, **TIGHT).fit(X, y))
+    doubled = ChainCRF("linear", label_kernel=2.0 * np.eye(3), edge_prior_variance=1.0, **TIGHT).fit(X, y)
+    wide = ChainCRF("linear", prior_variance=2.0, edge_prior_variance=1.0, **TIGHT).fit(X, y)
+    assert_same_field(doubled, wide)
+    # Labels 0 and 1 nearly alike a priori: their potentials stay close.
+    alike = np.array([[1.0, 0.999, 0.0], [0.999, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    shared = ChainCRF("linear", label_kernel=alike, **TIGHT).fit(X, y)
+    apart = np.abs(np.subtract(*shared.coef_["node"].T[:2])).max()
+    assert apart < 0.1 * np.abs(np.subtract(*delta.coef_["node"].T[:2])).max()
+
+
+def test_a_kernel_between_pairs_of_labels():
+    tied = fitted([NodeCliques("linear"), EdgeCliques()])
+    assert_same_field(tied, fitted([NodeCliques("linear"), EdgeCliques(label_kernel=np.eye(9))]))
+    assert_same_field(tied, fitted([NodeCliques("linear"), EdgeCliques(label_kernel="centred")]))
+    # Only "stay" and "move" are told apart: all moves share one score.
+    stay = np.eye(3).ravel()
+    kernel = np.outer(stay, stay)
+    crf = fitted([NodeCliques("linear"), EdgeCliques(label_kernel=kernel)])
+    moves = crf.transitions_[~np.eye(3, dtype=bool)]
+    np.testing.assert_allclose(moves, moves[0], atol=1e-10)
+    assert np.diagonal(crf.transitions_).min() > moves[0]
+
+
+def test_without_edges_positions_are_independent():
+    crf = fitted([NodeCliques(RBF(gamma=0.2), basis="all")])
+    assert crf.transitions_ is None
+    positions = [row[None] for x in X for row in x]
+    np.testing.assert_allclose(
+        np.concatenate(crf.predict_marginals(X)), np.concatenate(crf.predict_marginals(positions)), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("cliques", "error", "words"),
+    [
+        ([], ValueError, "no NodeCliques"),
+        ([EdgeCliques()], ValueError, "no NodeCliques"),
+        ([NodeCliques(None), EdgeCliques()], ValueError, "no clique set has a kernel"),
+        (["node"], TypeError, r"cliques\[0\] is 'node', expected NodeCliques"),
+        (3, TypeError, "must be a list of clique sets"),
+        ([NodeCliques(name="a"), EdgeCliques(name="a")], ValueError, "two clique sets are named 'a'"),
+        ([NodeCliques(prior_variance=0.0)], ValueError, "prior_variance must be a positive"),
+        ([NodeCliques(rank=0)], ValueError, "rank must be a whole number"),
+        ([NodeCliques(), EdgeCliques(label_kernel=np.eye(3))], ValueError, "there are 9 labels"),
+    ],
+)
+def test_unusable_clique_sets(cliques, error, words):
+    with pytest.raises(error, match=words):
+        ChainCRF(cliques=cliques).fit(X, y)
+
+
+def test_an_edge_kernel_needs_edges():
+    with pytest.raises(ValueError, match=r"no 'edge' cliques, all have length one.*Leave out the edge kernel"):
+        ChainCRF(edge_kernel="rbf").fit([x[:1] for x in X], [labels[:1] for labels in y])

@@ -1,0 +1,221 @@
+"""The fast scaled passes against enumeration and the log-domain twin, and where doubles alone would fail."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from kernelfields.inference.chain import infer_chains
+from kernelfields.inference.chain_reference import reference_beliefs, reference_hessian_product
+from kernelfields.inference.enumeration import enumerate_chain
+from kernelfields.inference.workers import Workers
+
+
+def random_chains(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
+    """Potentials on a grid of 1/64, so that scores add up without rounding however large the spread."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    n_edges = 1 if tied else offsets[-1]
+
+    def draw(*shape):
+        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
+        potentials[rng.random(shape) < forbidden] = -np.inf
+        return potentials
+
+    return draw(offsets[-1], n_labels), draw(n_edges, n_labels, n_labels), offsets
+
+
+def weighted_sums(marginals, pairs, position_weights, tied):
+    """What ``gradient`` and ``hessian_product`` are to return, from rows of node and edge statistics."""
+    node, edge = marginals * position_weights[:, None], pairs * position_weights[:, None, None]
+    return node, edge.sum(axis=0, keepdims=True) if tied else edge
+
+
+def assert_equal_to(oracle, d_marginals, d_pairs, beliefs, directions, position_weights, atol=1e-10):
+    tied = directions[1].shape[0] == 1
+    np.testing.assert_allclose(beliefs.log_partition, oracle.log_partition, rtol=1e-12, atol=atol)
+    np.testing.assert_allclose(beliefs.node_marginals, oracle.node_marginals, rtol=0, atol=atol)
+    np.testing.assert_allclose(beliefs.edge_marginals(), oracle.edge_marginals, rtol=0, atol=atol)
+    expected = weighted_sums(oracle.node_marginals, oracle.edge_marginals, position_weights, tied)
+    for ours, theirs in zip(beliefs.gradient(), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
+    expected = weighted_sums(d_marginals, d_pairs, position_weights, tied)
+    for ours, theirs in zip(beliefs.hessian_product(*directions), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+@pytest.mark.parametrize("spread", [1.0, 30.0, 4000.0])
+def test_equal_to_enumeration_and_to_the_reference(spread, forbidden, tied, weighted):
+    n_feasible = 0
+    for n_labels in range(1, 6):
+        rng = np.random.default_rng(n_labels)
+        for _ in range(3):
+            node, edge, offsets = random_chains(rng, n_labels, spread, forbidden, tied)
+            lengths = np.diff(offsets)
+            position_weights = np.repeat(rng.uniform(0, 3, size=len(lengths)), lengths)
+            given = position_weights if weighted else None
+            used = position_weights if weighted else np.ones(len(node))
+            try:
+                oracle = enumerate_chain(node, edge, offsets)
+            except ValueError as error:
+                with pytest.raises(ValueError, match=str(error)):
+                    infer_chains(node, edge, offsets, position_weights=given)
+                continue
+            n_feasible += 1
+            beliefs = infer_chains(node, edge, offsets, position_weights=given)
+            directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+            assert_equal_to(oracle, *oracle.hessian_product(*directions), beliefs, directions, used)
+            twin = reference_beliefs(node, edge, offsets)
+            moved = reference_hessian_product(twin, *directions, offsets)
+            assert_equal_to(twin, *moved, beliefs, directions, used)
+            if spread == 4000.0 and n_labels > 1 and forbidden == 0.0:
+                assert beliefs._rescued, "spreads of thousands leave the range of doubles"
+            if spread == 1.0:
+                assert not beliefs._rescued, "ordinary potentials do not need the log domain"
+    assert n_feasible >= 5
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_only_the_sequences_that_need_it_are_rescued(tied):
+    rng = np.random.default_rng(0)
+    node, edge, offsets = random_chains(rng, 3, tied=tied)
+    node[offsets[2] : offsets[3]] *= 2000
+    beliefs = infer_chains(node, edge, offsets)
+    assert list(beliefs._rescued) == [2]
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    oracle = enumerate_chain(node, edge, offsets)
+    assert_equal_to(oracle, *oracle.hessian_product(*directions), beliefs, directions, np.ones(len(node)))
+
+
+def conflicting_evidence(length, nats):
+    """Labels {0, 1} and {2, 3} cannot reach each other; the first half of the evidence is for one group and
+    the second, a little stronger, for the other."""
+    node = np.zeros((length, 4))
+    node[: length // 2, :2] = nats
+    node[length // 2 :, :2] = -nats - 1
+    node[:, 1] += 0.5
+    edge = np.full((1, 4, 4), -np.inf)
+    edge[0, :2, :2] = edge[0, 2:, 2:] = [[0.3, -0.2], [0.0, 0.1]]
+    return node, edge, np.array([0, length])
+
+
+def test_evidence_that_turns_around_is_not_lost_to_underflow():
+    # Half way the group that wins in the end is behind by e^-900: 0 in doubles, and no flag from a scale.
+    node, edge, offsets = conflicting_evidence(60, 30.0)
+    beliefs = infer_chains(node, edge, offsets)
+    assert list(beliefs._rescued) == [0]
+    twin = reference_beliefs(node, edge, offsets)
+    groups = [
+        infer_chains(node[:, group], edge[:, group][:, :, group], offsets) for group in (slice(0, 2), slice(2, 4))
+    ]
+    assert not groups[0]._rescued
+    assert not groups[1]._rescued
+    log_masses = np.array([group.log_partition[0] for group in groups])
+    np.testing.assert_allclose(beliefs.log_partition, logsumexp(log_masses), rtol=1e-13)
+    shares = np.exp(log_masses - logsumexp(log_masses))
+    assert shares[1] > 0.99
+    expected = np.hstack([share * group.node_marginals for share, group in zip(shares, groups, strict=True)])
+    np.testing.assert_allclose(beliefs.node_marginals, expected, atol=1e-11)
+    directions = np.random.default_rng(0).normal(size=node.shape), np.zeros(edge.shape)
+    moved = reference_hessian_product(twin, *directions, offsets)
+    assert_equal_to(twin, *moved, beliefs, directions, np.ones(60))
+
+
+def test_a_step_that_underflows_is_not_taken_for_a_forbidden_one():
+    # The only way into label 1 costs 2000 nats, exp(-2000) = 0; evidence of 30 nats a step makes it worth it.
+    node = np.zeros((110, 2))
+    node[1:, 1] = 30.0
+    node[0, 1] = -np.inf
+    edge = np.array([[[0.0, -2000.0], [-2000.0, 0.0]]])
+    beliefs = infer_chains(node, edge, np.array([0, 110]))
+    assert list(beliefs._rescued) == [0]
+    np.testing.assert_allclose(beliefs.log_partition, 109 * 30 - 2000, rtol=1e-14)
+    np.testing.assert_allclose(beliefs.node_marginals[1:, 1], 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e300])
+def test_edge_potentials_at_starts_are_never_read(garbage):
+    rng = np.random.default_rng(1)
+    node, edge, offsets = random_chains(rng, 3, tied=False)
+    clean = edge.copy()
+    clean[offsets[:-1]] = 0.0
+    edge[offsets[:-1]] = garbage
+    ours, theirs = infer_chains(node, edge, offsets), infer_chains(node, clean, offsets)
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    np.testing.assert_array_equal(ours.log_partition, theirs.log_partition)
+    assert not ours.edge_marginals()[offsets[:-1]].any()
+    for quantity in ("gradient", "hessian_product"):
+        arguments = directions if quantity == "hessian_product" else ()
+        for a, b in zip(getattr(ours, quantity)(*arguments), getattr(theirs, quantity)(*arguments), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_infeasible_sequence_is_named(tied):
+    node, edge, offsets = random_chains(np.random.default_rng(2), 2, tied=tied)
+    node[offsets[4] + 1] = -np.inf
+    with pytest.raises(ValueError, match="sequence 4: every labelling is forbidden"):
+        infer_chains(node, edge, offsets)
+
+
+def test_the_number_of_threads_does_not_change_a_digit():
+    rng = np.random.default_rng(3)
+    node, edge, offsets = random_chains(rng, 5, lengths=rng.integers(1, 60, size=200))
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    position_weights = np.repeat(rng.random(200), np.diff(offsets))
+    results = []
+    for n_jobs in (1, 2, 3):
+        workers = Workers(n_jobs)
+        beliefs = infer_chains(node, edge, offsets, position_weights=position_weights, workers=workers)
+        assert (len(beliefs._runs) > 1) == (n_jobs > 1)
+        results.append([beliefs.log_partition, *beliefs.gradient(), *beliefs.hessian_product(*directions)])
+    for other in results[1:]:
+        for ours, theirs in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_hessian_products_are_symmetric_and_ignore_constants():
+    rng = np.random.default_rng(4)
+    node, edge, offsets = random_chains(rng, 4, spread=3.0, tied=False, lengths=(1, 40, 19))
+    beliefs = infer_chains(node, edge, offsets)
+    first = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    second = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    crossed = [
+        sum(np.vdot(a, b) for a, b in zip(one, beliefs.hessian_product(*other), strict=True))
+        for one, other in ((first, second), (second, first))
+    ]
+    np.testing.assert_allclose(crossed[0], crossed[1], rtol=1e-11)
+    constants = np.repeat(rng.normal(size=(60, 1)), 4, axis=1), np.full(edge.shape, 2.0)
+    for derivative in beliefs.hessian_product(*constants):
+        np.testing.assert_allclose(derivative, 0, atol=1e-12)
+
+
+def test_a_direction_of_another_shape_is_refused():
+    node, edge, offsets = random_chains(np.random.default_rng(5), 3)
+    with pytest.raises(ValueError, match=r"edge direction has shape \(3, 3\), expected \(1, 3, 3\)"):
+        infer_chains(node, edge, offsets).hessian_product(node, edge[0])
+
+
+def test_a_million_positions_in_one_sequence():
+    # Constant potentials: log Z = log 1^T (D T)^(n-1) D 1 with D = diag(e^u), T = e^w, by eigenvalues.
+    rng = np.random.default_rng(6)
+    length, n_labels = 1_000_000, 3
+    u, w = rng.normal(size=n_labels), rng.normal(size=(n_labels, n_labels))
+    matrix = np.exp(w) * np.exp(u)
+    values, right = np.linalg.eig(matrix.T)
+    shares = np.linalg.solve(right, np.exp(u))
+    top = np.argmax(np.abs(values))
+    expected = (length - 1) * np.log(values[top].real) + np.log((right.sum(axis=0) * shares)[top].real)
+
+    beliefs = infer_chains(np.tile(u, (length, 1)), w[None], np.array([0, length]))
+    assert not beliefs._rescued
+    # A running sum of n equal terms rounds the same way every time: n eps at worst.
+    np.testing.assert_allclose(beliefs.log_partition, expected, rtol=length * np.finfo(float).eps)
+    # Far from both ends the marginals are the product of the two Perron vectors.
+    left = np.linalg.eig(matrix)[1][:, np.argmax(np.abs(np.linalg.eig(matrix)[0]))].real
+    middle = right[:, top].real * left
+    np.testing.assert_allclose(beliefs.node_marginals[length // 2], middle / middle.sum(), atol=1e-12)
+    # The gradient of the log partition along constant moves is the length: marginals sum to one everywhere.
+    node, edge = beliefs.gradient()
+    np.testing.assert_allclose([node.sum(), edge.sum()], [length, length - 1], rtol=1e-10)

@@ -1,0 +1,129 @@
+"""Sections 2 and 3: the log-partition function generates moments; Markov chains are Gibbs distributions."""
+
+import numpy as np
+from small_fields import KERNEL, all_labellings, derivative_along, small_field
+
+from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.engines import Potentials
+from kernelfields.inference.chain import infer_chains
+from kernelfields.inference.enumeration import enumerate_chain
+
+LENGTH, N_LABELS = 4, 3
+OFFSETS = np.array([0, LENGTH])
+
+
+def indicators():
+    """Sufficient statistics of a chain: which labels it holds, how often it takes each step."""
+    labellings = all_labellings(LENGTH, N_LABELS)
+    nodes = np.eye(N_LABELS)[labellings].reshape(len(labellings), -1)
+    steps = np.eye(N_LABELS**2)[labellings[:, :-1] * N_LABELS + labellings[:, 1:]].sum(axis=1)
+    return np.hstack([nodes, steps])
+
+
+def as_potentials(natural):
+    node, edge = np.split(natural, [LENGTH * N_LABELS])
+    return node.reshape(LENGTH, N_LABELS), edge.reshape(1, N_LABELS, N_LABELS)
+
+
+def as_vector(node, edge):
+    return np.concatenate([node.ravel(), edge.ravel()])
+
+
+def log_partition(natural):
+    return infer_chains(*as_potentials(natural), OFFSETS).log_partition[0]
+
+
+def test_equations_1_and_2_normalise_a_density_with_base_measure():
+    """p(z) = p0(z) exp(<Phi(z), theta> - g(theta)) sums to one when g sums p0 exp <Phi, theta>.
+
+    A base measure that factors over the cliques is a constant part of the potentials.
+    """
+    random = np.random.default_rng(0)
+    statistics = indicators()
+    theta, log_base = random.normal(size=(2, statistics.shape[1]))
+    density = np.exp(statistics @ log_base) * np.exp(statistics @ theta - log_partition(theta + log_base))
+    np.testing.assert_allclose(density.sum(), 1.0, rtol=1e-13)
+
+
+def test_proposition_1_derivatives_are_mean_and_variance():
+    """dg = E[Phi], d2g = Var[Phi], and g is convex."""
+    random = np.random.default_rng(1)
+    statistics = indicators()
+    size = statistics.shape[1]
+    theta = random.normal(size=size)
+    probabilities = np.exp(statistics @ theta - log_partition(theta))
+    mean = probabilities @ statistics
+    variance = ((statistics - mean).T * probabilities) @ (statistics - mean)
+
+    beliefs = infer_chains(*as_potentials(theta), OFFSETS)
+    np.testing.assert_allclose(as_vector(*beliefs.gradient()), mean, rtol=1e-12, atol=1e-14)
+    hessian = np.array([as_vector(*beliefs.hessian_product(*as_potentials(unit))) for unit in np.eye(size)])
+    np.testing.assert_allclose(hessian, variance, rtol=1e-12, atol=1e-14)
+    assert np.linalg.eigvalsh(hessian).min() > -1e-14
+
+    direction = random.normal(size=size)
+    np.testing.assert_allclose(derivative_along(log_partition, theta, direction), mean @ direction, rtol=1e-9)
+
+    def slope(at):
+        return as_vector(*infer_chains(*as_potentials(at), OFFSETS).gradient())
+
+    np.testing.assert_allclose(derivative_along(slope, theta, direction), variance @ direction, atol=1e-9)
+
+
+def test_proposition_2_conditional_derivatives_are_conditional_moments():
+    """dg(theta; x) = E[Phi(x, y) | x], d2g(theta; x) = Var[Phi(x, y) | x], summed here over sequences."""
+    field = small_field([NodeCliques(KERNEL, basis="all"), EdgeCliques()])
+    posterior, theta = field.posterior, field.random_theta()
+    beliefs = posterior.at(theta).evaluation.beliefs
+    np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
+
+    mean = posterior.flatten(posterior.engine.pull_back(Potentials(*beliefs.gradient())))
+    np.testing.assert_allclose(mean, field.mean(theta).sum(axis=0), rtol=1e-11, atol=1e-13)
+
+    variance = field.covariance(theta).sum(axis=0)
+    for seed in range(3):
+        direction = field.random_theta(seed)
+        moved = posterior.potentials(direction)
+        response = Potentials(*beliefs.hessian_product(moved.node, moved.edge))
+        product = posterior.flatten(posterior.engine.pull_back(response))
+        np.testing.assert_allclose(product, variance @ direction, rtol=1e-11, atol=1e-13)
+
+
+def test_proposition_2_conditional_log_partition_is_convex():
+    """g lies below its chords and above its tangents."""
+    field = small_field([NodeCliques(KERNEL, basis="all"), EdgeCliques()])
+    one, other = field.random_theta(1), field.random_theta(2)
+    for share in (0.1, 0.5, 0.8):
+        chord = share * field.log_partition(one) + (1 - share) * field.log_partition(other)
+        inside = field.posterior.at(share * one + (1 - share) * other).evaluation.beliefs.log_partition
+        assert np.all(inside < chord)
+    tangent = field.log_partition(one) + field.mean(one) @ (other - one)
+    assert np.all(field.posterior.at(other).evaluation.beliefs.log_partition > tangent)
+
+
+def test_theorem_4_gibbs_chain_is_markov():
+    """With potentials on nodes and edges only, y_1 and y_3 are independent given y_2."""
+    random = np.random.default_rng(2)
+    node, edge = random.normal(size=(3, N_LABELS)), random.normal(size=(3, N_LABELS, N_LABELS))
+    sequence = enumerate_chain(node, edge, np.array([0, 3])).sequences[0]
+    joint = np.zeros((N_LABELS,) * 3)
+    joint[tuple(sequence.labellings.T)] = np.exp(sequence.log_probabilities)
+    middle = joint.sum(axis=(0, 2))
+    np.testing.assert_allclose(
+        joint * middle[None, :, None], joint.sum(axis=2)[:, :, None] * joint.sum(axis=0)[None], rtol=1e-12
+    )
+
+
+def test_theorem_4_positive_markov_chain_is_gibbs():
+    """A Markov chain with positive transition probabilities has node and edge potentials: their logarithms."""
+    random = np.random.default_rng(3)
+    first = random.dirichlet(np.ones(N_LABELS))
+    transition = random.dirichlet(np.ones(N_LABELS), size=(LENGTH, N_LABELS))
+    node = np.zeros((LENGTH, N_LABELS))
+    node[0] = np.log(first)
+    beliefs = infer_chains(node, np.log(transition), OFFSETS)
+    np.testing.assert_allclose(beliefs.log_partition, 0.0, atol=1e-13)
+    marginal = first
+    for t in range(LENGTH):
+        marginal = marginal if t == 0 else marginal @ transition[t]
+        np.testing.assert_allclose(beliefs.node_marginals[t], marginal, rtol=1e-12)

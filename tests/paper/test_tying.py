@@ -1,0 +1,90 @@
+"""Section 5.2: cliques that share one potential (eq. 25-27), and one prior per clique set."""
+
+import numpy as np
+import pytest
+from small_fields import KERNEL, as_lists, random_chains, tied_field, untied_field
+
+from kernelfields import ChainCRF
+
+LENGTH, N_LABELS = 3, 2
+
+
+@pytest.fixture
+def fields():
+    untied = untied_field(n_sequences=3, length=LENGTH, n_labels=N_LABELS)
+    return untied, tied_field(untied.chains, N_LABELS)
+
+
+def replication(untied, tied):
+    """The 0/1 matrix of eq. 26: theta = E (theta_xy, theta_y)."""
+    node, edge = tied.posterior.blocks
+    matrix = np.zeros((untied.size, tied.size))
+    for block in untied.posterior.blocks:
+        source = node if block.name.startswith("node") else edge
+        matrix[block.rows, source.rows] = np.eye(source.rows.stop - source.rows.start)
+    return matrix
+
+
+def test_equations_26_and_27_replicate_the_parameters(fields):
+    """Copies of theta_xy and theta_y at every position give the conditional distribution of the tied field."""
+    untied, tied = fields
+    theta = tied.random_theta()
+    replicated = replication(untied, tied) @ theta
+    ours, theirs = tied.posterior.potentials(theta), untied.posterior.potentials(replicated)
+    np.testing.assert_allclose(theirs.node, ours.node, rtol=1e-12)
+    steps = np.flatnonzero(~tied.chains.is_start)
+    np.testing.assert_allclose(theirs.edge[steps], np.repeat(ours.edge, len(steps), axis=0), rtol=1e-12)
+    np.testing.assert_allclose(
+        untied.posterior.at(replicated).evaluation.beliefs.node_marginals,
+        tied.posterior.at(theta).evaluation.beliefs.node_marginals,
+        rtol=1e-12,
+    )
+
+
+def test_tied_likelihood_derivatives_sum_over_the_untied_ones(fields):
+    """By the chain rule, E^T grad and E^T H E of the untied likelihood are those of the tied one."""
+    untied, tied = fields
+    matrix = replication(untied, tied)
+    theta = tied.random_theta()
+    point = untied.posterior.at(matrix @ theta)
+    likelihood = point.gradient - untied.posterior.prior_precision * point.theta
+    ours = tied.posterior.at(theta).gradient - tied.posterior.prior_precision * theta
+    np.testing.assert_allclose(matrix.T @ likelihood, ours, rtol=1e-10, atol=1e-12)
+    direction = tied.random_theta(2)
+    product, _ = untied.posterior.hessian_product(point, matrix @ direction)
+    product -= untied.posterior.prior_precision * (matrix @ direction)
+    mine, _ = tied.posterior.hessian_product(tied.posterior.at(theta), direction)
+    mine -= tied.posterior.prior_precision * direction
+    np.testing.assert_allclose(matrix.T @ product, mine, rtol=1e-10, atol=1e-12)
+
+
+def test_one_prior_per_set_is_the_literal_reading_with_another_variance(fields):
+    """Replicated parameters have |C| times the squared norm: eq. 27-29 at s are one prior at s / |C|."""
+    untied, tied = fields
+    theta = tied.random_theta()
+    literal = untied.value(replication(untied, tied) @ theta)
+    counts = {"node": LENGTH, "edge": LENGTH - 1}
+    rescaled = tied_field(untied.chains, N_LABELS, 0.8 / counts["node"], 0.5 / counts["edge"])
+    np.testing.assert_allclose(literal, rescaled.posterior.at(theta).value, rtol=1e-12)
+    assert literal > tied.posterior.at(theta).value + 0.1
+
+
+def test_the_prior_does_not_grow_with_the_data():
+    """The estimator has one prior per set: cutting nothing but adding sequences adds only likelihood."""
+    chains = random_chains((3, 2, 4))
+    X, y = as_lists(chains)
+    crf = ChainCRF(KERNEL, basis="all", prior_variance=0.9, solver="newton", tol=1e-12, n_jobs=1).fit(X, y)
+    prior = sum(np.vdot(each.coefficients, each.coefficients) for each in crf.model_.sets) / (2 * 0.9)
+    np.testing.assert_allclose(crf.solution_.value, prior - crf.log_likelihood(X, y), rtol=1e-12)
+
+
+def test_repeating_every_sequence_is_doubling_the_variance():
+    """The likelihood is a sum: data twice over at s has the minimiser of the data at 2 s."""
+    X, y = as_lists(random_chains((3, 2, 4)))
+    options = {"basis": "all", "solver": "newton", "tol": 1e-14, "n_jobs": 1}
+    once = ChainCRF(KERNEL, prior_variance=1.0, **options).fit(X, y)
+    twice = ChainCRF(KERNEL, prior_variance=0.5, **options).fit(X + X, y + y)
+    np.testing.assert_allclose(twice.solution_.value, 2 * once.solution_.value, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.vstack(once.predict_marginals(X)), np.vstack(twice.predict_marginals(X)), atol=1e-9
+    )

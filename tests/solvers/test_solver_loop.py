@@ -1,0 +1,136 @@
+"""The loop around the rules: reasons to stop, interrupts, callbacks, and refusals before any work."""
+
+import numpy as np
+import pytest
+
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.fields import Chains
+from kernelfields.posterior import LogPosterior
+from kernelfields.solvers import SOLVERS, minimize
+from kernelfields.solvers.solution import REASONS, relative_gap
+
+
+def small_posterior():
+    rng = np.random.default_rng(0)
+    chains = Chains(rng.normal(size=(60, 4)), np.arange(0, 61, 6), rng.integers(3, size=60))
+    steps = np.flatnonzero(~chains.is_start)
+    sets = [
+        CliqueFeatures("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=1.0),
+        CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.0),
+    ]
+    return LogPosterior(ThreadsEngine(chains, sets, 3))
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 4])
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_max_iter(name, max_iter):
+    solution = minimize(small_posterior(), SOLVERS[name](), tol=1e-14, max_iter=max_iter)
+    assert solution.reason == "max_iter"
+    assert not solution.converged
+    assert solution.iterations == max_iter == len(solution.history) - 1
+    assert "raise max_iter or tol" in solution.message
+
+
+def test_a_tolerance_that_is_met_at_the_start_needs_no_step():
+    solution = minimize(small_posterior(), SOLVERS["lbfgs"](), tol=10.0)
+    assert (solution.reason, solution.iterations) == ("gap", 0)
+    assert not solution.theta.any()
+
+
+def test_a_callback_sees_every_iteration_and_can_stop():
+    seen = []
+
+    def stop_after_three(iteration):
+        seen.append(iteration)
+        return len(seen) == 3
+
+    solution = minimize(small_posterior(), SOLVERS["lbfgs"](), tol=1e-12, watch=stop_after_three)
+    assert solution.reason == "callback"
+    assert solution.message == REASONS["callback"]
+    assert seen == solution.history
+    assert len(seen) == 3
+    assert solution.value == seen[-1].value
+
+
+def test_callbacks_that_return_nothing_do_not_stop():
+    seen = []
+    solution = minimize(small_posterior(), SOLVERS["newton"](), tol=1e-8, watch=seen.append)
+    assert solution.converged
+    assert seen == solution.history
+
+
+@pytest.mark.parametrize("after", [1, 4])
+def test_an_interrupt_keeps_the_best_point_so_far(after):
+    seen = []
+
+    def interrupt(iteration):
+        seen.append(iteration)
+        if len(seen) == after:
+            raise KeyboardInterrupt
+
+    posterior = small_posterior()
+    solution = minimize(posterior, SOLVERS["lbfgs"](), tol=1e-12, watch=interrupt)
+    assert solution.reason == "interrupted"
+    assert not solution.converged
+    assert solution.iterations == after - 1
+    np.testing.assert_allclose(posterior.at(solution.theta).value, solution.value, rtol=1e-12)
+    assert solution.value == min(each.value for each in seen)
+
+
+def test_an_interrupt_while_a_direction_is_computed():
+    class Impatient(SOLVERS["lbfgs"]):
+        def direction(self, point, relative_gap):
+            if self._pairs:
+                raise KeyboardInterrupt
+            return super().direction(point, relative_gap)
+
+    posterior = small_posterior()
+    solution = minimize(posterior, Impatient(), tol=1e-12)
+    assert (solution.reason, solution.iterations) == ("interrupted", 1)
+    np.testing.assert_allclose(posterior.at(solution.theta).value, solution.value, rtol=1e-12)
+
+
+def test_an_interrupt_before_there_is_anything_to_keep(monkeypatch):
+    posterior = small_posterior()
+
+    def interrupted(theta):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(posterior, "at", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        minimize(posterior, SOLVERS["lbfgs"]())
+
+
+def test_errors_of_a_callback_are_not_swallowed():
+    def fail(iteration):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        minimize(small_posterior(), SOLVERS["lbfgs"](), watch=fail)
+
+
+def test_dense_solvers_refuse_what_does_not_fit(monkeypatch):
+    posterior = small_posterior()  # 4 * 3 + 9 = 21 coefficients, blocks of 12 and 9
+    monkeypatch.setattr("kernelfields.solvers.dense.MAX_BYTES", 16 * 20**2)
+    with pytest.raises(MemoryError, match=r"solver='newton' would factor the Hessian of 21 coefficients, .*"):
+        minimize(posterior, SOLVERS["newton"]())
+    assert minimize(posterior, SOLVERS["block-jacobi"](), tol=1e-3).converged
+    monkeypatch.setattr("kernelfields.solvers.dense.MAX_BYTES", 16 * 10**2)
+    with pytest.raises(MemoryError, match=r"the block of clique set 'node' of 12 coefficients, .* use solver='"):
+        minimize(posterior, SOLVERS["block-jacobi"]())
+    before = posterior.passes
+    with pytest.raises(MemoryError):
+        minimize(posterior, SOLVERS["newton"]())
+    assert posterior.passes == before, "refused before any work"
+
+
+def test_an_absurd_tolerance_ends():
+    for name in sorted(SOLVERS):
+        solution = minimize(small_posterior(), SOLVERS[name](), tol=-1.0, max_iter=200)
+        assert solution.reason in ("precision", "max_iter")
+        assert abs(solution.relative_gap) < 1e-9
+
+
+def test_the_relative_gap_survives_a_value_of_zero():
+    assert relative_gap(2.0, 1.5) == 0.25
+    assert relative_gap(0.0, 0.0) == 0.0
