@@ -188,7 +188,8 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
             section(
                 "How good is the fit?",
                 f"The fit of the {best.name} field. At every step the solver also knows a lower bound on the "
-                "minimum; when value and bound agree to the tolerance it stops, and nothing better was missed.",
+                "minimum. It stops when value and bound agree to the tolerance: no field in the span of this "
+                "basis is better by more than that.",
                 convergence_plot(best.field.solution_, FINAL_TOL),
             ),
             section(

@@ -1,5 +1,7 @@
 """The likelihood as a function of potentials: derivatives, weights, constraints, gauge freedoms."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,11 @@ def random_potentials(seed, tied):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [True, False])
 def test_value_and_derivatives(tied, weighted, masks):
-    model, here, direction = likelihood(tied, weighted, masks), random_potentials(0, tied), random_potentials(1, tied)
+    model, here, direction = (
+        likelihood(tied, weighted, masks),
+        random_potentials(0, tied),
+        random_potentials(1, tied),
+    )
     evaluation = model.evaluate(here)
     node, edge = here.node.copy(), np.broadcast_to(here.edge, (12, 4, 4)).copy()
     if masks is not None:
@@ -36,7 +42,7 @@ def test_value_and_derivatives(tied, weighted, masks):
     oracle = enumerate_chain(node, edge, OFFSETS)
     weights = WEIGHTS if weighted else np.ones(4)
     log_probability = 0.0
-    for i, (begin, end) in enumerate(zip(OFFSETS, OFFSETS[1:], strict=False)):
+    for i, (begin, end) in enumerate(pairwise(OFFSETS)):
         score = sum(node[t, LABELS[t]] for t in range(begin, end))
         score += sum(edge[t, LABELS[t - 1], LABELS[t]] for t in range(begin + 1, end))
         log_probability += weights[i] * (score - oracle.log_partition[i])

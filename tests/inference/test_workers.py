@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_runs_cover_every_sequence_once_and_share_the_work(n_threads):
         assert runs[0][0] == 0
         assert runs[-1][1] == len(lengths)
         assert all(first < last for first, last in runs)
-        assert all(before[1] == after[0] for before, after in zip(runs, runs[1:], strict=False))
+        assert all(before[1] == after[0] for before, after in pairwise(runs))
         share = offsets[-1] / (4 * n_threads)
         assert all(offsets[last] - offsets[first] <= share + max(lengths) for first, last in runs)
 

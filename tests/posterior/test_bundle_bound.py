@@ -62,6 +62,22 @@ def test_below_the_minimum_and_never_falling(size):
         assert values[-1] == max(singles)
 
 
+def test_far_from_the_gap_that_is_wanted_single_cuts_do():
+    posterior = small_posterior()
+    wanted, eager = LowerBound(wanted=1e-6), LowerBound()
+    points = list(gradient_descent(posterior, 10))
+    singles = []
+    for point in points:
+        wanted.add(point)
+        eager.add(point)
+        singles.append(wanted.single)
+    assert wanted.value == max(singles) <= eager.value
+    for sign in (1, -1):
+        wanted.add(posterior.at(optimum(posterior).theta + sign * 1e-5))
+    assert wanted.value > wanted.single, "near the end cuts are combined"
+    assert wanted.value <= optimum(posterior).value + 1e-10
+
+
 def test_averaging_cancels_what_oscillates():
     # Gradients at theta* + d and theta* - d are opposite to first order, and their mean is small.
     posterior = small_posterior()
@@ -113,21 +129,25 @@ def test_the_simplex_problem_against_slsqp(seed, rank):
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(8, rank))
     linear, gram = rng.normal(size=8), half @ half.T
-    weights, value = maximise_on_simplex(linear, gram)
+    weights, value = maximise_on_simplex(linear, gram, max_steps=2000)
     assert (weights >= 0).all()
     np.testing.assert_allclose(weights.sum(), 1, rtol=1e-12)
     np.testing.assert_allclose(value, weights @ linear - 0.5 * weights @ gram @ weights, rtol=1e-12)
     peer = minimize(
-        lambda l: 0.5 * l @ gram @ l - l @ linear,
+        lambda w: 0.5 * w @ gram @ w - w @ linear,
         np.full(8, 1 / 8),
-        jac=lambda l: gram @ l - linear,
+        jac=lambda w: gram @ w - linear,
         bounds=[(0, 1)] * 8,
-        constraints={"type": "eq", "fun": lambda l: l.sum() - 1, "jac": lambda l: np.ones(8)},
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(8)},
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )
-    np.testing.assert_allclose(value, -peer.fun, rtol=1e-6, atol=1e-7)
-    assert value >= -peer.fun - 1e-7
+    np.testing.assert_allclose(value, -peer.fun, rtol=1e-7, atol=1e-7)
+    # Fewer steps give a lower bound all the same, and earlier weights are not made worse.
+    early, below = maximise_on_simplex(linear, gram, max_steps=5)
+    assert below <= value + 1e-12
+    assert maximise_on_simplex(linear, gram, early, max_steps=5)[1] >= below - 1e-12
+    assert maximise_on_simplex(linear, gram, weights, max_steps=0)[1] >= value - 1e-12
 
 
 def test_the_simplex_problem_where_the_answer_is_known():

@@ -21,10 +21,10 @@ def small_posterior():
     return LogPosterior(ThreadsEngine(chains, sets, 3))
 
 
-@pytest.mark.parametrize("max_iter", [0, 1, 4])
+@pytest.mark.parametrize("max_iter", [0, 1, 3])
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 def test_max_iter(name, max_iter):
-    solution = minimize(small_posterior(), SOLVERS[name](), tol=1e-14, max_iter=max_iter)
+    solution = minimize(small_posterior(), SOLVERS[name](), tol=1e-15, max_iter=max_iter)
     assert solution.reason == "max_iter"
     assert not solution.converged
     assert solution.iterations == max_iter == len(solution.history) - 1
@@ -124,11 +124,12 @@ def test_dense_solvers_refuse_what_does_not_fit(monkeypatch):
     assert posterior.passes == before, "refused before any work"
 
 
-def test_an_absurd_tolerance_ends():
-    for name in sorted(SOLVERS):
-        solution = minimize(small_posterior(), SOLVERS[name](), tol=-1.0, max_iter=200)
-        assert solution.reason in ("precision", "max_iter")
-        assert abs(solution.relative_gap) < 1e-9
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_an_absurd_tolerance_ends_where_rounding_does(name):
+    solution = minimize(small_posterior(), SOLVERS[name](), tol=0.0, max_iter=1000)
+    assert solution.reason in ("precision", "gap")
+    assert solution.iterations < 300
+    assert abs(solution.relative_gap) < 1e-12
 
 
 def test_the_relative_gap_survives_a_value_of_zero():

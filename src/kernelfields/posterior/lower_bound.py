@@ -19,13 +19,20 @@ from kernelfields.posterior.log_posterior import Point
 
 # Enough for a dozen cuts when started from the last weights; more would cost as much as a small pass.
 _MAX_STEPS = 60
+# Combining cuts has improved a single cut by up to about ten times.
+_WITHIN_REACH = 30.0
 
 
 class LowerBound:
-    """The best lower bound on min P over the points added so far, from the last ``size`` useful cuts."""
+    """The best lower bound on min P over the points added so far, from the last ``size`` useful cuts.
 
-    def __init__(self, size: int = 10):
+    Cuts are combined once the single-point gap is within reach of the relative gap ``wanted``; before that a
+    combination could not end the fit, and Lemma 9 at the present point is bound enough.
+    """
+
+    def __init__(self, size: int = 10, wanted: float = np.inf):
         self.size = size
+        self.wanted = wanted
         self.value = -np.inf
         self.single = -np.inf
         self._slopes: list[np.ndarray] = []
@@ -53,8 +60,11 @@ class LowerBound:
         self._slopes.append(slope)
         self._gram = gram
         self._intercepts = np.append(self._intercepts, intercept)
-        self._weights, bound = maximise_on_simplex(self._intercepts, gram, np.append(self._weights, 0.0))
-        self.value = max(self.value, self.single, bound)
+        self._weights = np.append(self._weights, 0.0)
+        self.value = max(self.value, self.single)
+        if point.value - self.value <= _WITHIN_REACH * self.wanted * abs(point.value):
+            self._weights, bound = maximise_on_simplex(self._intercepts, gram, self._weights)
+            self.value = max(self.value, bound)
         return self.value
 
     def _drop(self, index: int) -> None:

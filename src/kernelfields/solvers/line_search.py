@@ -43,7 +43,7 @@ def search(line: Line, value: float, first_step: float = 1.0) -> float | None:
         enough = trial <= value + SUFFICIENT_DECREASE * step * line.slope + allowance
         if enough and abs(slope) <= SLOPE_REDUCTION * abs(line.slope):
             return step
-        if enough:
+        if enough and trial < value:  # not by the allowance alone, or steps of nothing would go on for ever
             fallback = step
         if not np.isfinite(trial) or slope > 0 or not enough:
             high = _End(step, slope)

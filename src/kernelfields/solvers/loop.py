@@ -55,7 +55,7 @@ def minimize(
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    bound = LowerBound()
+    bound = LowerBound(wanted=tol)
     history: list[Iteration] = []
     point: Point | None = None
 
