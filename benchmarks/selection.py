@@ -1,6 +1,6 @@
-"""Hyper-parameters by cross-validation on training sequences: the mean log-likelihood per token decides.
+"""Hyper-parameters by cross-validation on training sequences: log-likelihood per token or token error decides.
 
-Log-likelihood rather than accuracy: it uses every held-out position, so that it is steady on small sets.
+Log-likelihood is the steadier measure on small sets; token error is what large ones are judged by.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from kernelfields import ChainCRF
 
 
 def choose(
-    candidates: Iterable[ChainCRF], X: list, y: list, *, n_splits: int = 3, seed: int = 0, measure: str = "likelihood"
+    candidates: Iterable[ChainCRF],
+    X: list,
+    y: list,
+    *,
+    n_splits: int = 3,
+    seed: int = 0,
+    measure: str = "likelihood",
 ) -> tuple[ChainCRF, list[dict]]:
     """Return the best candidate (unfitted) and the table of all; only X and y are looked at."""
     table = []

@@ -7,6 +7,7 @@ Each reader raises DataMissing, saying so, when its files are not there.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -51,5 +52,5 @@ def gpstruct_task(name: str) -> tuple[list, list[np.ndarray], np.ndarray]:
         labels, split = archive["label"].astype(np.int64), archive["split"]
     values = np.ones(len(indices))
     rows = scipy.sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, n_features))
-    sequences = [rows[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    sequences = [rows[a:b] for a, b in pairwise(offsets)]
     return sequences, np.split(labels, offsets[1:-1]), split

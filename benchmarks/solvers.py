@@ -13,12 +13,12 @@ import time
 import warnings
 
 import numpy as np
-from result_files import write_results
-from shared_data import DataMissing, gpstruct_task, ocr_letters
 
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Polynomial
 from kernelfields.solvers import SOLVERS
+from result_files import write_results
+from shared_data import DataMissing, gpstruct_task, ocr_letters
 
 DENSE_LIMIT = 1500
 
@@ -94,7 +94,9 @@ def main() -> None:
     for solver in SOLVERS:
         ChainCRF("linear", solver=solver).fit(*warm_up)
     rows = []
-    print(f"{'problem':24s} {'tol':>6s} {'solver':13s} {'size':>7s} {'passes':>8s} {'seconds':>8s} {'gap':>9s}  reason")
+    print(
+        f"{'problem':24s} {'tol':>6s} {'solver':13s} {'size':>7s} {'passes':>8s} {'seconds':>8s} {'gap':>9s}  reason"
+    )
     for name, (estimator, X, y) in problems().items():
         for tol in arguments.tol:
             size = None

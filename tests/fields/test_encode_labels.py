@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from kernelfields.fields import check_sample_weight, encode_labels
 
 LABELS = st.one_of(
-    st.lists(
-        st.lists(st.text("abcßé-", min_size=0, max_size=4), min_size=1, max_size=5), min_size=1, max_size=6
-    ),
+    st.lists(st.lists(st.text("abcßé-", min_size=0, max_size=4), min_size=1, max_size=5), min_size=1, max_size=6),
     st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=5), min_size=1, max_size=6),
 )
 

@@ -71,9 +71,7 @@ def test_float32_stays_only_when_all_are(dtypes, expected):
     np.testing.assert_array_equal(inputs, 1)
 
 
-@pytest.mark.parametrize(
-    ("dtypes", "expected"), [(["f4", "f4"], "f4"), (["f4", "f8"], "f8"), (["i8", "?"], "f8")]
-)
+@pytest.mark.parametrize(("dtypes", "expected"), [(["f4", "f4"], "f4"), (["f4", "f8"], "f8"), (["i8", "?"], "f8")])
 def test_sparse_float32_stays_only_when_all_are(dtypes, expected):
     inputs, _ = pack_inputs([sp.csr_array(np.eye(2, dtype=dtype)) for dtype in dtypes])
     assert inputs.dtype == np.dtype(expected)

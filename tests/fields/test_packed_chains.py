@@ -10,9 +10,7 @@ OFFSETS = np.array([0, 3, 4, 8])
 
 def make_chains(sparse=False):
     inputs = np.arange(16.0).reshape(8, 2)
-    return Chains(
-        sp.csr_array(inputs) if sparse else inputs, OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0])
-    )
+    return Chains(sp.csr_array(inputs) if sparse else inputs, OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0]))
 
 
 def test_shapes_and_places():

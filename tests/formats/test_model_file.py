@@ -98,9 +98,7 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    document=st.dictionaries(st.text(max_size=4) | st.sampled_from(["$array", "$dict"]), VALUES, max_size=3)
-)
+@given(document=st.dictionaries(st.text(max_size=4) | st.sampled_from(["$array", "$dict"]), VALUES, max_size=3))
 def test_any_document_survives(path, document):
     write_model(path, "k", document, {})
     assert same(read_model(path, "k")[0], document)
@@ -126,9 +124,7 @@ def test_the_file_is_plain_safetensors(path):
     metadata = json.loads(raw[8 : 8 + length])["__metadata__"]
     assert metadata["format"] == "kernelfields-model"
     assert metadata["version"] == "1"
-    strict = json.loads(
-        metadata["model"], parse_constant=lambda name: pytest.fail(f"not strict JSON: {name}")
-    )
+    strict = json.loads(metadata["model"], parse_constant=lambda name: pytest.fail(f"not strict JSON: {name}"))
     assert strict["kind"] == "chain"
 
 

@@ -116,18 +116,14 @@ def test_results_do_not_depend_on_the_number_of_threads():
     assert len(many.runs(offsets, 5)) > 1
     for alone, shared in zip(viterbi(node, edge, offsets), viterbi(node, edge, offsets, many), strict=True):
         np.testing.assert_array_equal(alone, shared)
-    for alone, shared in zip(
-        n_best(node, edge, offsets, 3), n_best(node, edge, offsets, 3, many), strict=True
-    ):
+    for alone, shared in zip(n_best(node, edge, offsets, 3), n_best(node, edge, offsets, 3, many), strict=True):
         for of_one, of_many in zip(alone, shared, strict=True):
             np.testing.assert_array_equal(of_one, of_many)
     np.testing.assert_array_equal(
         sample_chains(node, edge, offsets, 4, random_state=5),
         sample_chains(node, edge, offsets, 4, random_state=np.random.default_rng(5), workers=many),
     )
-    np.testing.assert_array_equal(
-        chain_entropy(node, edge, offsets), chain_entropy(node, edge, offsets, many)
-    )
+    np.testing.assert_array_equal(chain_entropy(node, edge, offsets), chain_entropy(node, edge, offsets, many))
     node[offsets[150]] = -np.inf
     node[offsets[180]] = -np.inf
     with pytest.raises(ValueError, match="sequence 150: every labelling is forbidden"):
@@ -143,9 +139,7 @@ def test_a_million_positions():
     # A doubly stochastic chain from a uniform start: every step adds the entropy of one transition.
     rate = -stay * np.log(stay) - move * np.log(move)
     constant = np.full((length, 2), 7.0)
-    np.testing.assert_allclose(
-        chain_entropy(constant, edge, offsets), np.log(2) + (length - 1) * rate, rtol=1e-13
-    )
+    np.testing.assert_allclose(chain_entropy(constant, edge, offsets), np.log(2) + (length - 1) * rate, rtol=1e-13)
     samples = sample_chains(constant, edge, offsets, random_state=6)[0]
     moved = np.mean(samples[1:] != samples[:-1])
     assert abs(moved - move) <= 5 * np.sqrt(move * stay / length)

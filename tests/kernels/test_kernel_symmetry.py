@@ -27,9 +27,7 @@ def test_kernels_pass(kernel, rows):
 
 def test_negative_eigenvalues_are_shown():
     tanh = CallableKernel(lambda A, B: np.tanh(A @ B.T - 1), name="tanh")
-    with pytest.raises(
-        ValueError, match=r"CallableKernel.* on 200 rows the Gram matrix has the\s+eigenvalue -"
-    ):
+    with pytest.raises(ValueError, match=r"CallableKernel.* on 200 rows the Gram matrix has the\s+eigenvalue -"):
         check_positive_semidefinite(tanh, X, random_state=0)
     indefinite = Precomputed([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match=r"eigenvalue -1 \(largest absolute one 1\)\. Use another kernel"):

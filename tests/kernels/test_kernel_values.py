@@ -119,9 +119,7 @@ def test_diagonal_and_exact_symmetry(kernel: Kernel, value, X, Z):
     np.testing.assert_allclose(kernel(X, Z), kernel(Z, X).T, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array, sparse.coo_array]
-)
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array, sparse.coo_array])
 @pytest.mark.parametrize(("kernel", "value"), CASES, ids=IDS)
 def test_sparse_equals_dense(kernel: Kernel, value, container, X, Z):
     for left, right in [(container(X), container(Z)), (X, container(Z)), (container(X), Z)]:
@@ -179,9 +177,7 @@ def test_integers_lists_and_strided_inputs():
 
 
 def test_sparse_entries_stored_twice_are_summed_and_the_input_is_left_alone():
-    rows = sparse.csr_array(
-        (np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3)
-    )
+    rows = sparse.csr_array((np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
     stored = rows.indices.copy()
     np.testing.assert_allclose(Laplacian(0.1)(rows), Laplacian(0.1)(rows.toarray()), rtol=1e-14)
     np.testing.assert_array_equal(rows.indices, stored)

@@ -35,6 +35,9 @@ from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress
 from kernelfields.solvers import Iteration, Solution
 
+# Below this many feature values, threads of BLAS wait for each other longer than they work.
+_SMALL_PRODUCT = 1_000_000
+
 
 class ChainCRF(ChainPrediction, BaseEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
@@ -152,7 +155,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
         progress = FitProgress(enabled=bool(self.verbose))
-        with self._blas_threads(workers), progress:
+        with self._blas_threads(workers, chains.n_positions), progress:
             spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
             fitted = fit_field(
                 spaces,
@@ -197,7 +200,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
         self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
         workers = Workers(self.n_jobs)
-        with self._blas_threads(workers):
+        with self._blas_threads(workers, chains.n_positions):
             return self.model_.certify(chains, workers, scope)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -249,11 +252,12 @@ class ChainCRF(ChainPrediction, BaseEstimator):
             spaces.append(build_space(name, clique, chains, n_labels, random=random, **precision))
         return spaces
 
-    def _blas_threads(self, workers: Workers) -> Any:
-        """Hold BLAS to ``n_jobs`` threads; leave it alone by default."""
-        if self.n_jobs is None:
-            return nullcontext()
-        return threadpool_limits(workers.n_threads, user_api="blas")
+    def _blas_threads(self, workers: Workers, n_positions: int) -> Any:
+        """Hold BLAS to ``n_jobs`` threads; by default to one for small products, else leave it alone."""
+        if self.n_jobs is not None:
+            return threadpool_limits(workers.n_threads, user_api="blas")
+        small = n_positions * min(self.rank or n_positions, n_positions) < _SMALL_PRODUCT
+        return threadpool_limits(1, user_api="blas") if small else nullcontext()
 
     def _watcher(self, progress: FitProgress) -> Callable[[Iteration], bool]:
         watchers = [*check_callbacks(self.callbacks), progress]

@@ -6,7 +6,7 @@ A step a is accepted when
 
 The function on the line is convex, so a positive slope (or a value above P(0)) bounds the minimiser from above
 and a negative one from below; the next trial is the secant root inside the bracket. Trials cost inference but
-no pass over the features, so the search may be fairly exact (c2 = 0.2).
+no pass over the features, so the search may be fairly exact (c2 = 0.4).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from kernelfields.posterior.log_posterior import Line
 
 SUFFICIENT_DECREASE = 1e-4
-SLOPE_REDUCTION = 0.2
+SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
 MAX_GROWTH = 4.0
 # Near the optimum a decrease is smaller than the rounding of the value itself: the slope decides alone.
