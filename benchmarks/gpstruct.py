@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF
-from result_files import write_results
+from result_files import merge_results
 from selection import choose, token_error
 from shared_data import gpstruct_task
 
@@ -97,7 +97,7 @@ def main() -> None:
             f"{np.mean([row['selection_seconds'] for row in result['splits']]):.1f} s selection",
             flush=True,
         )
-    write_results("gpstruct.json", results)
+    merge_results("gpstruct.json", results, ("task",))
 
 
 if __name__ == "__main__":

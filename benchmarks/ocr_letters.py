@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Polynomial
-from result_files import write_results
+from result_files import merge_results
 from selection import choose, token_error
 from shared_data import ocr_letters
 
@@ -102,7 +102,7 @@ def main() -> None:
             f"{name}: mean error {np.mean(errors):.2f} % over {len(errors)} run(s), std {np.std(errors):.2f}",
             flush=True,
         )
-    write_results(f"ocr_{arguments.protocol}.json", rows)
+    merge_results(f"ocr_{arguments.protocol}.json", rows, ("family", "fold"))
 
 
 if __name__ == "__main__":

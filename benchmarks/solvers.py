@@ -54,8 +54,8 @@ def problems() -> dict[str, tuple[ChainCRF, list, list]]:
         X, y, fold = ocr_letters()
         words = np.flatnonzero(fold == 1)
         data = ([X[i] for i in words], [y[i] for i in words])
-        found["OCR cubic rank 500"] = (ChainCRF(Polynomial(3, gamma=0.05), rank=500, prior_variance=3.0), *data)
-        found["OCR cubic rank 2000"] = (ChainCRF(Polynomial(3, gamma=0.05), rank=2000, prior_variance=3.0), *data)
+        cubic = Polynomial(3, gamma=0.05)
+        found["OCR cubic rank 2000"] = (ChainCRF(cubic, rank=2000, prior_variance=3.0), *data)
         found["OCR RBF rank 2000"] = (ChainCRF(RBF(0.06), rank=2000, prior_variance=30.0), *data)
     except DataMissing as missing:
         print(f"skipped: {missing}")

@@ -10,6 +10,10 @@ thousand rows. Rank r in all: O(N r^2).
 One jitter policy: nothing is added to the diagonal; a pivot whose residual is below ``floor`` times the
 largest k(x, x) is numerically in the span of the others and is skipped. Duplicates and rank-deficient
 Gram matrices therefore just end with fewer columns.
+
+Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
+columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
+kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 """
 
 from __future__ import annotations
@@ -44,10 +48,14 @@ class PanelCholesky:
                 f"{row}, where a finite number of at least 0 is needed"
             )
         self.residual = self.diagonal.copy()
-        self.floor = _FLOOR[self.dtype] * float(self.diagonal.max(initial=0.0))
+        # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
+        values = kernel(inputs[:1], inputs[:1]).dtype
+        relative = max(_FLOOR[self.dtype], _FLOOR[np.dtype(values)])
+        self.floor = relative * float(self.diagonal.max(initial=0.0))
         self.pivots = np.empty(0, dtype=np.int64)
         # Allocated once at full width: columns are filled in place, so growing never copies Z.
         self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype)
+        self._factor = np.zeros((0 if self.dtype == np.float64 else self.capacity,) * 2)
 
     @property
     def rank(self) -> int:
@@ -77,10 +85,20 @@ class PanelCholesky:
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the residual K - Z Z^T between two sets of inputs, in float64."""
-        block = np.array(self.kernel(self.inputs[rows], self.inputs[columns]), dtype=np.float64)
-        features = self.features
-        block -= features[rows].astype(np.float64) @ features[columns].astype(np.float64).T
+        block = np.array(self.kernel(self._wide_inputs(rows), self._wide_inputs(columns)), dtype=np.float64)
+        block -= self._wide_features(rows) @ self._wide_features(columns).T
         return block
+
+    def _wide_inputs(self, rows: np.ndarray) -> Any:
+        return self.inputs[rows].astype(np.float64, copy=False)
+
+    def _wide_features(self, rows: np.ndarray) -> np.ndarray:
+        """Return z(x) of a few inputs in float64, (n, rank)."""
+        if self.dtype == np.float64:
+            return self.features[rows]
+        block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64, copy=False)
+        factor = self._factor[: self.rank, : self.rank]
+        return scipy.linalg.solve_triangular(factor, block, lower=True, check_finite=False).T
 
     def extend(self, candidates: np.ndarray) -> int:
         """Add the candidates that are not in the span yet, largest residual first; return how many there were."""
@@ -103,7 +121,8 @@ class PanelCholesky:
             return
         begin, end = self.rank, self.rank + len(pivots)
         pivot_inputs = self.inputs[pivots]
-        pivot_features = np.ascontiguousarray(self._columns[pivots, :begin])
+        wide_features = self._wide_features(pivots)
+        pivot_features = np.ascontiguousarray(wide_features, dtype=self.dtype)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(pivots)), lower=True, check_finite=False
         ).T.astype(self.dtype)
@@ -115,6 +134,9 @@ class PanelCholesky:
             columns = block @ inverse
             self._columns[rows, begin:end] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+        if self.dtype != np.float64:
+            self._factor[begin:end, :begin] = wide_features
+            self._factor[begin:end, begin:end] = local_factor
         self.pivots = np.concatenate([self.pivots, pivots])
         self._check_residual()
         np.maximum(self.residual, 0.0, out=self.residual)
@@ -133,7 +155,10 @@ class PanelCholesky:
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""
-        factor = np.tril(self._columns[self.pivots, : self.rank].astype(np.float64))
+        if self.dtype == np.float64:
+            factor = np.tril(self.features[self.pivots])
+        else:
+            factor = self._factor[: self.rank, : self.rank].copy()
         return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
 
 

@@ -60,6 +60,11 @@ class CliqueFeatures:
         return rank, outputs
 
     @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features; a constant set does not lower or raise that of others."""
+        return np.dtype(np.float32) if self.features is None else self.features.dtype
+
+    @property
     def stored_values(self) -> int:
         """How many numbers a product reads."""
         if self.features is None:

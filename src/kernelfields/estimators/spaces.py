@@ -156,6 +156,8 @@ def build_space(
     capacity = basis.capacity(clique.rank, inputs.shape[0])
     precision = feature_dtype(dtype, inputs.shape[0] * capacity, tol)
     check_features_fit(name, inputs.shape[0], capacity, precision)
+    if precision == np.float64:
+        inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
     panel = PanelCholesky(kernel, inputs, capacity, precision)
     basis.select(panel, random)
     return CliqueSpace(

@@ -129,6 +129,11 @@ class LogPosterior:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
 
     @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features, and so of gradients: the widest among the sets."""
+        return np.result_type(*(each.dtype for each in self.engine.sets))
+
+    @property
     def passes(self) -> float:
         """Passes over the features so far."""
         return self.engine.passes

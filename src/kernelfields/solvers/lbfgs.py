@@ -3,7 +3,8 @@
     H_k ~ gamma S updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
 
 S is the prior covariance, so that clique sets with different variances are measured alike; whitened coordinates
-do the rest of the preconditioning. Cost per iteration: one pass and O(m size).
+do the rest of the preconditioning. Cost per iteration: one pass and O(m size). Pairs are kept in the precision of
+the features: they only shape the direction, whose slope and step the loop computes in float64.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ class LBFGS:
     def __init__(self, memory: int = 40):
         self.memory = memory
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
+        self._dtype = np.dtype(np.float64)
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
         self._pairs.clear()
+        self._dtype = posterior.dtype
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
-        vector = -point.gradient
         precision = point.posterior.prior_precision
+        vector = -point.gradient
         if not self._pairs:
             # A first step of unit length in the metric of the prior.
             vector /= precision
             return Direction(vector / np.sqrt(float(vector @ (precision * vector))))
+        vector, precision = vector.astype(self._dtype), precision.astype(self._dtype)
         weights = []
         for s, y, sy in reversed(self._pairs):
             weight = float(s @ vector) / sy
@@ -45,11 +49,11 @@ class LBFGS:
         vector *= (sy / float(y @ (y / precision))) / precision
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             vector += (weight - float(y @ vector) / sy) * s
-        return Direction(vector)
+        return Direction(vector.astype(np.float64))
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = float(s @ y)
         if sy > 1e-12 * float(y @ y):
-            self._pairs.append((s, y, sy))
+            self._pairs.append((s.astype(self._dtype), y.astype(self._dtype), sy))

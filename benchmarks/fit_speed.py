@@ -1,0 +1,193 @@
+"""Speed of a kernel field on OCR letters: basis, solver, passes, share of the machine's float32 product rate.
+
+    python benchmarks/fit_speed.py [--rank 2000] [--large] [--scipy]
+
+One line per kernel on the small protocol (fold 1: 5,375 letters), with --large also on nine folds (47,535
+letters) and the growth exponent of the fit time between the two. The product rate is measured in the same run
+(3000 x 3000 float32 matrices); a pass is two products with the features, 4 N r q floating point operations.
+--scipy solves the same objective with SciPy's L-BFGS-B, stopped at the same Lemma 9 gap, as a peer. Peak memory is
+that of a fresh process that only loads the data and fits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import scipy.optimize
+
+from kernelfields import ChainCRF
+from kernelfields.engines import ThreadsEngine
+from kernelfields.estimators.spaces import build_space, name_cliques
+from kernelfields.fields import Chains, EdgeCliques, NodeCliques
+from kernelfields.kernels import RBF, Polynomial
+from kernelfields.posterior import LogPosterior
+from result_files import write_results
+from shared_data import ocr_letters
+
+#: Chosen by cross-validation inside fold 1 (benchmarks/ocr_letters.py).
+FIELDS = {"cubic": (Polynomial(3, gamma=0.06), 3.0), "rbf": (RBF(0.06), 30.0)}
+
+MEMORY_PROBE = """
+import resource, sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+from fit_speed import FIELDS, words
+from kernelfields import ChainCRF
+X, y = words({folds!r})
+kernel, variance = FIELDS[{name!r}]
+ChainCRF(kernel, prior_variance=variance, rank=50, max_iter=3, tol=0.9, random_state=0).fit(X[:50], y[:50])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ChainCRF(kernel, prior_variance=variance, rank={rank}, max_iter=500, random_state=0).fit(X, y)
+print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+"""
+
+
+def words(folds: list[int]) -> tuple[list, list]:
+    """Return the words of some folds."""
+    X, y, fold = ocr_letters()
+    chosen = np.flatnonzero(np.isin(fold, folds))
+    return [X[i] for i in chosen], [y[i] for i in chosen]
+
+
+def product_rate(size: int = 3000, repeats: int = 3) -> float:
+    """Return the float32 matrix-product rate of this machine in flop/s, the best of some repeats."""
+    matrix = np.random.default_rng(0).random((size, size), dtype=np.float32)
+    best = np.inf
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        matrix @ matrix
+        best = min(best, time.perf_counter() - begin)
+    return 2 * size**3 / best
+
+
+def peak_memory(name: str, folds: list[int], rank: int) -> int:
+    """Return the bytes by which a fit raises the peak memory of a process of its own."""
+    from pathlib import Path
+
+    code = MEMORY_PROBE.format(folder=str(Path(__file__).parent), folds=folds, name=name, rank=rank)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def measure(name: str, folds: list[int], rank: int) -> dict:
+    """Fit twice, keep the faster; return seconds, passes, rates and memory."""
+    X, y = words(folds)
+    kernel, variance = FIELDS[name]
+    best: dict = {}
+    for _ in range(2):
+        rate = product_rate()
+        model = ChainCRF(kernel, prior_variance=variance, rank=rank, max_iter=500, random_state=0)
+        begin = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - begin
+        if best and seconds >= best["fit_seconds"]:
+            continue
+        solution = model.solution_
+        n_positions, (rank_reached, outputs) = sum(map(len, y)), model.model_.sets[0].coefficients.shape
+        flops = 4 * n_positions * rank_reached * outputs
+        best = {
+            "field": name,
+            "positions": n_positions,
+            "rank": rank_reached,
+            "fit_seconds": seconds,
+            "basis_seconds": seconds - solution.seconds,
+            "solver": solution.solver,
+            "solver_seconds": solution.seconds,
+            "passes": solution.passes,
+            "relative_gap": solution.relative_gap,
+            "product_rate_gflops": rate / 1e9,
+            "pass_share_of_rate": flops * solution.passes / solution.seconds / rate,
+        }
+    features = best["positions"] * best["rank"] * 4
+    best["feature_bytes"] = features
+    best["peak_over_features"] = peak_memory(name, folds, rank) / features
+    return best
+
+
+def scipy_peer(name: str, folds: list[int], rank: int) -> dict:
+    """Solve the same objective with SciPy's L-BFGS-B until Lemma 9 at its iterate certifies the same gap."""
+    X, y = words(folds)
+    kernel, variance = FIELDS[name]
+    chains, classes = Chains.from_sequences(X, y)
+    cliques = [NodeCliques(kernel, prior_variance=variance, rank=rank), EdgeCliques(prior_variance=variance)]
+    random = np.random.default_rng(0)
+    spaces = [
+        build_space(label, clique, chains, len(classes), tol=1e-3, dtype="auto", random=random)
+        for label, clique in name_cliques(cliques)
+    ]
+    sets = [space.clique_features(len(classes)) for space in spaces]
+    posterior = LogPosterior(ThreadsEngine(chains, sets, len(classes)))
+    begin = time.perf_counter()
+
+    class Certified(Exception):
+        pass
+
+    def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        point = posterior.at(theta)
+        if sum(posterior.gap_parts(point.gradient).values()) <= 1e-3 * point.value:
+            raise Certified
+        return point.value, point.gradient
+
+    try:
+        scipy.optimize.minimize(
+            value_and_gradient,
+            np.zeros(posterior.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000, "maxcor": 20, "ftol": 0.0, "gtol": 0.0},
+        )
+        reached = False
+    except Certified:
+        reached = True
+    return {"passes": posterior.passes, "seconds": time.perf_counter() - begin, "reached": reached}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rank", type=int, default=2000)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--scipy", action="store_true")
+    parser.add_argument("--fields", nargs="+", default=list(FIELDS), choices=list(FIELDS))
+    arguments = parser.parse_args()
+    X, y = words([1])
+    ChainCRF("rbf", rank=20).fit(X[:20], y[:20])  # compile before the clock starts
+    rows = []
+    sizes = {"small": [1], **({"large": list(range(1, 10))} if arguments.large else {})}
+    for name in arguments.fields:
+        found = {}
+        for size, folds in sizes.items():
+            row = found[size] = {"protocol": size, **measure(name, folds, arguments.rank)}
+            rows.append(row)
+            print(
+                f"{name} {size}: {row['positions']:,} positions, rank {row['rank']}: basis "
+                f"{row['basis_seconds']:.2f} s, {row['solver']} {row['solver_seconds']:.2f} s, "
+                f"{row['passes']:.1f} passes, gap {row['relative_gap']:.1e}, total {row['fit_seconds']:.2f} s; "
+                f"a pass runs at {row['pass_share_of_rate']:.0%} of {row['product_rate_gflops']:.0f} Gflop/s; "
+                f"peak memory {row['peak_over_features']:.2f} x features",
+                flush=True,
+            )
+        if len(found) == 2:
+            small, large = found["small"], found["large"]
+            exponent = np.log(large["fit_seconds"] / small["fit_seconds"]) / np.log(
+                large["positions"] / small["positions"]
+            )
+            large["growth_exponent"] = exponent
+            print(f"{name}: fit time grows like N^{exponent:.2f}", flush=True)
+        if arguments.scipy:
+            peer = found["small"]["scipy"] = scipy_peer(name, [1], arguments.rank)
+            ratio = peer["seconds"] / found["small"]["solver_seconds"]
+            print(
+                f"{name}: SciPy L-BFGS-B on the same objective {peer['seconds']:.2f} s, "
+                f"{peer['passes']:.1f} passes ({'reached' if peer['reached'] else 'did not reach'} the gap): {ratio:.1f} times ours",
+                flush=True,
+            )
+    write_results("fit_speed.json", rows)
+
+
+if __name__ == "__main__":
+    main()

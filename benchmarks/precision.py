@@ -1,0 +1,156 @@
+"""What float32 features cost: gaps that can be reached, and whether the reported bounds stay true.
+
+    python benchmarks/precision.py
+
+Features are computed once in float32; "float64" then means the same numbers in float64, so that both fits have
+the same minimum P* and differ in the rounding of products alone. P* lies between the value and the lower bound of
+a float64 fit to a relative gap of 1e-12, which is the yardstick:
+
+    reached   relative gap at which the fit stopped (of at most ``tol`` unless rounding ended it first)
+    true gap  (P(theta) - P*) / P*, where P(theta) is computed in float64
+    off       (reported value - P(theta)) / P(theta): rounding in the value itself
+    slack     (P* - reported lower bound) / P*: negative would mean a bound that is not one
+
+A second table compares fits through the estimator, basis included: the pivots are chosen in the precision of the
+features, and the value is recomputed from the kernel itself, in float64 and without the factor.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.estimators.spaces import build_space, name_cliques
+from kernelfields.fields import Chains
+from kernelfields.inference.workers import Workers
+from kernelfields.kernels import RBF
+from kernelfields.posterior import LogPosterior
+from kernelfields.solvers import minimize, resolve_solver
+from solvers import synthetic
+
+N_SEQUENCES, N_LABELS, RANK = 800, 6, 500
+VARIANCES = (1.0, 100.0, 10_000.0)
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+YARDSTICK = 1e-12
+
+
+def posteriors(X: list, y: list, variance: float) -> dict[str, LogPosterior]:
+    """Return one objective twice: with float32 features, and with the same numbers in float64."""
+    chains, classes = Chains.from_sequences(X, y)
+    cliques = name_cliques([NodeCliques(RBF(0.5), rank=RANK, prior_variance=variance), EdgeCliques()])
+    random = np.random.default_rng(0)
+    spaces = [
+        build_space(name, clique, chains, len(classes), tol=1e-3, dtype="float32", random=random)
+        for name, clique in cliques
+    ]
+    found = {}
+    for precision in ("float32", "float64"):
+        sets = []
+        for space in spaces:
+            each = space.clique_features(len(classes))
+            if each.features is not None:
+                each = CliqueFeatures(
+                    each.name,
+                    each.features.astype(precision),
+                    positions=each.positions,
+                    labels_per_clique=each.labels_per_clique,
+                    n_labels=len(classes),
+                    prior_variance=each.prior_variance,
+                    label_factor=each.label_factor,
+                )
+            sets.append(each)
+        found[precision] = LogPosterior(ThreadsEngine(chains, sets, len(classes), workers=Workers(1)))
+    return found
+
+
+def compare_products(X: list, y: list, variance: float) -> list[dict]:
+    """Return rows for every tolerance and precision on the same features."""
+    objectives = posteriors(X, y, variance)
+    exact = objectives["float64"]
+    best = minimize(exact, resolve_solver("newton-cg", exact, YARDSTICK), tol=YARDSTICK, max_iter=200)
+    rows = []
+    for tol in TOLERANCES:
+        for precision, posterior in objectives.items():
+            solution = minimize(posterior, resolve_solver("lbfgs", posterior, tol), tol=tol, max_iter=3000)
+            value = exact.at(solution.theta).value
+            rows.append(
+                {
+                    "prior_variance": variance,
+                    "tol": tol,
+                    "dtype": precision,
+                    "passes": solution.passes,
+                    "reason": solution.reason,
+                    "reached": solution.relative_gap,
+                    "true_gap": (value - best.value) / best.value,
+                    "off": (solution.value - value) / value,
+                    "slack": (best.value - solution.lower_bound) / best.value,
+                    "yardstick_gap": best.relative_gap,
+                }
+            )
+    return rows
+
+
+def compare_fits(X: list, y: list, variance: float) -> list[dict]:
+    """Return rows for whole fits, with the value recomputed from the kernel in float64."""
+    rows = []
+    for dtype in ("float32", "float64"):
+        crf = ChainCRF(
+            RBF(0.5),
+            rank=RANK,
+            prior_variance=variance,
+            edge_prior_variance=1.0,
+            dtype=dtype,
+            tol=1e-5,
+            max_iter=3000,
+            n_jobs=1,
+            random_state=0,
+        )
+        crf.fit(X, y)
+        exact = crf.certify(X, y)
+        rows.append(
+            {
+                "prior_variance": variance,
+                "dtype": dtype,
+                "rank": crf.basis_["node"].rank,
+                "value": crf.solution_.value,
+                "off": (crf.solution_.value - exact.value) / exact.value,
+                "reached": crf.certificate_.relative_gap,
+                "rkhs_gap": exact.relative_gap,
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    X, y = synthetic(N_SEQUENCES, N_LABELS)
+    print(f"{sum(map(len, X)):,} positions, {N_LABELS} labels, RBF kernel, rank {RANK}\n")
+    products, fits = [], []
+    print(
+        f"{'s':>7s} {'tol':>6s} {'dtype':8s} {'passes':>7s} {'reached':>9s} {'true gap':>9s} {'off':>9s} {'slack':>9s}"
+    )
+    for variance in VARIANCES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            products += compare_products(X, y, variance)
+            fits += compare_fits(X, y, variance)
+        for row in products[-2 * len(TOLERANCES) :]:
+            print(
+                f"{row['prior_variance']:7g} {row['tol']:6.0e} {row['dtype']:8s} {row['passes']:7.1f} "
+                f"{row['reached']:9.1e} {row['true_gap']:9.1e} {row['off']:9.1e} {row['slack']:9.1e}  {row['reason']}",
+                flush=True,
+            )
+    print(f"\n{'s':>7s} {'dtype':8s} {'rank':>5s} {'value':>12s} {'off':>9s} {'reached':>9s} {'RKHS gap':>9s}")
+    for row in fits:
+        print(
+            f"{row['prior_variance']:7g} {row['dtype']:8s} {row['rank']:5d} {row['value']:12.4f} {row['off']:9.1e} "
+            f"{row['reached']:9.1e} {row['rkhs_gap']:9.1e}"
+        )
+    # write_results("precision.json", {"products": products, "fits": fits})
+
+
+if __name__ == "__main__":
+    main()
