@@ -85,10 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     arguments = parser.parse_args()
-    results = []
     for task in arguments.tasks:
         result = run(task)
-        results.append(result)
+        merge_results("gpstruct.json", [result], ("task",))
         print(
             f"{task:14s} error {result['mean']:5.2f} +- {result['std']:.2f} %  (GPstruct {result['published']}),  "
             f"Viterbi {np.mean([row['viterbi_error'] for row in result['splits']]):5.2f} %,  "
@@ -97,7 +96,6 @@ def main() -> None:
             f"{np.mean([row['selection_seconds'] for row in result['splits']]):.1f} s selection",
             flush=True,
         )
-    merge_results("gpstruct.json", results, ("task",))
 
 
 if __name__ == "__main__":

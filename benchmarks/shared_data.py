@@ -6,6 +6,7 @@ Each reader raises DataMissing, saying so, when its files are not there.
 
 from __future__ import annotations
 
+import gzip
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -54,3 +55,18 @@ def gpstruct_task(name: str) -> tuple[list, list[np.ndarray], np.ndarray]:
     rows = scipy.sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, n_features))
     sequences = [rows[a:b] for a, b in pairwise(offsets)]
     return sequences, np.split(labels, offsets[1:-1]), split
+
+
+def token_columns(*parts: str) -> list[list[list[str]]]:
+    """Return a token file as sequences of rows of columns; lines that begin with "# id" are skipped."""
+    sequences: list[list[list[str]]] = []
+    rows: list[list[str]] = []
+    with gzip.open(data_file(*parts), "rt", encoding="utf-8") as lines:
+        for line in lines:
+            columns = line.rstrip("\n").split("\t")
+            if len(columns) > 1:
+                rows.append(columns)
+            elif not columns[0] and rows:
+                sequences.append(rows)
+                rows = []
+    return [*sequences, rows] if rows else sequences

@@ -78,3 +78,15 @@ def test_an_exhausted_panel_does_not_grow():
 def test_growth_must_be_above_one():
     with pytest.raises(ValueError, match=r"growth must be above 1, got 1\.0"):
         started(growth=1.0)
+
+
+def test_tol_is_a_relative_residual_trace_here_too():
+    inputs = np.random.default_rng(8).normal(size=(150, 3))
+    panel = PanelCholesky(RBF(gamma=0.1), inputs, 150)
+    basis, random = Gradient(tol=0.05, initial=100), np.random.default_rng(0)
+    basis.select(panel, random)
+    assert panel.relative_residual <= 0.05
+    assert panel.rank < 100
+    assert basis.grow(panel, np.ones((150, 2)), random) == 0
+    with pytest.raises(ValueError, match=r"tol of Gradient must be in \[0, 1\)"):
+        Gradient(tol=2.0).select(panel, random)

@@ -10,6 +10,8 @@ from labelled_sequences import labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
+from kernelfields.basis import Gradient
+from kernelfields.estimators import fitting
 
 X, y = labelled_sequences()
 
@@ -49,6 +51,36 @@ def test_an_interrupted_fit_can_be_continued():
     crf.set_params(callbacks=None).fit(X, y)
     assert crf.solution_.history[0].value == pytest.approx(reached, rel=1e-12)
     assert crf.solution_.converged
+
+
+@pytest.mark.parametrize("stage", ["kernel_quadratic_form", "_grow"])
+def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, stage):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, stage, interrupted)
+    crf = ChainCRF(random_state=0, rank=30, basis="gradient")
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        crf.fit(X, y)
+    assert crf.solution_.reason == "interrupted"
+    assert crf.certify(X, y).value == pytest.approx(crf.solution_.value, rel=1e-9)
+    assert crf.certify(X, y).gap <= crf.rkhs_certificate_.gap * (1 + 1e-9)
+
+
+def test_an_interrupt_while_one_of_two_bases_has_grown_leaves_both_as_they_were(monkeypatch):
+    grow = Gradient.grow
+
+    def interrupted_the_second_time(self, panel, residuals, random):
+        if residuals.shape[1] > 3:  # pairs of labels
+            raise KeyboardInterrupt
+        return grow(self, panel, residuals, random)
+
+    monkeypatch.setattr(Gradient, "grow", interrupted_the_second_time)
+    crf = ChainCRF(edge_kernel="rbf", random_state=0, rank=60, basis="gradient")
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        crf.fit(X, y)
+    assert crf.basis_["node"].rank == len(crf.coef_["node"])
+    assert crf.certify(X, y).value == pytest.approx(crf.solution_.value, rel=1e-9)
 
 
 def test_an_interrupt_before_the_first_estimate_is_passed_on():

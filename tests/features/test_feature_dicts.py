@@ -2,10 +2,18 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences
+
+
+class Column(list):
+    """A column of a data frame, as far as this package can see: it has a dtype and is no list."""
+
+    dtype = np.dtype(object)
+    __class__ = object
 
 
 def names_of(position):
@@ -137,6 +145,9 @@ def test_transform_before_fit():
         ("abc", False),
         (None, False),
         (np.array([{"a": 1}], dtype=object), False),
+        (Column([[{"a": 1}]]), True),
+        (Column([Column([{"a": 1}])]), True),
+        ([scipy.sparse.csr_array(np.eye(2))], False),
     ],
 )
 def test_feature_sequences_are_recognised(X, expected):

@@ -19,6 +19,15 @@ def test_n_jobs_as_in_scikit_learn():
     assert resolve_n_jobs(-1000) == 1
 
 
+def test_all_cores_are_those_that_joblib_leaves_to_a_process(monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    assert resolve_n_jobs(None) == resolve_n_jobs(-1) == 1
+    assert resolve_n_jobs(3) == 3
+    for meaningless in ("", "many", "100000"):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", meaningless)
+        assert resolve_n_jobs(None) >= 1
+
+
 @pytest.mark.parametrize("n_jobs", [0, True, 2.0, "all"])
 def test_other_n_jobs_are_refused(n_jobs):
     with pytest.raises(ValueError, match=f"n_jobs must be None, a positive or a negative .* got {n_jobs!r}"):

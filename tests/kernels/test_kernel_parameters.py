@@ -44,6 +44,15 @@ def test_scale_and_auto_are_those_of_scikit_learn(X):
             assert kernel.gamma == rule
 
 
+@pytest.mark.parametrize("kernel", [RBF(), Polynomial(), Laplacian(), Matern()], ids=repr)
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_scale_says_so_when_the_variance_leaves_the_range_of_floats(kernel, unit, kind):
+    X = kind(unit * np.arange(6.0).reshape(3, 2))
+    with pytest.raises(ValueError, match=r"variance of the inputs, which lie between 0 and 5e.*Rescale"):
+        kernel.resolve(X)
+
+
 def test_scale_counts_implicit_zeros():
     X = sparse.random_array((50, 40), density=0.05, rng=np.random.default_rng(0), format="coo")
     assert RBF().resolve(X).gamma == pytest.approx(1 / (40 * X.toarray().var()), rel=1e-13)

@@ -73,7 +73,7 @@ def test_far_from_the_gap_that_is_wanted_single_cuts_do():
         singles.append(wanted.single)
     assert wanted.value == max(singles) <= eager.value
     for sign in (1, -1):
-        wanted.add(posterior.at(optimum(posterior).theta + sign * 1e-5))
+        wanted.add(posterior.at(optimum(posterior).theta + sign * 1e-4))
     assert wanted.value > wanted.single, "near the end cuts are combined"
     assert wanted.value <= optimum(posterior).value + 1e-10
 

@@ -29,6 +29,10 @@ FUNCTIONS = {
     "log cosh": lambda: Convex(lambda a: np.logaddexp(a - 9, 9 - a), lambda a: np.tanh(a - 9)),
     "softplus": lambda: Convex(lambda a: np.logaddexp(0, a) - 0.99 * a, lambda a: 1 / (1 + np.exp(-a)) - 0.99),
     "exponential": lambda: Convex(lambda a: np.exp(50 * a) - 60 * a, lambda a: 50 * np.exp(50 * a) - 60),
+    # A steep descent that ends after a tiny step, then a slow rise: the secant alone crawls back from the right.
+    "elbow": lambda: Convex(
+        lambda a: 10 * a + 1.01e-7 * np.expm1(-a / 1e-10), lambda a: 10 - 1010 * np.exp(-a / 1e-10)
+    ),
     "kink": lambda: Convex(
         lambda a: np.abs(a - 0.37) + 0.01 * (a - 0.37) ** 2, lambda a: np.sign(a - 0.37) + 0.02 * (a - 0.37)
     ),

@@ -6,8 +6,9 @@ import pytest
 from kernelfields.engines import CliqueFeatures, ThreadsEngine
 from kernelfields.fields import Chains
 from kernelfields.posterior import LogPosterior
+from kernelfields.posterior.certificate import relative_gap
 from kernelfields.solvers import SOLVERS, minimize
-from kernelfields.solvers.solution import REASONS, relative_gap
+from kernelfields.solvers.solution import REASONS
 
 
 def small_posterior():

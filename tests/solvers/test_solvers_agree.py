@@ -140,9 +140,11 @@ def test_a_rule_can_be_used_again(name):
 def test_single_precision_ends_gracefully_at_an_absurd_tolerance(name):
     posterior = kernel_chain(np.float32, seen_edges=False)
     solution = minimize(posterior, resolve_solver(name, posterior, 1e-16), tol=1e-16, max_iter=1000)
-    assert solution.reason == "precision"
+    # Rounding may also bring the bound up to the value itself, and the gap to nothing.
+    assert solution.reason == "precision" or solution.gap <= 1e-16 * solution.value
     assert solution.iterations < 300
-    assert "dtype='float64' goes further" in solution.message
+    if solution.reason == "precision":
+        assert "dtype='float64' goes further" in solution.message
     assert solution.relative_gap < 1e-9
     exact = kernel_chain(seen_edges=False)
     best = minimize(exact, resolve_solver("newton", exact, 1e-12), tol=1e-12)

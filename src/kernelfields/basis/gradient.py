@@ -45,16 +45,15 @@ class Gradient(RandomCholesky):
         if not self.growth > 1:
             raise ValueError(f"growth must be above 1, got {self.growth!r}")
         target = self.initial or max(16, panel.capacity // 8)
-        while panel.rank < min(target, panel.capacity) and not panel.exhausted:
-            self._grow(panel, random)
+        self._fill(panel, min(target, panel.capacity), random)
 
     def grow(self, panel: PanelCholesky, residuals: np.ndarray, random: np.random.Generator) -> int:
         """Add a round of pivots given residuals R (N, q); return how many were added."""
         wanted = min(int(np.ceil(panel.rank * (self.growth - 1))), panel.capacity - panel.rank)
-        left = np.flatnonzero(panel.residual > panel.floor)
-        if wanted < 1 or len(left) == 0:
+        outside = panel.outside
+        if wanted < 1 or len(outside) == 0 or panel.relative_residual <= self.tol:
             return 0
-        pool = random.choice(left, size=min(len(left), self.candidates * wanted), replace=False)
+        pool = random.choice(outside, size=min(len(outside), self.candidates * wanted), replace=False)
         scores = candidate_scores(panel, pool, residuals)
         best = pool[np.argsort(-scores, kind="stable")]
         added = 0
@@ -73,7 +72,8 @@ def candidate_scores(panel: PanelCholesky, candidates: np.ndarray, residuals: np
     for rows in row_blocks(panel.inputs.shape[0], len(candidates)):
         projected += panel.kernel(panel.inputs[candidates], panel.inputs[rows]) @ residuals[rows]
     projected -= features[candidates] @ inside
-    return np.einsum("ij,ij->i", projected, projected) / np.maximum(panel.residual[candidates], panel.floor)
+    left = np.maximum(panel.residual[candidates], panel.floor[candidates])
+    return np.einsum("ij,ij->i", projected, projected) / left
 
 
 SHORTHANDS["gradient"] = Gradient

@@ -7,9 +7,10 @@ With Z the (N, k) columns so far, K - Z Z^T is the residual and d its diagonal. 
 A panel costs one kernel block and matrix products: O(N k |P|) time and, beside Z, a temporary of a few
 thousand rows. Rank r in all: O(N r^2).
 
-One jitter policy: nothing is added to the diagonal; a pivot whose residual is below ``floor`` times the
-largest k(x, x) is numerically in the span of the others and is skipped. Duplicates and rank-deficient
-Gram matrices therefore just end with fewer columns.
+One jitter policy: nothing is added to the diagonal; an input whose residual is below a small multiple of its
+own k(x, x), its ``floor``, is numerically in the span of the pivots and is skipped. Duplicates and rank-deficient
+Gram matrices therefore just end with fewer columns. The floor follows the input because rounding does: entry
+(i, j) of K - Z Z^T is wrong by eps sqrt(K_ii K_jj), so a single input of large norm does not blur the others.
 
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
@@ -28,6 +29,8 @@ from kernelfields.kernels import Kernel
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
 _FLOOR = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-6}
+# Values of a matrix or a function may be rounded on the scale of the largest of them, whatever k(x, x) is.
+_SMALLEST_DIAGONAL = 1e-15
 _PANEL_BYTES = 16 * 2**20
 
 
@@ -51,7 +54,8 @@ class PanelCholesky:
         # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
         values = kernel(inputs[:1], inputs[:1]).dtype
         relative = max(_FLOOR[self.dtype], _FLOOR[np.dtype(values)])
-        self.floor = relative * float(self.diagonal.max(initial=0.0))
+        largest = float(self.diagonal.max(initial=0.0))
+        self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
         self.pivots = np.empty(0, dtype=np.int64)
         # Allocated once at full width: columns are filled in place, so growing never copies Z.
         self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype)
@@ -80,13 +84,19 @@ class PanelCholesky:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no input is left whose residual is above the floor."""
+        """Whether no input is left whose residual is above its floor."""
         return not np.any(self.residual > self.floor)
 
-    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the residual K - Z Z^T between two sets of inputs, in float64."""
-        block = np.array(self.kernel(self._wide_inputs(rows), self._wide_inputs(columns)), dtype=np.float64)
-        block -= self._wide_features(rows) @ self._wide_features(columns).T
+    @property
+    def outside(self) -> np.ndarray:
+        """The inputs whose residual is above their floor: those that can become pivots."""
+        return np.flatnonzero(self.residual > self.floor)
+
+    def residual_block(self, rows: np.ndarray) -> np.ndarray:
+        """Return the residual K - Z Z^T among some of the inputs, in float64."""
+        inputs, features = self._wide_inputs(rows), self._wide_features(rows)
+        block = np.array(self.kernel(inputs, inputs), dtype=np.float64)
+        block -= features @ features.T
         return block
 
     def _wide_inputs(self, rows: np.ndarray) -> Any:
@@ -94,7 +104,7 @@ class PanelCholesky:
 
     def _wide_features(self, rows: np.ndarray) -> np.ndarray:
         """Return z(x) of a few inputs in float64, (n, rank)."""
-        if self.dtype == np.float64:
+        if self.dtype == np.float64 or self.rank == 0:
             return self.features[rows]
         block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64, copy=False)
         factor = self._factor[: self.rank, : self.rank]
@@ -105,7 +115,7 @@ class PanelCholesky:
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if len(candidates) == 0:
             return 0
-        accepted, local = independent_rows(self.residual_block(candidates, candidates), self.floor)
+        accepted, local = independent_rows(self.residual_block(candidates), self.floor[candidates])
         self.append(candidates[accepted], local)
         self.set_aside(np.setdiff1d(candidates, self.pivots))
         return len(accepted)
@@ -113,7 +123,7 @@ class PanelCholesky:
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
         # Not zero: certificates take the residual as an upper bound on what is left outside the span.
-        self.residual[refused] = np.minimum(self.residual[refused], self.floor)
+        self.residual[refused] = np.minimum(self.residual[refused], self.floor[refused])
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
@@ -145,7 +155,7 @@ class PanelCholesky:
     def _check_residual(self) -> None:
         # A residual variance far below zero cannot be rounding: the kernel is no inner product.
         lowest = float(self.residual.min())
-        allowed = 1e3 * self.floor * np.sqrt(self.rank)
+        allowed = 1e3 * float(self.floor.max()) * np.sqrt(self.rank)
         if lowest < -allowed:
             raise ValueError(
                 f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} "
@@ -162,16 +172,19 @@ class PanelCholesky:
         return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
 
 
-def independent_rows(block: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pivoted Cholesky of a PSD block: the largest residual next, until it is below ``floor``.
+def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pivoted Cholesky of a PSD block: the residual furthest above its ``floor`` next, until all are below.
 
     Returns the positions in the order taken and the lower factor of the block restricted to them. Taken as they
     come, rows barely above the floor would leave a factor too ill-conditioned to divide by. Cost O(b^3).
     """
-    if not np.max(np.diagonal(block)) > floor:
+    if not np.any(np.diagonal(block) > floor):
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(block, tol=floor, lower=1)
-    return order[:rank].astype(np.int64) - 1, np.tril(factor[:rank, :rank])
+    highest = np.max(floor)
+    scale = np.sqrt(floor / highest)  # ones, and no rounding, where all k(x, x) are alike
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(block / np.outer(scale, scale), tol=highest, lower=1)
+    accepted = order[:rank].astype(np.int64) - 1
+    return accepted, scale[accepted, None] * np.tril(factor[:rank, :rank])
 
 
 def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -39,9 +39,12 @@ class Basis(BaseEstimator):
 
     def select(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         """Grow ``panel`` until it is full, exhausted, or its relative residual is below ``tol``."""
+        self._fill(panel, panel.capacity, random)
+
+    def _fill(self, panel: PanelCholesky, rank: int, random: np.random.Generator) -> None:
         if not 0 <= self.tol < 1:
             raise ValueError(f"tol of {type(self).__name__} must be in [0, 1), got {self.tol!r}")
-        while panel.rank < panel.capacity and not panel.exhausted and panel.relative_residual > self.tol:
+        while panel.rank < rank and not panel.exhausted and panel.relative_residual > self.tol:
             self._grow(panel, random)
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
@@ -52,7 +55,8 @@ class GreedyCholesky(Basis):
     """The largest residual next, one at a time (Fine and Scheinberg 2001, the paper's section 5.3)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        panel.extend(np.array([np.argmax(panel.residual)]))
+        outside = panel.outside
+        panel.extend(outside[[np.argmax(panel.residual[outside])]])
 
 
 class RandomCholesky(Basis):
@@ -69,16 +73,17 @@ class RandomCholesky(Basis):
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         block_size = self.block_size or int(np.clip(panel.capacity // 8, 32, 256))
-        cumulative = np.cumsum(np.where(panel.residual > panel.floor, panel.residual, 0.0))
+        outside = panel.outside
+        cumulative = np.cumsum(panel.residual[outside])
         draws = random.random(block_size) * cumulative[-1]
-        proposals = np.searchsorted(cumulative, draws, side="right")
+        proposals = outside[np.searchsorted(cumulative, draws, side="right")]
         chances = random.random(block_size)
-        drawn_at = panel.residual[proposals]
-        block = panel.residual_block(proposals, proposals)
+        drawn_at, floor = panel.residual[proposals], panel.floor[proposals]
+        block = panel.residual_block(proposals)
         room = panel.capacity - panel.rank
         kept, factor = select_rows(
             block,
-            lambda i, residual: residual > panel.floor and chances[i] * drawn_at[i] < residual,
+            lambda i, residual: residual > floor[i] and chances[i] * drawn_at[i] < residual,
         )
         if len(kept) == 0:
             # Only rounding separates these from the span: without this the same ones come back for ever.
@@ -91,9 +96,9 @@ class Uniform(Basis):
     """Inputs drawn uniformly without replacement (Nystrom)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        left = np.flatnonzero(panel.residual > panel.floor)
-        count = min(len(left), panel.capacity - panel.rank, 256)
-        panel.extend(random.choice(left, size=count, replace=False))
+        outside = panel.outside
+        count = min(len(outside), panel.capacity - panel.rank, 256)
+        panel.extend(random.choice(outside, size=count, replace=False))
 
 
 class AllPoints(Basis):
@@ -104,7 +109,7 @@ class AllPoints(Basis):
         return n_inputs
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        panel.extend(np.flatnonzero(panel.residual > panel.floor)[:256])
+        panel.extend(panel.outside[:256])
 
 
 SHORTHANDS: dict[str, type[Basis]] = {

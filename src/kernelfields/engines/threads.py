@@ -50,7 +50,27 @@ class CliqueFeatures:
         self.prior_variance = float(prior_variance)
         self.label_factor = label_factor
         self.n_configurations = n_labels**labels_per_clique
-        self._transposed = features.T.tocsr() if scipy.sparse.issparse(features) else None
+        self._transposed = None
+        self._n_columns = 0 if features is None else features.shape[1]
+        self._occupied: np.ndarray | None = None
+        if scipy.sparse.issparse(features):
+            # A feature that no training input has keeps the coefficient zero: leave its column out.
+            occupied = np.unique(features.indices)
+            if len(occupied) < self._n_columns:
+                self._occupied, self.features = occupied, features[:, occupied]
+            self._transposed = self.features.T.tocsr()
+
+    def compress(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the rows of full coefficients that belong to occupied columns."""
+        return coefficients if self._occupied is None else coefficients[self._occupied]
+
+    def expand(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return full coefficients, zero where no training input has the feature."""
+        if self._occupied is None:
+            return coefficients
+        full = np.zeros((self._n_columns, coefficients.shape[1]))
+        full[self._occupied] = coefficients
+        return full
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from kernelfields.basis import ConstantSubspace
+from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_prediction import ChainPrediction
 from kernelfields.estimators.field_model import FieldModel, FittedSet
@@ -52,9 +51,9 @@ class ChainCRF(ChainPrediction, BaseEstimator):
     edge_kernel : like kernel, or None
         None for one transition matrix; a kernel makes transitions depend on the inputs.
     window : odd int or (before, after), default 1
-        How many positions around t the node cliques see.
-    rank : int, default 1000
-        Number of basis functions of a kernel without explicit features.
+        How many positions around t the kernels see, those of the edges included.
+    rank : int or None, default 1000
+        Most basis functions of a kernel without explicit features; None for no limit.
     basis : str or Basis, default "random-cholesky"
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
     prior_variance : float, default 1.0
@@ -155,7 +154,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
         progress = FitProgress(enabled=bool(self.verbose))
-        with self._blas_threads(workers, chains.n_positions), progress:
+        with blas_threads(self._blas_limit(workers, chains.n_positions)), progress:
             spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
             fitted = fit_field(
                 spaces,
@@ -200,7 +199,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
         self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
         workers = Workers(self.n_jobs)
-        with self._blas_threads(workers, chains.n_positions):
+        with blas_threads(self._blas_limit(workers, chains.n_positions)):
             return self.model_.certify(chains, workers, scope)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -252,12 +251,12 @@ class ChainCRF(ChainPrediction, BaseEstimator):
             spaces.append(build_space(name, clique, chains, n_labels, random=random, **precision))
         return spaces
 
-    def _blas_threads(self, workers: Workers, n_positions: int) -> Any:
-        """Hold BLAS to ``n_jobs`` threads; by default to one for small products, else leave it alone."""
+    def _blas_limit(self, workers: Workers, n_positions: int) -> int | None:
+        """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
         if self.n_jobs is not None:
-            return threadpool_limits(workers.n_threads, user_api="blas")
+            return workers.n_threads
         small = n_positions * min(self.rank or n_positions, n_positions) < _SMALL_PRODUCT
-        return threadpool_limits(1, user_api="blas") if small else nullcontext()
+        return 1 if small else None
 
     def _watcher(self, progress: FitProgress) -> Callable[[Iteration], bool]:
         watchers = [*check_callbacks(self.callbacks), progress]

@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis import Gradient
-from kernelfields.engines import Potentials, ThreadsEngine
-from kernelfields.estimators.spaces import CliqueSpace
+from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
+from kernelfields.estimators.spaces import CliqueSpace, check_transitions_fit
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate, LogPosterior
@@ -55,6 +55,8 @@ def fit_field(
     start: Sequence[np.ndarray] | None = None,
 ) -> FittedField:
     """Fit the coefficients of all sets; grow the bases that ask for it."""
+    if any(space.features is not None and space.clique.labels_per_clique == 2 for space in spaces):
+        check_transitions_fit(chains.n_positions, n_labels)
     growing = [space for space in spaces if isinstance(space.basis, Gradient)]
     history: list[Iteration] = []
     while True:
@@ -71,24 +73,35 @@ def fit_field(
             start=start,
         )
         history += _renumbered(history, solution.history)
-        start = posterior.split(solution.theta)
+        start = posterior.expanded(solution.theta)
         point_residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
         span = span_certificate(posterior, solution)
-        stopped = solution.reason in ("interrupted", "callback")
+        rkhs = rkhs_bound(posterior, spaces, solution, point_residual)
         # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
-        exact = bool(growing) and not stopped
-        rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=exact)
-        if not growing or stopped or rkhs.relative_gap <= tol:
+        if not growing or solution.reason in ("interrupted", "callback"):
             break
-        if history[-1].iteration >= max_iter:
-            solution = replace(solution, reason="max_iter")
-            break
-        if not _grow(growing, posterior, point_residual, random):
+        try:
+            rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=True)
+            if rkhs.relative_gap <= tol:
+                solution = replace(solution, reason="gap")
+                break
+            if history[-1].iteration >= max_iter:
+                solution = replace(solution, reason="max_iter")
+                break
+            if not _grow(growing, posterior, point_residual, random):
+                break
+        except KeyboardInterrupt:
+            solution = replace(solution, reason="interrupted")
             break
         start = [_padded(old, space) for old, space in zip(start, spaces, strict=True)]
     last = history[-1]
     solution = replace(
-        solution, history=history, iterations=last.iteration, passes=last.passes, seconds=last.seconds
+        solution,
+        theta=posterior.flatten(start),
+        history=history,
+        iterations=last.iteration,
+        passes=last.passes,
+        seconds=last.seconds,
     )
     return FittedField(list(start), solution, span, rkhs)
 
@@ -128,7 +141,7 @@ def _solve(
     solution = minimize(
         posterior,
         resolve_solver(solver, posterior, tol),
-        start=None if start is None else posterior.flatten(start),
+        start=None if start is None else posterior.compressed(start),
         tol=tol,
         max_iter=max_iter,
         watch=watch,
@@ -151,22 +164,27 @@ def rkhs_bound(
 ) -> Certificate:
     """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
     parts = dict(solution.gap_parts)
+    if all(space.residual_diagonal is None for space in spaces):
+        # Explicit features span their whole RKHS: what holds in the span holds there.
+        return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
     for space, each in zip(spaces, posterior.engine.sets, strict=True):
         if space.residual_diagonal is None:
             continue
-        rows = posterior.engine.clique_residuals(residual, each)
-        variance = space.clique.prior_variance
+        rows = _label_residuals(posterior, each, residual)
         if exact:
-            inside = each.pull_back(rows)
-            rows = rows if each.label_factor is None else rows @ each.label_factor
+            inside = each.pull_back(posterior.engine.clique_residuals(residual, each))
             outside = kernel_quadratic_form(space.subspace.kernel, space.inputs, rows)
             outside -= float(np.vdot(inside, inside))
         else:
-            rows = rows if each.label_factor is None else rows @ each.label_factor
             outside = residual_gradient_bound(space.residual_diagonal, rows)
-        parts[space.name] += 0.5 * variance * max(outside, 0.0)
-    pivoted = any(space.residual_diagonal is not None for space in spaces)
-    return Certificate("rkhs", solution.value, solution.value - sum(parts.values()), exact or not pivoted, parts)
+        parts[space.name] += 0.5 * space.clique.prior_variance * max(outside, 0.0)
+    return Certificate("rkhs", solution.value, solution.value - sum(parts.values()), exact, parts)
+
+
+def _label_residuals(posterior: LogPosterior, each: CliqueFeatures, residual: Potentials) -> np.ndarray:
+    """Return the residuals of a set's cliques in label coordinates, (n, q)."""
+    rows = posterior.engine.clique_residuals(residual, each)
+    return rows if each.label_factor is None else rows @ each.label_factor
 
 
 def _grow(
@@ -176,9 +194,9 @@ def _grow(
     added = 0
     for space in growing:
         each = next(each for each in posterior.engine.sets if each.name == space.name)
-        rows = posterior.engine.clique_residuals(residual, each)
-        rows = rows if each.label_factor is None else rows @ each.label_factor
-        added += space.basis.grow(space.panel, rows, random)
+        added += space.basis.grow(space.panel, _label_residuals(posterior, each, residual), random)
+    # All at once, when nothing is left that could be interrupted half-way.
+    for space in growing:
         space.grown()
     return added
 

@@ -25,6 +25,8 @@ from kernelfields.kernels.labels import Delta
 
 # Features this small are kept in float64 whatever the tolerance: precision is free there.
 _SMALL_FEATURES = 16 * 2**20
+# Potentials of a point, of a direction and of a trial between them, their residual, and three of inference.
+_TRANSITION_ARRAYS = 7
 # Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -206,6 +208,18 @@ def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> No
             f"clique set {name!r}: features of {n_rows:,} positions at rank {rank:,} need "
             f"{needed / 2**30:,.1f} GiB in {dtype}, but {available / 2**30:,.1f} GiB are free. "
             f"Use rank={fitting:,} or less, or dtype='float32'."
+        )
+
+
+def check_transitions_fit(n_positions: int, n_labels: int) -> None:
+    """Raise MemoryError before the work starts if transition scores of every position cannot fit in memory."""
+    needed = _TRANSITION_ARRAYS * 8 * n_positions * n_labels**2
+    available = available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            "transitions that depend on the inputs need (L, L) scores at every position: "
+            f"{needed / 2**30:,.1f} GiB for {n_positions:,} positions and {n_labels:,} labels, but {available / 2**30:,.1f} GiB are free. "
+            "Leave out the edge kernel, or use fewer sequences."
         )
 
 

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kernelfields.fields.sequences import is_sequence, locate
+
 _SEPARATOR = ":"
 _COLLECTIONS = (list, tuple, set, frozenset)
 
@@ -113,9 +115,9 @@ class FeatureDictEncoder:
         if (bad := np.flatnonzero(~np.isfinite(data))).size:
             entry = int(bad[0])
             row = int(np.searchsorted(indptr, entry, side="right")) - 1
-            sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+            sequence, place = locate(offsets, row)
             raise ValueError(
-                f"sequence {sequence}, position {row - offsets[sequence]}: feature "
+                f"sequence {sequence}, position {place}: feature "
                 f"{self.feature_names_[indices[entry]]!r} is {data[entry]}. Weights must be finite; "
                 "leave the feature out where it is unknown."
             )
@@ -127,7 +129,8 @@ class FeatureDictEncoder:
 
 
 def _is_listing(values: Any) -> bool:
-    return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.dtype == object)
+    # Arrays of numbers and sparse matrices can be walked as well, but hold no features with names.
+    return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
 
 def _features(position: Any, index: int, row: int) -> Iterator[tuple[str, float]]:

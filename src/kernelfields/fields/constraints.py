@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.sequences import locate
+
 _KEYS = ("transitions", "start", "end", "labels")
 _SHOWN_CLASSES = 10
 
@@ -110,9 +112,9 @@ class ConstraintMasks:
         row, rule = min(found)
         if rule == "is forbidden after":
             rule = f"{rule} {classes[labels[row - 1]].item()!r}"
-        sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+        sequence, place = locate(offsets, row)
         raise ValueError(
-            f"sequence {sequence}, position {row - offsets[sequence]}: label {classes[labels[row]].item()!r} "
+            f"sequence {sequence}, position {place}: label {classes[labels[row]].item()!r} "
             f"{rule} by the constraints. Correct the label or drop the constraint."
         )
 

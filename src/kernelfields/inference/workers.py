@@ -19,10 +19,13 @@ _RUNS_PER_THREAD = 4
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of cores this process may use, at most NUMBA_NUM_THREADS where that is set.
+
+    joblib sets it in its processes, so that fits running side by side share the cores out.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = os.environ.get("NUMBA_NUM_THREADS", "")
+    return min(cores, max(1, int(allowed))) if allowed.isdecimal() else cores
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:

@@ -110,6 +110,17 @@ def overall_variance(X: Any) -> float:
         raise ValueError("the rule 'scale' needs finite inputs, but X contains NaN or infinity.")
     if low == high:
         return 0.0  # the rounding of the mean would leave a tiny variance instead
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = _variance(X, n_entries)
+    if not 0 < variance < np.inf:
+        raise ValueError(
+            f"the rule 'scale' needs the variance of the inputs, which lie between {low:.3g} and {high:.3g}: "
+            "it leaves the range of floating-point numbers. Rescale the inputs."
+        )
+    return variance
+
+
+def _variance(X: Any, n_entries: int) -> float:
     if isinstance(X, np.ndarray):
         return float(X.var(dtype=np.float64))
     stored = X.data.astype(np.float64)

@@ -23,6 +23,11 @@ from kernelfields.basis.subspace import row_blocks
 from kernelfields.kernels import Kernel
 
 
+def relative_gap(value: float, lower_bound: float) -> float:
+    """Return (value - lower_bound) / value; the negative log-posterior is positive."""
+    return (value - lower_bound) / max(abs(value), np.finfo(float).tiny)
+
+
 @dataclass(frozen=True)
 class Certificate:
     """The minimum over ``scope`` lies between ``lower_bound`` and ``value``.
@@ -46,7 +51,7 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """Gap over the value."""
-        return self.gap / max(abs(self.value), np.finfo(float).tiny)
+        return relative_gap(self.value, self.lower_bound)
 
     def __str__(self) -> str:
         return (

@@ -146,6 +146,14 @@ class LogPosterior:
         """Return one vector from the coefficients of each set."""
         return np.concatenate([part.ravel() for part in parts])
 
+    def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients of each set over all its features, seen in training or not."""
+        return [each.expand(part) for each, part in zip(self.engine.sets, self.split(theta), strict=True)]
+
+    def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return theta from coefficients over all features."""
+        return self.flatten([each.compress(part) for each, part in zip(self.engine.sets, parts, strict=True)])
+
     def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of theta: half a pass."""
         return self.engine.potentials(self.split(theta), only)

@@ -15,9 +15,13 @@ import numpy as np
 
 from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
 
+# With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
+_HISTORY_BYTES = 256 * 2**20
+_FEWEST_PAIRS = 8
+
 
 class LBFGS:
-    """Two-loop recursion over the last ``memory`` steps."""
+    """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory."""
 
     name = "lbfgs"
 
@@ -28,8 +32,9 @@ class LBFGS:
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
-        self._pairs.clear()
         self._dtype = posterior.dtype
+        affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
+        self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""

@@ -5,8 +5,10 @@ A step a is accepted when
     P(a) <= P(0) + c1 a slope(0) + rounding      and      |slope(a)| <= c2 |slope(0)|
 
 The function on the line is convex, so a positive slope (or a value above P(0)) bounds the minimiser from above
-and a negative one from below; the next trial is the secant root inside the bracket. Trials cost inference but
-no pass over the features, so the search may be fairly exact (c2 = 0.4).
+and a negative one from below; the next trial is the secant root inside the bracket. Where one end moves twice in
+a row, the slope at the other is halved (the Illinois rule): far from the minimiser the likelihood is close to
+piecewise linear, and plain secants would crawl. Trials cost inference but no pass over the features, so the search
+may be fairly exact (c2 = 0.4).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def search(line: Line, value: float, first_step: float = 1.0) -> float | None:
     if not line.slope < 0:
         return None
     low, high = _End(0.0, line.slope), None
-    step, fallback = first_step, None
+    step, fallback, last_moved = first_step, None, None
     allowance = ROUNDING * abs(value)
     for _ in range(MAX_TRIALS):
         trial, slope = line(step)
@@ -46,9 +48,13 @@ def search(line: Line, value: float, first_step: float = 1.0) -> float | None:
         if enough and trial < value:  # not by the allowance alone, or steps of nothing would go on for ever
             fallback = step
         if not np.isfinite(trial) or slope > 0 or not enough:
-            high = _End(step, slope)
+            if last_moved is high and high is not None:
+                low.slope /= 2.0
+            last_moved = high = _End(step, slope)
         else:
-            low = _End(step, slope)
+            if last_moved is low and high is not None:
+                high.slope /= 2.0
+            last_moved = low = _End(step, slope)
         following = _next_trial(low, high)
         if following == step or (high is not None and high.step - low.step <= 1e-12 * high.step):
             break

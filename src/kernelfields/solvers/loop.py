@@ -13,10 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from kernelfields.posterior.certificate import relative_gap
 from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
 from kernelfields.solvers.line_search import search
-from kernelfields.solvers.solution import Iteration, Solution, relative_gap
+from kernelfields.solvers.solution import Iteration, Solution
 
 
 class DirectionRule(Protocol):

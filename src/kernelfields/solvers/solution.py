@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kernelfields.posterior.certificate import relative_gap
+
 #: Why a solver stopped, and what to do about it.
 REASONS = {
     "gap": "the relative duality gap is below tol",
@@ -38,11 +40,6 @@ class Iteration:
     def relative_gap(self) -> float:
         """Gap over the value."""
         return relative_gap(self.value, self.lower_bound)
-
-
-def relative_gap(value: float, lower_bound: float) -> float:
-    """Return (value - lower_bound) / value; the negative log-posterior is positive."""
-    return (value - lower_bound) / max(abs(value), np.finfo(float).tiny)
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""Limits on BLAS threads belong to the process: overlapping ones must leave no trace."""
+
+import threading
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from kernelfields import ChainCRF
+from kernelfields.engines.blas_threads import blas_threads
+
+
+def threads_now():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_a_limit_holds_inside_and_ends_outside():
+    with threadpool_limits(2, user_api="blas"):
+        with blas_threads(1):
+            assert threads_now() == {1}
+        assert threads_now() == {2}
+        with blas_threads(None):
+            assert threads_now() == {2}
+
+
+def test_the_smallest_limit_wins_and_the_first_number_comes_back_in_any_order_of_ending():
+    with threadpool_limits(3, user_api="blas"):
+        wide, narrow = blas_threads(2), blas_threads(1)
+        wide.__enter__()
+        narrow.__enter__()
+        assert threads_now() == {1}
+        wide.__exit__(None, None, None)
+        assert threads_now() == {1}
+        narrow.__exit__(None, None, None)
+        assert threads_now() == {3}
+
+
+def test_fits_that_overlap_in_two_threads_leave_blas_as_it_was():
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(5, 3)) for _ in range(10)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    first_runs, second_runs, first_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def wait_for_the_second(_):
+        first_runs.set()
+        assert second_runs.wait(60)
+
+    def wait_for_the_end_of_the_first(_):
+        second_runs.set()
+        assert first_ended.wait(60)
+
+    def first():
+        ChainCRF(callbacks=[wait_for_the_second]).fit(X, y)
+        first_ended.set()
+
+    def second():
+        assert first_runs.wait(60)
+        ChainCRF(callbacks=[wait_for_the_end_of_the_first]).fit(X, y)
+
+    before = threads_now()
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert threads_now() == before

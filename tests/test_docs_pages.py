@@ -1,0 +1,59 @@
+"""The code in the README and in the plan of the code runs, and the plan says what the tests enforce."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from test_architecture import ANYTHING, MAY_IMPORT, MODULES, room_of
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#:]+)\)")
+
+
+def run_as_one_program(page, capsys):
+    """Run the python blocks of a page in order; return what they print and what the page says they print."""
+    blocks = FENCE.findall(page.read_text(encoding="utf-8"))
+    names = {"__name__": page.stem}
+    for kind, code in blocks:
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), names)
+    return capsys.readouterr().out, "".join(text for kind, text in blocks if kind == "text")
+
+
+def test_the_readme_does_what_it_says(capsys):
+    printed, promised = run_as_one_program(ROOT / "README.md", capsys)
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", promised).split()
+    ours, theirs = ([float(number) for number in NUMBER.findall(text)] for text in (printed, promised))
+    # The last number is the gap: where below the tolerance a fit ends depends on rounding.
+    np.testing.assert_allclose(ours[:-1], theirs[:-1], rtol=0.05, atol=0.1)
+    assert max(ours[-1], theirs[-1]) <= 1e-3
+
+
+def test_the_plan_shows_parts_that_work(capsys):
+    printed, promised = run_as_one_program(ROOT / "docs" / "architecture.md", capsys)
+    assert printed == promised
+
+
+def test_the_plan_shows_the_imports_that_are_enforced():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Who may import whom")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    shown = {room.strip("`"): set(re.findall(r"`(\w+)`", imports)) for room, imports in rows}
+    assert shown == {**MAY_IMPORT, **{room: set() for room in ANYTHING}}
+
+
+def test_the_plan_names_every_room():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Rooms")[1].split("\n## ")[0]
+    rooms = {room_of(path) for path in MODULES} - {""}
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rooms
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert not [link for link in links if not (page.parent / link).exists()]
