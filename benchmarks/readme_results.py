@@ -31,7 +31,7 @@ LETTERS = {
 def letters_table() -> list[str]:
     """Return the table of OCR letters."""
     lines = [
-        "**Handwritten letters** (`python benchmarks/ocr_letters.py small`, `... large`): letter error, rank 2000, "
+        "**Handwritten letters** (`python benchmarks/ocr_letters.py small` or `large`): letter error, rank 2000, "
         "hyper-parameters by cross-validation inside the training data. Small: train on one fold, test on nine; "
         "large: train on nine, test on one.",
         "",

@@ -94,9 +94,8 @@ def main() -> None:
     for solver in SOLVERS:
         ChainCRF("linear", solver=solver).fit(*warm_up)
     rows = []
-    print(
-        f"{'problem':24s} {'tol':>6s} {'solver':13s} {'size':>7s} {'passes':>8s} {'seconds':>8s} {'gap':>9s}  reason"
-    )
+    columns = f"{'problem':24s} {'tol':>6s} {'solver':13s} {'size':>7s} {'passes':>8s} {'seconds':>8s}"
+    print(f"{columns} {'gap':>9s}  reason")
     for name, (estimator, X, y) in problems().items():
         for tol in arguments.tol:
             size = None

@@ -7,6 +7,7 @@ import pytest
 from labelled_sequences import enumerated, labelled_sequences
 
 from kernelfields import ChainCRF, Constraints
+from kernelfields.estimators import field_model
 from kernelfields.kernels import RBF
 
 # B-I-O tags: I may follow B or I only, and may not begin a sequence.
@@ -144,3 +145,12 @@ def test_certify_refuses_labels_that_break_the_constraints():
     crf = ChainCRF("linear", constraints=RULES).fit(X, y)
     with pytest.raises(ValueError, match="sequence 0, position 0: label 'I' is forbidden at the first"):
         crf.certify(X[:1], [["I"] * len(X[0])])
+
+
+def test_prediction_names_the_sequence_that_the_constraints_leave_no_labelling(monkeypatch):
+    monkeypatch.setattr(field_model, "_BATCH_POSITIONS", 4)  # numbers count through all batches
+    inputs, labels = [np.eye(2)] * 6, [["a", "b"]] * 6
+    crf = ChainCRF(constraints={"start": ["b"], "end": ["a"]}).fit(inputs, labels)
+    assert len(crf.predict(inputs)) == 6
+    with pytest.raises(ValueError, match="sequence 5: the constraints leave no labelling of its length, 1"):
+        crf.predict([*inputs[:5], np.eye(2)[:1]])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields import Constraints, resolve_constraints
+from kernelfields.fields import ConstraintMasks, Constraints, resolve_constraints
 
 CLASSES = np.array(["B", "I", "O"])
 BIO = Constraints(transitions=[("O", "I")], start=["I"])
@@ -126,3 +126,34 @@ def test_errors(constraints, error, words):
 def test_many_classes_are_not_all_shown():
     with pytest.raises(ValueError, match="and 90 more"):
         resolve_constraints([(0, 1000)], np.arange(100))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_lengths_pass_exactly_when_a_labelling_is_left(data):
+    labels = range(4)
+    forbidden = data.draw(st.sets(st.sampled_from(list(itertools.product(labels, repeat=2))), max_size=14))
+    some = st.sets(st.sampled_from(labels), max_size=3)
+    start, end, never = data.draw(some), data.draw(some), data.draw(some)
+    edge = np.zeros((4, 4))
+    for pair in forbidden:
+        edge[pair] = -np.inf
+    start, end, never = (np.where(np.isin(labels, list(each)), -np.inf, 0.0) for each in (start, end, never))
+    masks = ConstraintMasks(edge, start, end, never)
+    for length in range(1, 14):
+        best = start + never  # the score of the best prefix that ends in each label, by plain dynamic programming
+        for _ in range(length - 1):
+            best = (best[:, None] + edge).max(axis=0) + never
+        if np.max(best + end) == 0:
+            masks.check_lengths(np.array([length]))
+        else:
+            with pytest.raises(ValueError, match=f"sequence 0: .* no labelling of its length, {length}"):
+                masks.check_lengths(np.array([length]))
+
+
+def test_a_length_that_fits_no_labelling_names_its_sequence_and_long_ones_are_quick():
+    # a and b take turns, and a sequence begins with a and ends with b: even lengths only.
+    masks = resolve_constraints(Constraints([("a", "a"), ("b", "b")], ["b"], ["a"]), np.array(["a", "b"]))
+    masks.check_lengths(np.array([2, 10, 1_000_000_000]))
+    with pytest.raises(ValueError, match=r"sequence 2: .* of its length, 999999999\. Drop the sequence"):
+        masks.check_lengths(np.array([2, 10, 999_999_999, 3]))

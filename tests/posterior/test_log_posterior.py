@@ -290,3 +290,13 @@ def test_a_weight_of_two_is_a_sequence_seen_twice():
     plain = LogPosterior(ThreadsEngine(repeated, sets, N_LABELS)).at(theta)
     np.testing.assert_allclose(weighted.value, plain.value, rtol=1e-13)
     np.testing.assert_allclose(weighted.gradient, plain.gradient, atol=1e-12)
+
+
+def test_the_reach_of_a_line_is_a_hundred_nats():
+    posterior, _, theta, direction = build("plain")
+    point = posterior.at(theta)
+    line = posterior.along(point, Direction(direction))
+    moved = posterior.potentials(direction)
+    furthest = max(np.abs(moved.node).max(), np.abs(moved.edge).max())
+    assert line.reach == pytest.approx(100.0 / furthest, rel=1e-12)
+    assert posterior.along(point, Direction(np.zeros_like(direction))).reach == np.inf

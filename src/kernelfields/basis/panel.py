@@ -111,7 +111,7 @@ class PanelCholesky:
         return scipy.linalg.solve_triangular(factor, block, lower=True, check_finite=False).T
 
     def extend(self, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, largest residual first; return how many there were."""
+        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if len(candidates) == 0:
             return 0
@@ -168,7 +168,8 @@ class PanelCholesky:
         if self.dtype == np.float64:
             factor = np.tril(self.features[self.pivots])
         else:
-            factor = self._factor[: self.rank, : self.rank].copy()
+            # Shared where it is full: (r, r) in float64 is a good part of a small problem's memory.
+            factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
         return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
 
 

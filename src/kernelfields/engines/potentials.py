@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelfields.engines.vectors import add_scaled, dot
+
 
 @dataclass
 class Potentials:
@@ -16,13 +18,16 @@ class Potentials:
 
     def moved(self, step: float, direction: Potentials) -> Potentials:
         """Return self + step * direction."""
-        return Potentials(self.node + step * direction.node, self.edge + step * direction.edge)
+        moved = Potentials(step * direction.node, step * direction.edge)
+        moved.node += self.node
+        moved.edge += self.edge
+        return moved
 
     def add(self, step: float, direction: Potentials) -> None:
         """Add step * direction in place."""
-        self.node += step * direction.node
-        self.edge += step * direction.edge
+        add_scaled(self.node, step, direction.node)
+        add_scaled(self.edge, step, direction.edge)
 
     def dot(self, other: Potentials) -> float:
         """Return the inner product."""
-        return float(np.vdot(self.node, other.node) + np.vdot(self.edge, other.edge))
+        return dot(self.node, other.node) + dot(self.edge, other.edge)

@@ -6,9 +6,8 @@ For clique sets c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and 
     likelihood   : value, residual and Hessian response in the potentials, no pass (see likelihood.py)
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
-Dense products run in the features' own precision through BLAS with the short side first, which is the
-faster layout for q << r; inference and reductions are float64. ``passes`` counts full passes over all
-features, a product in one set counting for its share of the stored values.
+``passes`` counts full passes over all features, a product in one set counting for its share of the stored
+values. Inference and reductions are float64.
 """
 
 from __future__ import annotations
@@ -19,107 +18,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
 from kernelfields.engines.potentials import Potentials
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
-
-
-class CliqueFeatures:
-    """Features of one clique set on the training chains.
-
-    ``positions`` are the rows of the chain that carry a clique (None: all), ``features`` the matching rows
-    Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        features: Any,
-        *,
-        positions: np.ndarray | None,
-        labels_per_clique: int,
-        n_labels: int,
-        prior_variance: float,
-        label_factor: np.ndarray | None = None,
-    ):
-        self.name = name
-        self.features = features
-        self.positions = positions
-        self.labels_per_clique = labels_per_clique
-        self.prior_variance = float(prior_variance)
-        self.label_factor = label_factor
-        self.n_configurations = n_labels**labels_per_clique
-        self._transposed = None
-        self._n_columns = 0 if features is None else features.shape[1]
-        self._occupied: np.ndarray | None = None
-        if scipy.sparse.issparse(features):
-            # A feature that no training input has keeps the coefficient zero: leave its column out.
-            occupied = np.unique(features.indices)
-            if len(occupied) < self._n_columns:
-                self._occupied, self.features = occupied, features[:, occupied]
-            self._transposed = self.features.T.tocsr()
-
-    def compress(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the rows of full coefficients that belong to occupied columns."""
-        return coefficients if self._occupied is None else coefficients[self._occupied]
-
-    def expand(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return full coefficients, zero where no training input has the feature."""
-        if self._occupied is None:
-            return coefficients
-        full = np.zeros((self._n_columns, coefficients.shape[1]))
-        full[self._occupied] = coefficients
-        return full
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (r, q) of the coefficients."""
-        rank = 1 if self.features is None else self.features.shape[1]
-        outputs = self.n_configurations if self.label_factor is None else self.label_factor.shape[1]
-        return rank, outputs
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Precision of the features; a constant set does not lower or raise that of others."""
-        return np.dtype(np.float32) if self.features is None else self.features.dtype
-
-    @property
-    def stored_values(self) -> int:
-        """How many numbers a product reads."""
-        if self.features is None:
-            return 0
-        return self.features.nnz if scipy.sparse.issparse(self.features) else self.features.size
-
-    @property
-    def tied_everywhere(self) -> bool:
-        """Whether the potential is one and the same at all its positions."""
-        return self.features is None
-
-    def scores(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
-        if self.features is None:
-            scores = coefficients.T
-        elif self._transposed is not None:
-            scores = np.asarray(self.features @ coefficients.astype(self.features.dtype)).T
-        else:
-            short = np.ascontiguousarray(coefficients.T, dtype=self.features.dtype)
-            scores = short @ self.features.T
-        scores = scores.astype(np.float64, copy=False)
-        if self.label_factor is not None:
-            scores = self.label_factor @ scores
-        return np.ascontiguousarray(scores.T)
-
-    def pull_back(self, residual: np.ndarray) -> np.ndarray:
-        """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
-        short = residual.T if self.label_factor is None else self.label_factor.T @ residual.T
-        if self.features is None:
-            return np.ascontiguousarray(short.T)
-        if self._transposed is not None:
-            pulled = np.asarray(self._transposed @ short.T.astype(self.features.dtype))
-            return pulled.astype(np.float64, copy=False)
-        pulled = np.ascontiguousarray(short, dtype=self.features.dtype) @ self.features
-        return np.ascontiguousarray(pulled.T, dtype=np.float64)
 
 
 class ThreadsEngine:
@@ -145,7 +48,7 @@ class ThreadsEngine:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
         total = self.likelihood.zeros()
         for index, each in self._chosen(only):
-            scores = each.scores(coefficients[index])
+            scores = each.scores(coefficients[index], self.likelihood.workers)
             self.passes += 0.5 * each.stored_values / self._stored_values
             if each.labels_per_clique == 2:
                 scores = scores.reshape((-1, *total.edge.shape[1:]))
@@ -164,7 +67,7 @@ class ThreadsEngine:
         gradients = []
         for _, each in self._chosen(only):
             self.passes += 0.5 * each.stored_values / self._stored_values
-            gradients.append(each.pull_back(self.clique_residuals(residual, each)))
+            gradients.append(each.pull_back(self.clique_residuals(residual, each), self.likelihood.workers))
         return gradients
 
     def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:

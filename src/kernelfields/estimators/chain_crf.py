@@ -14,6 +14,7 @@ from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
@@ -185,6 +186,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         self.rkhs_certificate_: Certificate = fitted.rkhs
         self._set_views()
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
+        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
         return self
 
     def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:

@@ -125,6 +125,7 @@ class ChainPrediction:
         """Yield batches of chains with their potentials."""
         check_is_fitted(self, "model_")
         chains, _ = self._inputs.chains(X, y, None, self.classes_)
+        self.model_.masks.check_lengths(chains.lengths)
         workers = Workers(self.n_jobs)
         for batch in self.model_.batches(chains):
             node, edge = self.model_.potentials(batch)

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis import Gradient
 from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
+from kernelfields.estimators.feature_rounding import rounding_of_features
 from kernelfields.estimators.spaces import CliqueSpace, check_transitions_fit
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
@@ -38,6 +39,8 @@ class FittedField:
     solution: Solution
     span: Certificate
     rkhs: Certificate
+    #: What rounding of float32 features does to the value, about, set by set; see feature_rounding.py.
+    roundings: list[float]
 
 
 def fit_field(
@@ -77,6 +80,11 @@ def fit_field(
         point_residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
         span = span_certificate(posterior, solution)
         rkhs = rkhs_bound(posterior, spaces, solution, point_residual)
+        roundings = [
+            rounding_of_features(space, part, _label_residuals(posterior, each, point_residual))
+            for space, each, part in zip(spaces, posterior.engine.sets, start, strict=True)
+            if space.residual_diagonal is not None and space.features.dtype != np.float64
+        ]
         # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
         if not growing or solution.reason in ("interrupted", "callback"):
             break
@@ -103,7 +111,7 @@ def fit_field(
         passes=last.passes,
         seconds=last.seconds,
     )
-    return FittedField(list(start), solution, span, rkhs)
+    return FittedField(list(start), solution, span, rkhs, roundings)
 
 
 def warn_unless_converged(solution: Solution, tol: float, stacklevel: int = 2) -> None:

@@ -218,7 +218,8 @@ def check_transitions_fit(n_positions: int, n_labels: int) -> None:
     if available is not None and needed > available:
         raise MemoryError(
             "transitions that depend on the inputs need (L, L) scores at every position: "
-            f"{needed / 2**30:,.1f} GiB for {n_positions:,} positions and {n_labels:,} labels, but {available / 2**30:,.1f} GiB are free. "
+            f"{needed / 2**30:,.1f} GiB for {n_positions:,} positions and {n_labels:,} labels, but "
+            f"{available / 2**30:,.1f} GiB are free. "
             "Leave out the edge kernel, or use fewer sequences."
         )
 

@@ -94,6 +94,31 @@ class ConstraintMasks:
             node[offsets[1:] - 1] += self.end
         return node
 
+    def check_lengths(self, lengths: np.ndarray) -> None:
+        """Raise ValueError at the first sequence whose length (S,) leaves it no labelling."""
+        if not self.any:
+            return
+        allowed = self.label == 0
+        steps, ends = (self.edge == 0) & allowed, self.end == 0
+        reached = allowed & (self.start == 0)
+        possible: list[bool] = []
+        # Which labels a prefix can end in depends on the prefix before it alone, so once a set comes back, all do.
+        seen: dict[bytes, int] = {}
+        while len(possible) < lengths.max() and reached.tobytes() not in seen:
+            seen[reached.tobytes()] = len(possible)
+            possible.append(bool(np.any(reached & ends)))
+            reached = steps[reached].any(axis=0)
+        first = seen.get(reached.tobytes(), 0)
+        places = lengths - 1
+        places = np.where(places < len(possible), places, first + (places - first) % (len(possible) - first))
+        impossible = np.flatnonzero(~np.array(possible)[places])
+        if impossible.size:
+            sequence = int(impossible[0])
+            raise ValueError(
+                f"sequence {sequence}: the constraints leave no labelling of its length, {lengths[sequence]}. "
+                "Drop the sequence or a constraint."
+            )
+
     def check_labels(self, labels: np.ndarray, offsets: np.ndarray, classes: np.ndarray) -> None:
         """Raise ValueError at the first sequence whose labels (N,) break a constraint."""
         first, last = offsets[:-1], offsets[1:] - 1

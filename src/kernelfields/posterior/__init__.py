@@ -1,7 +1,8 @@
 """The negative log-posterior, its derivatives, and certificates of optimality."""
 
+from kernelfields.engines import add_scaled, dot
 from kernelfields.posterior.certificate import Certificate
 from kernelfields.posterior.log_posterior import Block, Direction, Line, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
 
-__all__ = ["Block", "Certificate", "Direction", "Line", "LogPosterior", "LowerBound", "Point"]
+__all__ = ["Block", "Certificate", "Direction", "Line", "LogPosterior", "LowerBound", "Point", "add_scaled", "dot"]

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.engines import Evaluation, Potentials, ThreadsEngine
+from kernelfields.engines import Evaluation, Potentials, ThreadsEngine, dot
+
+# Nats that a potential may move in the first trial of a line search.
+_FAR = 100.0
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,24 @@ class Line:
         self.posterior = posterior
         self.origin = point
         self.direction = direction.theta
-        self.slope = float(point.gradient @ direction.theta)
+        self.slope = dot(point.gradient, direction.theta)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
         scaled = posterior.prior_precision * direction.theta
         self._prior = (
-            0.5 * float(point.theta @ (posterior.prior_precision * point.theta)),
-            float(point.theta @ scaled),
-            0.5 * float(direction.theta @ scaled),
+            0.5 * dot(point.theta, posterior.prior_precision * point.theta),
+            dot(point.theta, scaled),
+            0.5 * dot(direction.theta, scaled),
         )
         self._last: tuple[float, float, Potentials, Evaluation] | None = None
+
+    @property
+    def reach(self) -> float:
+        """The step that moves a potential by a hundred nats, as far as a first trial should go.
+
+        Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
+        """
+        furthest = max(float(np.abs(each).max()) for each in (self._potentials.node, self._potentials.edge))
+        return _FAR / furthest if furthest > 0 else np.inf
 
     def __call__(self, step: float) -> tuple[float, float]:
         """Return value and slope at a step."""
@@ -164,7 +176,7 @@ class LogPosterior:
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
         evaluation = self.engine.evaluate(potentials)
         prior = self.prior_precision * theta
-        value = evaluation.value + 0.5 * float(theta @ prior)
+        value = evaluation.value + 0.5 * dot(theta, prior)
         gradient = self.flatten(self.engine.pull_back(evaluation.residual)) + prior
         return Point(self, theta, value, gradient, potentials, evaluation)
 
@@ -196,6 +208,6 @@ class LogPosterior:
     def gap_parts(self, gradient: np.ndarray) -> dict[str, float]:
         """Return (s_c / 2) ||grad_c||^2 for each set: what it could still improve, at most (Lemma 9)."""
         return {
-            block.name: 0.5 * block.prior_variance * float(gradient[block.rows] @ gradient[block.rows])
+            block.name: 0.5 * block.prior_variance * dot(gradient[block.rows], gradient[block.rows])
             for block in self.blocks
         }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelfields.engines import dot
 from kernelfields.posterior.log_posterior import Point
 
 # Enough for a dozen cuts when started from the last weights; more would cost as much as a small pass.
@@ -46,13 +47,13 @@ class LowerBound:
         theta, precision = point.theta, posterior.prior_precision
         prior = precision * theta
         slope = point.gradient - prior
-        likelihood = point.value - 0.5 * float(theta @ prior)
-        intercept = likelihood - float(theta @ slope)
+        likelihood = point.value - 0.5 * dot(theta, prior)
+        intercept = likelihood - dot(theta, slope)
         slope /= np.sqrt(precision)
         self.single = point.value - sum(posterior.gap_parts(point.gradient).values())
         if len(self._slopes) >= self.size:
             self._drop(int(np.argmin(self._weights)))
-        inner = np.array([float(other @ slope) for other in self._slopes] + [float(slope @ slope)])
+        inner = np.array([dot(other, slope) for other in [*self._slopes, slope]])
         count = len(self._slopes)
         gram = np.empty((count + 1, count + 1))
         gram[:count, :count] = self._gram

@@ -44,7 +44,8 @@ class Axis:
 
 def linear_axis(low: float, high: float, first: float, last: float) -> Axis:
     """Return a linear axis; a range of a single value is widened around it."""
-    if not high - low > 1e-12 * max(abs(low), abs(high)):
+    # Below 1e-300 the steps between ticks would leave the range of floats.
+    if not high - low > max(1e-12 * max(abs(low), abs(high)), 1e-300):
         margin = 0.05 * max(1.0, abs(low))
         low, high = low - margin, high + margin
     return Axis(low, high, first, last)

@@ -105,7 +105,7 @@ def _value_axis(values: list[float], bounds: list[float]) -> Axis:
     if not bounds:
         return linear_axis(min(values), high, _MIDDLE, _TOP)
     last = bounds[-1]
-    if last <= 0.0:
+    if last <= _SMALLEST_GAP * high:  # zero to rounding
         return linear_axis(max(min(bounds), last - _ROOM_BELOW * (high - last)), high, _MIDDLE, _TOP)
     return log_axis(max(min(bounds), last * (last / high) ** _ROOM_BELOW), high, _MIDDLE, _TOP)
 

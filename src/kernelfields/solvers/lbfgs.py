@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+from kernelfields.posterior import Direction, LogPosterior, Point, add_scaled, dot
 
 # With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
@@ -43,22 +43,22 @@ class LBFGS:
         if not self._pairs:
             # A first step of unit length in the metric of the prior.
             vector /= precision
-            return Direction(vector / np.sqrt(float(vector @ (precision * vector))))
+            return Direction(vector / np.sqrt(dot(vector, precision * vector)))
         vector, precision = vector.astype(self._dtype), precision.astype(self._dtype)
         weights = []
         for s, y, sy in reversed(self._pairs):
-            weight = float(s @ vector) / sy
-            vector -= weight * y
+            weight = dot(s, vector) / sy
+            add_scaled(vector, -weight, y)
             weights.append(weight)
         s, y, sy = self._pairs[-1]
-        vector *= (sy / float(y @ (y / precision))) / precision
+        vector *= (sy / dot(y, y / precision)) / precision
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
-            vector += (weight - float(y @ vector) / sy) * s
+            add_scaled(vector, weight - dot(y, vector) / sy, s)
         return Direction(vector.astype(np.float64))
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
-        sy = float(s @ y)
-        if sy > 1e-12 * float(y @ y):
+        sy = dot(s, y)
+        if sy > 1e-12 * dot(y, y):
             self._pairs.append((s.astype(self._dtype), y.astype(self._dtype), sy))

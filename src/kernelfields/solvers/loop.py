@@ -120,7 +120,7 @@ def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: fl
     direction = rule.direction(point, gap)
     point.release()
     line = posterior.along(point, direction)
-    step = search(line, point.value)
+    step = search(line, point.value, min(1.0, line.reach))
     if step is None:
         return None, 0.0
     following = line.point(step)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+from kernelfields.posterior import Direction, LogPosterior, Point, dot
 
 
 def conjugate_gradients(
@@ -36,12 +36,12 @@ def conjugate_gradients(
     solution = np.zeros_like(residual)
     search = residual / precision
     total = None
-    square = float(residual @ search)
+    square = dot(residual, search)
     target = tolerance**2 * square
     for _ in range(max_steps):
         product, potentials = posterior.hessian_product(point, search, only)
         # The prior keeps the Hessian positive definite: the denominator cannot vanish before the residual does.
-        step = square / float(search @ product)
+        step = square / dot(search, product)
         solution += step * search
         residual -= step * product
         if total is None:
@@ -51,7 +51,7 @@ def conjugate_gradients(
         else:
             total.add(step, potentials)
         scaled = residual / precision
-        before, square = square, float(residual @ scaled)
+        before, square = square, dot(residual, scaled)
         if square <= target:
             break
         search *= square / before

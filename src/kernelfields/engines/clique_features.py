@@ -1,0 +1,100 @@
+"""Features of one clique set on the training chains, from coefficients to scores and back.
+
+    scores(V)       = Z V A^T        (n, L^k)
+    pull_back(R)    = Z^T R A        (r, q)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.engines.feature_tables import DenseTable, FeatureTable, SparseTable
+from kernelfields.inference.workers import Workers
+
+
+class CliqueFeatures:
+    """Features of one clique set on the training chains.
+
+    ``positions`` are the rows of the chain that carry a clique (None: all), ``features`` the matching rows
+    Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        features: Any,
+        *,
+        positions: np.ndarray | None,
+        labels_per_clique: int,
+        n_labels: int,
+        prior_variance: float,
+        label_factor: np.ndarray | None = None,
+    ):
+        self.name = name
+        self.positions = positions
+        self.labels_per_clique = labels_per_clique
+        self.prior_variance = float(prior_variance)
+        self.label_factor = label_factor
+        self.n_configurations = n_labels**labels_per_clique
+        self.features = features
+        self._n_columns = 0 if features is None else features.shape[1]
+        self._occupied: np.ndarray | None = None
+        self._table: FeatureTable | None = None
+        if scipy.sparse.issparse(features):
+            # A feature that no training input has keeps the coefficient zero: leave its column out.
+            occupied = np.unique(features.indices)
+            if len(occupied) < self._n_columns:
+                self._occupied, self.features = occupied, features[:, occupied]
+            self._table = SparseTable(self.features)
+        elif features is not None:
+            self._table = DenseTable(features)
+
+    def compress(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the rows of full coefficients that belong to occupied columns."""
+        return coefficients if self._occupied is None else coefficients[self._occupied]
+
+    def expand(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return full coefficients, zero where no training input has the feature."""
+        if self._occupied is None:
+            return coefficients
+        full = np.zeros((self._n_columns, coefficients.shape[1]))
+        full[self._occupied] = coefficients
+        return full
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (r, q) of the coefficients."""
+        rank = 1 if self._table is None else self._table.shape[1]
+        outputs = self.n_configurations if self.label_factor is None else self.label_factor.shape[1]
+        return rank, outputs
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features; a constant set does not lower or raise that of others."""
+        return np.dtype(np.float32) if self._table is None else self._table.dtype
+
+    @property
+    def stored_values(self) -> int:
+        """How many numbers a product reads."""
+        return 0 if self._table is None else self._table.stored_values
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential is one and the same at all its positions."""
+        return self._table is None
+
+    def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:
+        """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
+        if self._table is None:
+            scores = coefficients
+        else:
+            scores = self._table.product(coefficients, workers or Workers(1))
+        return scores if self.label_factor is None else scores @ self.label_factor.T
+
+    def pull_back(self, residual: np.ndarray, workers: Workers | None = None) -> np.ndarray:
+        """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
+        rows = residual if self.label_factor is None else residual @ self.label_factor
+        return rows if self._table is None else self._table.transposed_product(rows, workers or Workers(1))
