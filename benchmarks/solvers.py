@@ -18,9 +18,9 @@ from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Polynomial
 from kernelfields.solvers import SOLVERS
 from result_files import write_results
-from shared_data import DataMissing, gpstruct_task, ocr_letters
+from shared_data import DataMissing, data_file, gpstruct_task, ocr_letters
 
-DENSE_LIMIT = 1500
+DENSE_LIMIT = 400
 
 
 def synthetic(n_sequences: int, n_labels: int, seed: int = 0) -> tuple[list, list]:
@@ -39,6 +39,15 @@ def synthetic(n_sequences: int, n_labels: int, seed: int = 0) -> tuple[list, lis
     return X, y
 
 
+def gesture_phases() -> tuple[list, list]:
+    """Return the seven recordings of gesture phases, standardised: dense, correlated, few and long."""
+    with np.load(data_file("gesture-phase", "gesture_phase.npz"), allow_pickle=False) as archive:
+        inputs = np.hstack([archive["position"], archive["velocity"]]).astype(np.float64)
+        labels, cuts = archive["label"].astype(int), archive["offsets"][1:-1]
+    inputs = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+    return np.split(inputs, cuts), np.split(labels, cuts)
+
+
 def problems() -> dict[str, tuple[ChainCRF, list, list]]:
     """Return named problems: an estimator without a solver, and data."""
     found = {
@@ -51,6 +60,7 @@ def problems() -> dict[str, tuple[ChainCRF, list, list]]:
         train = split[0][:150]
         data = ([X[i] for i in train], [y[i] for i in train])
         found["base NP linear"] = (ChainCRF("linear", prior_variance=1.0), *data)
+        found["gesture linear"] = (ChainCRF("linear", prior_variance=1.0), *gesture_phases())
         X, y, fold = ocr_letters()
         words = np.flatnonzero(fold == 1)
         data = ([X[i] for i in words], [y[i] for i in words])

@@ -23,7 +23,7 @@ def test_prior_variances_of_any_size_are_certified(kernel, prior_variance):
     assert crf.solution_.value <= twin.solution_.value * (1 + 2e-3)
 
 
-@pytest.mark.parametrize("solver", ["newton", "newton-cg", "subspace", "block-jacobi"])
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "subspace", "block-jacobi", "lbfgs"])
 def test_inputs_in_tiny_units_are_a_matter_of_patience_not_of_failure(solver):
     # The likelihood is piecewise linear at the scale of the first step: the line search must come back from it.
     wide = [1e6 * x for x in X]

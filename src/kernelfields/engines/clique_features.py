@@ -1,7 +1,7 @@
 """Features of one clique set on the training chains, from coefficients to scores and back.
 
-    scores(V)       = Z V A^T        (n, L^k)
-    pull_back(R)    = Z^T R A        (r, q)
+scores(V)       = Z V A^T        (n, L^k)
+pull_back(R)    = Z^T R A        (r, q)
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class CliqueFeatures:
     """Features of one clique set on the training chains.
 
     ``positions`` are the rows of the chain that carry a clique (None: all), ``features`` the matching rows
-    Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2.
+    Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2. ``whitened``
+    is False for inputs used as they are, whose columns may be correlated and of any scale.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class CliqueFeatures:
         n_labels: int,
         prior_variance: float,
         label_factor: np.ndarray | None = None,
+        whitened: bool = True,
     ):
         self.name = name
+        self.whitened = whitened
         self.positions = positions
         self.labels_per_clique = labels_per_clique
         self.prior_variance = float(prior_variance)
@@ -88,10 +91,8 @@ class CliqueFeatures:
 
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
-        if self._table is None:
-            scores = coefficients
-        else:
-            scores = self._table.product(coefficients, workers or Workers(1))
+        table = self._table
+        scores = coefficients if table is None else table.product(coefficients, workers or Workers(1))
         return scores if self.label_factor is None else scores @ self.label_factor.T
 
     def pull_back(self, residual: np.ndarray, workers: Workers | None = None) -> np.ndarray:

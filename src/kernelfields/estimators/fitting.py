@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis import Gradient
 from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
+from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.feature_rounding import rounding_of_features
 from kernelfields.estimators.spaces import CliqueSpace, check_transitions_fit
 from kernelfields.fields import Chains, ConstraintMasks
@@ -146,14 +147,17 @@ def _solve(
 ) -> tuple[LogPosterior, Solution]:
     sets = [space.clique_features(n_labels) for space in spaces]
     posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
-    solution = minimize(
-        posterior,
-        resolve_solver(solver, posterior, tol),
-        start=None if start is None else posterior.compressed(start),
-        tol=tol,
-        max_iter=max_iter,
-        watch=watch,
-    )
+    rule = resolve_solver(solver, posterior, tol)
+    # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
+    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
+        solution = minimize(
+            posterior,
+            rule,
+            start=None if start is None else posterior.compressed(start),
+            tol=tol,
+            max_iter=max_iter,
+            watch=watch,
+        )
     return posterior, solution
 
 

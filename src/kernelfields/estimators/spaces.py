@@ -65,6 +65,7 @@ class CliqueSpace:
             n_labels=n_labels,
             prior_variance=self.clique.prior_variance,
             label_factor=self.label_factor,
+            whitened=not isinstance(self.subspace, ExplicitSubspace),
         )
 
 

@@ -15,7 +15,10 @@ import numpy as np
 
 # Below this many positions times labels squared, handing work to a thread costs more than the work.
 _SMALL = 50_000
+_SMALL_PRODUCT = 1_000_000
 _RUNS_PER_THREAD = 4
+# Matrix products want long runs: a product packs its other operand once per run.
+_PIECES_PER_THREAD = 2
 
 
 def available_cores() -> int:
@@ -52,6 +55,22 @@ class Workers:
         wanted = min(n_sequences, self.n_threads * _RUNS_PER_THREAD)
         targets = np.linspace(0, offsets[-1], wanted + 1)
         cuts = np.unique(np.searchsorted(offsets, targets))
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def pieces(self, n_rows: int, work: int) -> list[tuple[int, int]]:
+        """Cut rows 0..n-1 into equal runs; one run if ``work`` multiplications are not worth a thread."""
+        if self.n_threads == 1 or work < _SMALL_PRODUCT:
+            return [(0, n_rows)]
+        cuts = np.linspace(0, n_rows, min(n_rows, self.n_threads * _PIECES_PER_THREAD) + 1).astype(int)
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def weighted_pieces(self, ends: np.ndarray, work_per_item: int) -> list[tuple[int, int]]:
+        """Cut rows into runs of about equal weight; row i holds items ends[i]..ends[i + 1]."""
+        n_rows = len(ends) - 1
+        if self.n_threads == 1 or ends[-1] * work_per_item < _SMALL_PRODUCT:
+            return [(0, n_rows)]
+        targets = np.linspace(0, ends[-1], min(n_rows, self.n_threads * _RUNS_PER_THREAD) + 1)
+        cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets[1:-1]), [n_rows]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def each(self, function: Callable[[int, int], None], runs: list[tuple[int, int]]) -> None:

@@ -141,6 +141,11 @@ class LogPosterior:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
 
     @property
+    def raw(self) -> bool:
+        """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
+        return any(not each.whitened and isinstance(each.features, np.ndarray) for each in self.engine.sets)
+
+    @property
     def dtype(self) -> np.dtype:
         """Precision of the features, and so of gradients: the widest among the sets."""
         return np.result_type(*(each.dtype for each in self.engine.sets))

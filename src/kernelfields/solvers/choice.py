@@ -20,6 +20,9 @@ SOLVERS: dict[str, type] = {
 }
 
 
+SMALL = 400
+
+
 def resolve_solver(solver: Any, posterior: LogPosterior, tol: float) -> DirectionRule:
     """Return the rule for a name; "auto" chooses by size and tolerance."""
     if solver == "auto":
@@ -28,11 +31,20 @@ def resolve_solver(solver: Any, posterior: LogPosterior, tol: float) -> Directio
         if solver not in SOLVERS:
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
         return SOLVERS[solver]()
-    if all(hasattr(solver, name) for name in ("prepare", "direction", "learn")):
+    if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
         return solver
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
 def choose(posterior: LogPosterior, tol: float) -> str:
-    """Pick a solver; benchmarks/solvers.py prints the measurements behind the rule."""
+    """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
+
+    * A few hundred coefficients: Newton-CG, two to three times faster than L-BFGS.
+    * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
+      columns take L-BFGS past any reasonable ``max_iter``.
+    * Otherwise L-BFGS: half the passes of Newton-CG in whitened coordinates and on sparse features, for loose and
+      tight gaps alike.
+    """
+    if posterior.size <= SMALL or posterior.raw:
+        return "newton-cg"
     return "lbfgs"

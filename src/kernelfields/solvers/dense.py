@@ -32,6 +32,7 @@ class Newton:
     """Newton's method with the Hessian spelled out, one exact product per column."""
 
     name = "newton"
+    factors_matrices = True
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the Hessian fits in memory."""
@@ -72,6 +73,7 @@ class BlockJacobi:
     """One block per clique set, covariances across cliques dropped, refreshed at every step."""
 
     name = "block-jacobi"
+    factors_matrices = True
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the largest block fits in memory."""

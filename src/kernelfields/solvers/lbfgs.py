@@ -60,5 +60,5 @@ class LBFGS:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = dot(s, y)
-        if sy > 1e-12 * dot(y, y):
+        if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
             self._pairs.append((s.astype(self._dtype), y.astype(self._dtype), sy))

@@ -21,7 +21,11 @@ from kernelfields.solvers.solution import Iteration, Solution
 
 
 class DirectionRule(Protocol):
-    """What makes one solver differ from another."""
+    """What makes one solver differ from another.
+
+    A rule whose directions come from dense factorisations may say ``factors_matrices = True``: BLAS then spreads
+    them over threads.
+    """
 
     name: str
 
