@@ -89,6 +89,20 @@ class CliqueFeatures:
         """Whether the potential is one and the same at all its positions."""
         return self._table is None
 
+    def mean_curvature(self, n_cliques: int) -> float:
+        """Return the mean diagonal of the likelihood's Hessian in this set while all labels are equally likely.
+
+        Beliefs over pairs of labels concentrate on few pairs within some steps; a tenth of the curvature at the
+        start stands better for the fit as a whole (benchmarks/solvers.py).
+        """
+        labels = self.n_configurations
+        share = 1.0 / labels
+        if self.label_factor is not None:
+            share = float(np.einsum("ij,ij->", self.label_factor, self.label_factor)) / (labels * self.shape[1])
+        if self._table is None:
+            return 0.1 * n_cliques * share
+        return self._table.sum_of_squares() / self._table.shape[1] * share
+
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
         table = self._table

@@ -23,6 +23,9 @@ class FeatureTable(Protocol):
     dtype: np.dtype
     stored_values: int
 
+    def sum_of_squares(self) -> float:
+        """Return the sum of the squares of all values."""
+
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
 
@@ -38,6 +41,10 @@ class DenseTable:
         self.shape = features.shape
         self.dtype = features.dtype
         self.stored_values = features.size
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of the squares of all values."""
+        return float(np.einsum("ij,ij->", self.features, self.features))
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
@@ -75,6 +82,10 @@ class SparseTable:
         self.dtype = features.dtype
         self.stored_values = features.nnz
         self._transposed = features.T.tocsr()
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of the squares of all values."""
+        return float(np.einsum("i,i->", self.features.data, self.features.data))
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""

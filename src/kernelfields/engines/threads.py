@@ -79,6 +79,12 @@ class ThreadsEngine:
         rows = rows.reshape(len(rows), each.n_configurations)
         return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
 
+    def mean_curvature(self, index: int) -> float:
+        """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
+        each = self.sets[index]
+        n_cliques = self.chains.n_positions if each.positions is None else len(each.positions)
+        return each.mean_curvature(n_cliques) * float(self.chains.position_weights.mean())
+
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only
         return [(index, self.sets[index]) for index in chosen]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -139,6 +140,14 @@ class LogPosterior:
         self.prior_precision = np.empty(begin)
         for block in self.blocks:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
+
+    @cached_property
+    def metric(self) -> np.ndarray:
+        """About how curved the objective is along each coordinate, (size,): one number per clique set."""
+        metric = self.prior_precision.copy()
+        for index, block in enumerate(self.blocks):
+            metric[block.rows] += self.engine.mean_curvature(index)
+        return metric
 
     @property
     def raw(self) -> bool:

@@ -1,10 +1,10 @@
 """Limited-memory BFGS: the standard primal solver, a gradient per iteration.
 
-    H_k ~ gamma S updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
+    H_k ~ gamma D^-1 updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
 
-S is the prior covariance, so that clique sets with different variances are measured alike; whitened coordinates
-do the rest of the preconditioning. Cost per iteration: one pass and O(m size). Pairs are kept in the precision of
-the features: they only shape the direction, whose slope and step the loop computes in float64.
+D holds one number per clique set, about its curvature, so that sets of different size and variance are measured
+alike; whitened coordinates do the rest of the preconditioning. Cost per iteration: one pass and O(m size). Pairs
+are kept in the precision of the features: they only shape the direction, whose slope and step are float64.
 """
 
 from __future__ import annotations
@@ -38,20 +38,18 @@ class LBFGS:
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
-        precision = point.posterior.prior_precision
+        metric = point.posterior.metric
         vector = -point.gradient
         if not self._pairs:
-            # A first step of unit length in the metric of the prior.
-            vector /= precision
-            return Direction(vector / np.sqrt(dot(vector, precision * vector)))
-        vector, precision = vector.astype(self._dtype), precision.astype(self._dtype)
+            return Direction(vector / metric)
+        vector, metric = vector.astype(self._dtype), metric.astype(self._dtype)
         weights = []
         for s, y, sy in reversed(self._pairs):
             weight = dot(s, vector) / sy
             add_scaled(vector, -weight, y)
             weights.append(weight)
         s, y, sy = self._pairs[-1]
-        vector *= (sy / dot(y, y / precision)) / precision
+        vector *= (sy / dot(y, y / metric)) / metric
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             add_scaled(vector, weight - dot(y, vector) / sy, s)
         return Direction(vector.astype(np.float64))
