@@ -2,8 +2,9 @@
 
     out[i] = sum_k values[k] table[indices[k]]      over the stored entries k of row i
 
-The same loop serves both products: positions over features (scores) and, along the transposed index, features over
-positions (gradients). Each run of rows writes rows of its own, so threads need no locks. Cost: O(non-zeros * width).
+The same loop serves both products: positions over features (scores) and, along the transposed index, features
+over positions (gradients). Each run of rows writes rows of its own, so threads need no locks. Cost: O(non-zeros *
+width).
 """
 
 from __future__ import annotations
