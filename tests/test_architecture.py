@@ -115,17 +115,14 @@ def in_a_fresh_process(code):
     return json.loads(run.stdout)
 
 
-def test_importing_the_package_costs_next_to_nothing():
+def test_importing_the_package_loads_nothing_heavy():
     code = """
-import json, sys, time
-begin = time.perf_counter()
+import json, sys
 import kernelfields
-seconds = time.perf_counter() - begin
 heavy = {"sklearn", "numba", "torch", "scipy", "matplotlib", "rich"}
-print(json.dumps([seconds, sorted(heavy & set(sys.modules)), dir(kernelfields), kernelfields.__all__]))
+print(json.dumps([sorted(heavy & set(sys.modules)), dir(kernelfields), kernelfields.__all__]))
 """
-    seconds, loaded, names, public = in_a_fresh_process(code)
-    assert seconds < 1.0
+    loaded, names, public = in_a_fresh_process(code)
     assert loaded == []
     assert set(public) <= set(names)
 

@@ -137,3 +137,20 @@ def test_a_real_signal_in_another_process():
     assert process.returncode == 0, err
     assert "fit was interrupted after" in out
     assert "predicted 20 interrupted" in out
+
+
+def test_an_interrupt_after_the_last_step_keeps_the_estimate(monkeypatch):
+    interrupts = iter([KeyboardInterrupt])
+    assess = fitting.span_certificate
+
+    def interrupted_once(*arguments):
+        for interrupt in interrupts:
+            raise interrupt
+        return assess(*arguments)
+
+    monkeypatch.setattr(fitting, "span_certificate", interrupted_once)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        crf = ChainCRF(random_state=0, rank=30).fit(X, y)
+    assert crf.solution_.reason == "interrupted"
+    assert crf.certificate_.relative_gap <= 1e-3
+    assert crf.score(X, y) > 0.7

@@ -78,14 +78,12 @@ def fit_field(
         )
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
-        point_residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
-        span = span_certificate(posterior, solution)
-        rkhs = rkhs_bound(posterior, spaces, solution, point_residual)
-        roundings = [
-            rounding_of_features(space, part, _label_residuals(posterior, each, point_residual))
-            for space, each, part in zip(spaces, posterior.engine.sets, start, strict=True)
-            if space.residual_diagonal is not None and space.features.dtype != np.float64
-        ]
+        try:
+            point_residual, span, rkhs, roundings = _assess(posterior, spaces, solution, start)
+        except KeyboardInterrupt:
+            # The estimate is there; what is left takes less than an iteration, so do it all the same.
+            solution = replace(solution, reason="interrupted")
+            point_residual, span, rkhs, roundings = _assess(posterior, spaces, solution, start)
         # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
         if not growing or solution.reason in ("interrupted", "callback"):
             break
@@ -113,6 +111,24 @@ def fit_field(
         seconds=last.seconds,
     )
     return FittedField(list(start), solution, span, rkhs, roundings)
+
+
+def _assess(
+    posterior: LogPosterior, spaces: Sequence[CliqueSpace], solution: Solution, coefficients: Sequence[np.ndarray]
+) -> tuple[Potentials, Certificate, Certificate, list[float]]:
+    """Return the residual at a solution, its certificates in both scopes, and the rounding of float32 features."""
+    residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
+    roundings = [
+        rounding_of_features(space, part, _label_residuals(posterior, each, residual))
+        for space, each, part in zip(spaces, posterior.engine.sets, coefficients, strict=True)
+        if space.residual_diagonal is not None and space.features.dtype != np.float64
+    ]
+    return (
+        residual,
+        span_certificate(posterior, solution),
+        rkhs_bound(posterior, spaces, solution, residual),
+        roundings,
+    )
 
 
 def warn_unless_converged(solution: Solution, tol: float, stacklevel: int = 2) -> None:
