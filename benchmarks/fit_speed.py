@@ -30,7 +30,7 @@ from kernelfields.posterior import LogPosterior, LowerBound
 from result_files import write_results
 from shared_data import ocr_letters
 
-#: Fixed by hand near what cross-validation picks in the folds of benchmarks/ocr_letters.py: for speed, not accuracy.
+#: Fixed by hand near what cross-validation picks in benchmarks/ocr_letters.py: for speed, not accuracy.
 FIELDS = {"cubic": (Polynomial(3, gamma=0.06), 3.0), "rbf": (RBF(0.06), 30.0)}
 
 # Linux can reset the recorded peak of a process (clear_refs), so that what came before the fit does not hide it.
@@ -160,13 +160,14 @@ def scipy_peer(name: str, folds: list[int], rank: int) -> dict:
         return point.value, point.gradient
 
     try:
-        scipy.optimize.minimize(
-            value_and_gradient,
-            np.zeros(posterior.size),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 1000, "maxcor": 20, "ftol": 0.0, "gtol": 0.0},
-        )
+        with blas_threads(1):  # as our own solver runs: threads of ours for products, not those of BLAS
+            scipy.optimize.minimize(
+                value_and_gradient,
+                np.zeros(posterior.size),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": 1000, "maxcor": 20, "ftol": 0.0, "gtol": 0.0},
+            )
         reached = False
     except Certified:
         reached = True

@@ -3,9 +3,9 @@
     python benchmarks/gpstruct.py [--tasks basenp chunking segmentation japanesene]
 
 Kernel (linear or RBF), prior variances, and whether transitions see the features are chosen by 5-fold
-cross-validation of the likelihood on the training part of each split alone. Features are sparse and binary. The set
-of candidates began as linear fields with plain transitions and was widened, for all tasks alike, after test errors of
-those were known for two of the tasks (segmentation 15.45 %, base NP 4.76 %).
+cross-validation of the likelihood on the training part of each split alone. Features are sparse and binary. The
+set of candidates began as linear fields with plain transitions and was widened, for all tasks alike, after test
+errors of those were known for two of the tasks (segmentation 15.45 %, base NP 4.76 %).
 """
 
 from __future__ import annotations

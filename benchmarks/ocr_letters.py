@@ -5,8 +5,8 @@
 
 *small*: train on one fold, test on the other nine, mean of ten. *large*: train on nine, test on fold 0. Kernel
 scale and prior variance are chosen by 3-fold cross-validation inside the training data alone, at a lower rank
-(and, for the large protocol, on two of its nine folds); then one fit at full rank. Labels are posterior-decoded. The
-grids themselves were laid around values from an early look at models of fold 1 scored on folds 2 to 4.
+(and, for the large protocol, on two of its nine folds); then one fit at full rank. Labels are posterior-decoded.
+The grids themselves were laid around values from an early look at models of fold 1 scored on folds 2 to 4.
 """
 
 from __future__ import annotations
