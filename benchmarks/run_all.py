@@ -13,6 +13,7 @@ SCRIPTS = [
     ["first_use.py"],
     ["fit_speed.py", "--large", "--scipy"],
     ["solvers.py", "--tol", "1e-3"],
+    ["start_scaling.py"],
     ["precision.py"],
     ["gpstruct.py"],
     ["ocr_letters.py", "small", "--folds", "0", "1"],

@@ -14,6 +14,9 @@ import scipy.sparse
 from kernelfields.engines.feature_tables import DenseTable, FeatureTable, SparseTable
 from kernelfields.inference.workers import Workers
 
+# Found by trying: benchmarks/start_scaling.py prints the passes for this and other values.
+TIED_SHARE = 0.1
+
 
 class CliqueFeatures:
     """Features of one clique set on the training chains.
@@ -92,15 +95,14 @@ class CliqueFeatures:
     def mean_curvature(self, n_cliques: int) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this set while all labels are equally likely.
 
-        Beliefs over pairs of labels concentrate on few pairs within some steps; a tenth of the curvature at the
-        start stands better for the fit as a whole (benchmarks/solvers.py).
+        Of a set without features, ``TIED_SHARE`` of it. Nothing but the speed of L-BFGS depends on this scale.
         """
         labels = self.n_configurations
         share = 1.0 / labels
         if self.label_factor is not None:
             share = float(np.einsum("ij,ij->", self.label_factor, self.label_factor)) / (labels * self.shape[1])
         if self._table is None:
-            return 0.1 * n_cliques * share
+            return TIED_SHARE * n_cliques * share
         return self._table.sum_of_squares() / self._table.shape[1] * share
 
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:

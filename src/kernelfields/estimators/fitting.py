@@ -125,7 +125,7 @@ def _assess(
     ]
     return (
         residual,
-        span_certificate(posterior, solution),
+        span_certificate(solution),
         rkhs_bound(posterior, spaces, solution, residual),
         roundings,
     )
@@ -177,7 +177,7 @@ def _solve(
     return posterior, solution
 
 
-def span_certificate(posterior: LogPosterior, solution: Solution) -> Certificate:
+def span_certificate(solution: Solution) -> Certificate:
     """Return the certificate within the span, with the bundle's lower bound."""
     return Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
 

@@ -7,7 +7,7 @@ d_k = grad C(theta_k), h_k = C(theta_k) - <d_k, theta_k>. For any weights l on t
            = sum_k l_k h_k - 1/2 ||S^(1/2) sum_k l_k d_k||^2
 
 One point alone is Lemma 9: P(theta) - sum_c (s_c/2) ||grad_c||^2. Averaging cancels the part of the gradients
-that oscillates from step to step, so the bound of a bundle is several times tighter at no extra pass over the
+that oscillates from step to step, so the bound of a bundle can be several times tighter at no extra pass over the
 data. Any l gives a true bound; the best is found by pairwise Frank-Wolfe steps on a problem of a dozen numbers.
 """
 

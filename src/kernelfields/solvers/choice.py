@@ -39,11 +39,11 @@ def resolve_solver(solver: Any, posterior: LogPosterior, tol: float) -> Directio
 def choose(posterior: LogPosterior, tol: float) -> str:
     """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
 
-    * A few hundred coefficients: Newton-CG, two to three times faster than L-BFGS.
+    * A few hundred coefficients at most: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a
+      second.
     * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
       columns take L-BFGS past any reasonable ``max_iter``.
-    * Otherwise L-BFGS: half the passes of Newton-CG in whitened coordinates and on sparse features, for loose and
-      tight gaps alike.
+    * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features.
     """
     if posterior.size <= SMALL or posterior.raw:
         return "newton-cg"
