@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "fields": set(),
     "formats": set(),
     "features": {"fields"},
+    "evaluation": {"fields"},
     "inference": {"fields"},
     "basis": {"kernels"},
     "engines": {"inference", "fields", "basis"},
@@ -24,7 +25,7 @@ MAY_IMPORT = {
     "solvers": {"posterior"},
     "reports": {"solvers"},
 }
-ANYTHING = {"estimators"}
+ANYTHING = {"estimators", "compat"}
 LONGEST_FILE = 400
 
 

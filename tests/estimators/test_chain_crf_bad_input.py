@@ -86,10 +86,11 @@ def of_wrong_shape(a, b):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        *(({"prior_variance": value}, ["prior_variance", "positive finite", repr(value)]) for value in (
-            0, -1.0, np.nan, np.inf, "1", None, True
+        *(({"prior_variance": value}, ["prior_variance", "a positive number", repr(value)]) for value in (
+            0, -1.0, np.nan, "1", None, True
         )),
-        ({"edge_prior_variance": 0.0}, ["edge_prior_variance must be a positive finite number, got 0.0"]),
+        ({"prior_variance": np.inf}, ["prior_variance of clique set 'node' must be finite", "RBF"]),
+        ({"edge_prior_variance": 0.0}, ["edge_prior_variance must be a positive number (inf for no Gaussian prior), got 0.0"]),
         *(({"rank": value}, ["rank", "at least 1 (or None for no limit)", repr(value)]) for value in (
             0, -3, 2.5, "10", True
         )),

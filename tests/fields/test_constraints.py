@@ -113,11 +113,11 @@ def test_no_transition_between_sequences():
             ValueError,
             "forbid every labelling",
         ),
-        ({"starts": ["B"]}, ValueError, "unknown key 'starts': known are transitions, start, end, labels"),
+        ({"starts": ["B"]}, ValueError, "unknown key 'starts': known are transitions, start, end, labels, scheme"),
         (["OI"], ValueError, r"pairs \(label, next label\), got 'OI'"),
         ([("O",)], ValueError, "pairs"),
         ({"start": "I-PER"}, TypeError, r"start must be a collection of labels.*write \['I-PER'\]"),
-        ("OI", TypeError, "collection of"),
+        ("OI", ValueError, "unknown scheme 'OI': known are 'bio', 'iob1', 'bioes', 'bilou'"),
         (3, TypeError, "collection of"),
     ],
 )

@@ -26,7 +26,7 @@ def minimum(field):
 
 def single_point_bound(field, theta):
     point = field.posterior.at(theta)
-    return point.value - sum(field.posterior.gap_parts(point.gradient).values())
+    return point.value - sum(field.posterior.gap_parts(point).values())
 
 
 def test_lemma_9_holds_for_subgradients_of_a_maximum():

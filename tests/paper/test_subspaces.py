@@ -89,7 +89,7 @@ def test_away_from_the_restricted_optimum_the_span_part_is_added(whole):
         point = field.posterior.at(field.random_theta(seed, 1.0))
         residuals = point.evaluation.residual.node @ factor
         perpendicular = 0.5 * VARIANCE * np.vdot(residuals, outside @ residuals)
-        span = sum(field.posterior.gap_parts(point.gradient).values())
+        span = sum(field.posterior.gap_parts(point).values())
         assert point.value - perpendicular - span <= whole < point.value - perpendicular
 
 
@@ -104,7 +104,7 @@ def test_corollary_10_bounds_what_a_clique_set_brings(edge_kernel):
     extended = np.concatenate([theta, np.zeros(both.size - without.size)])
     point = both.posterior.at(extended)
     np.testing.assert_allclose(point.value, without.value(theta), rtol=1e-12)
-    parts = both.posterior.gap_parts(point.gradient)
+    parts = both.posterior.gap_parts(point)
     assert parts["node"] < 1e-20
     improvement = point.value - both.value(both.minimiser())
     assert 0 < improvement <= parts["edge"]

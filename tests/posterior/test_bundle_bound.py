@@ -51,7 +51,7 @@ def test_below_the_minimum_and_never_falling(size):
     bound, values, singles = LowerBound(size), [-np.inf], []
     for point in gradient_descent(posterior, 30):
         values.append(bound.add(point))
-        lemma = point.value - sum(posterior.gap_parts(point.gradient).values())
+        lemma = point.value - sum(posterior.gap_parts(point).values())
         np.testing.assert_allclose(bound.single, lemma, rtol=1e-13)
         singles.append(bound.single)
         assert bound.value == values[-1] >= max(singles)

@@ -269,7 +269,7 @@ def test_blocks_name_the_parts_of_theta():
     parts = posterior.split(theta)
     np.testing.assert_array_equal(posterior.flatten(parts), theta)
     gradient = posterior.at(theta).gradient
-    bounds = posterior.gap_parts(gradient)
+    bounds = posterior.gap_parts(posterior.at(theta))
     for part, block in zip(posterior.split(gradient), posterior.blocks, strict=True):
         np.testing.assert_allclose(bounds[block.name], block.prior_variance / 2 * np.sum(part**2), rtol=1e-14)
         np.testing.assert_array_equal(posterior.prior_precision[block.rows], 1 / block.prior_variance)

@@ -11,6 +11,7 @@ from kernelfields.basis.selection import (
     resolve_basis,
 )
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
+from kernelfields.basis.support import Support, observed_support
 
 __all__ = [
     "AllPoints",
@@ -23,6 +24,8 @@ __all__ = [
     "PivotSubspace",
     "RandomCholesky",
     "Subspace",
+    "Support",
     "Uniform",
+    "observed_support",
     "resolve_basis",
 ]

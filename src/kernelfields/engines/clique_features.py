@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.basis import Support
 from kernelfields.engines.feature_tables import DenseTable, FeatureTable, SparseTable
+from kernelfields.engines.pair_table import PairTable
 from kernelfields.inference.workers import Workers
 
 # Found by trying: benchmarks/start_scaling.py prints the passes for this and other values.
@@ -23,7 +25,9 @@ class CliqueFeatures:
 
     ``positions`` are the rows of the chain that carry a clique (None: all), ``features`` the matching rows
     Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2. ``whitened``
-    is False for inputs used as they are, whose columns may be correlated and of any scale.
+    is False for inputs used as they are, whose columns may be correlated and of any scale. With a ``support`` only
+    its (feature, labelling) pairs have coefficients, (P, 1), and there is no label factor. ``l1`` is the weight of
+    the sum of absolute coefficients in the objective.
     """
 
     def __init__(
@@ -37,6 +41,8 @@ class CliqueFeatures:
         prior_variance: float,
         label_factor: np.ndarray | None = None,
         whitened: bool = True,
+        support: Support | None = None,
+        l1: float = 0.0,
     ):
         self.name = name
         self.whitened = whitened
@@ -44,12 +50,16 @@ class CliqueFeatures:
         self.labels_per_clique = labels_per_clique
         self.prior_variance = float(prior_variance)
         self.label_factor = label_factor
+        self.support = support
+        self.l1 = float(l1)
         self.n_configurations = n_labels**labels_per_clique
         self.features = features
         self._n_columns = 0 if features is None else features.shape[1]
         self._occupied: np.ndarray | None = None
         self._table: FeatureTable | None = None
-        if scipy.sparse.issparse(features):
+        if support is not None:
+            self._table = None if features is None else PairTable(features, support)
+        elif scipy.sparse.issparse(features):
             # A feature that no training input has keeps the coefficient zero: leave its column out.
             occupied = np.unique(features.indices)
             if len(occupied) < self._n_columns:
@@ -72,7 +82,9 @@ class CliqueFeatures:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (r, q) of the coefficients."""
+        """Shape (r, q) of the coefficients; (P, 1) with a support."""
+        if self.support is not None:
+            return self.support.size, 1
         rank = 1 if self._table is None else self._table.shape[1]
         outputs = self.n_configurations if self.label_factor is None else self.label_factor.shape[1]
         return rank, outputs
@@ -88,11 +100,18 @@ class CliqueFeatures:
         return 0 if self._table is None else self._table.stored_values
 
     @property
+    def density(self) -> float:
+        """Which share of the features is stored; 1 for dense ones and for none."""
+        if not scipy.sparse.issparse(self.features):
+            return 1.0
+        return self.features.nnz / max(1, self.features.shape[0] * self.features.shape[1])
+
+    @property
     def tied_everywhere(self) -> bool:
         """Whether the potential is one and the same at all its positions."""
         return self._table is None
 
-    def mean_curvature(self, n_cliques: int) -> float:
+    def start_curvature(self, n_cliques: int) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this set while all labels are equally likely.
 
         Of a set without features, ``TIED_SHARE`` of it. Nothing but the speed of L-BFGS depends on this scale.
@@ -103,15 +122,25 @@ class CliqueFeatures:
             share = float(np.einsum("ij,ij->", self.label_factor, self.label_factor)) / (labels * self.shape[1])
         if self._table is None:
             return TIED_SHARE * n_cliques * share
-        return self._table.sum_of_squares() / self._table.shape[1] * share
+        return self._table.mean_square() * share
 
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
-        table = self._table
-        scores = coefficients if table is None else table.product(coefficients, workers or Workers(1))
+        if self._table is not None:
+            scores = self._table.product(coefficients, workers or Workers(1))
+        else:
+            scores = coefficients if self.support is None else self.support.row(coefficients)
         return scores if self.label_factor is None else scores @ self.label_factor.T
 
     def pull_back(self, residual: np.ndarray, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
         rows = residual if self.label_factor is None else residual @ self.label_factor
-        return rows if self._table is None else self._table.transposed_product(rows, workers or Workers(1))
+        if self._table is not None:
+            return self._table.transposed_product(rows, workers or Workers(1))
+        return rows if self.support is None else rows[0, self.support.outcomes][:, None]
+
+    def squared_pull_back(self, variances: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a set with features."""
+        rows = variances if self.label_factor is None else variances @ np.square(self.label_factor)
+        assert self._table is not None
+        return self._table.squared().transposed_product(rows, workers)

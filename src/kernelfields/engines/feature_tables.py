@@ -23,8 +23,11 @@ class FeatureTable(Protocol):
     dtype: np.dtype
     stored_values: int
 
-    def sum_of_squares(self) -> float:
-        """Return the sum of the squares of all values."""
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+
+    def squared(self) -> FeatureTable:
+        """Return the table of z_tr^2."""
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
@@ -42,9 +45,13 @@ class DenseTable:
         self.dtype = features.dtype
         self.stored_values = features.size
 
-    def sum_of_squares(self) -> float:
-        """Return the sum of the squares of all values."""
-        return float(np.einsum("ij,ij->", self.features, self.features))
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+        return float(np.einsum("ij,ij->", self.features, self.features)) / self.shape[1]
+
+    def squared(self) -> DenseTable:
+        """Return the table of z_tr^2."""
+        return DenseTable(np.square(self.features))
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
@@ -83,9 +90,13 @@ class SparseTable:
         self.stored_values = features.nnz
         self._transposed = features.T.tocsr()
 
-    def sum_of_squares(self) -> float:
-        """Return the sum of the squares of all values."""
-        return float(np.einsum("i,i->", self.features.data, self.features.data))
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+        return float(np.einsum("i,i->", self.features.data, self.features.data)) / self.shape[1]
+
+    def squared(self) -> SparseTable:
+        """Return the table of z_tr^2."""
+        return SparseTable(self.features.power(2))
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""

@@ -57,6 +57,11 @@ class ChainLikelihood:
             self._edge_mask = masks.edge[None]
         self._edge_counts = self._count_edges()
 
+    @property
+    def constrained(self) -> bool:
+        """Whether some labellings are forbidden."""
+        return self._node_mask is not None
+
     def _count_edges(self) -> np.ndarray:
         """Return the weighted number of observed steps a -> b, (L, L)."""
         counts = np.zeros((self.n_labels, self.n_labels))

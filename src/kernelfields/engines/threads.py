@@ -21,6 +21,7 @@ import scipy.sparse
 from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
 from kernelfields.engines.potentials import Potentials
+from kernelfields.engines.stochastic_descent import of_field
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
 
@@ -79,11 +80,30 @@ class ThreadsEngine:
         rows = rows.reshape(len(rows), each.n_configurations)
         return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
 
-    def mean_curvature(self, index: int) -> float:
+    def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
         each = self.sets[index]
         n_cliques = self.chains.n_positions if each.positions is None else len(each.positions)
-        return each.mean_curvature(n_cliques) * float(self.chains.position_weights.mean())
+        return each.start_curvature(n_cliques) * float(self.chains.position_weights.mean())
+
+    def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets.
+
+        This is the diagonal of eq. 30 where coefficients belong to single labels; half a pass.
+        """
+        each = self.sets[index]
+        if each.labels_per_clique != 1 or not scipy.sparse.issparse(each.features):
+            return None
+        marginals = evaluation.beliefs.node_marginals
+        variances = marginals * (1.0 - marginals) * self.chains.position_weights[:, None]
+        if each.positions is not None:
+            variances = variances[each.positions]
+        self.passes += 0.5 * each.stored_values / self._stored_values
+        return each.squared_pull_back(variances, self.likelihood.workers)
+
+    def stochastic_descent(self) -> Any:
+        """Return a StochasticDescent on this field's objective, or None if it is not of the kind for it."""
+        return of_field(self.chains, self.sets, self.likelihood.n_labels, self.likelihood.constrained)
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only
@@ -103,7 +123,12 @@ class ThreadsEngine:
         Sum over cliques of (A^T Cov_t A) kron (z_t z_t^T), in the order of coefficients V.ravel().
         """
         each = self.sets[index]
-        rank, outputs = each.shape
+        if each.support is not None:
+            pairs = each.support.features.astype(np.int64) * each.n_configurations + each.support.outcomes
+            return self._full_curvature_block(evaluation, each)[np.ix_(pairs, pairs)]
+        return self._full_curvature_block(evaluation, each)
+
+    def _full_curvature_block(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
         marginals = (
             evaluation.beliefs.node_marginals
             if each.labels_per_clique == 1
@@ -113,10 +138,12 @@ class ThreadsEngine:
         if each.positions is not None:
             marginals, weights = marginals[each.positions], weights[each.positions]
         factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
+        outputs = factor.shape[1]
         means = marginals @ factor
         if each.features is None:
             return factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
         features = each.features
+        rank = features.shape[1]
         block = np.zeros((rank, outputs, rank, outputs))
         for i in range(outputs):
             for j in range(i + 1):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
@@ -21,8 +22,10 @@ from kernelfields.estimators.model_document import read_chain_crf, write_chain_c
 from kernelfields.estimators.parameters import (
     check_callbacks,
     check_count,
+    check_penalty,
     check_prior_variance,
     check_solver,
+    check_support,
     check_tolerance,
     random_generator,
     resolve_dtype,
@@ -39,7 +42,7 @@ from kernelfields.solvers import Iteration, Solution
 _SMALL_PRODUCT = 1_000_000
 
 
-class ChainCRF(ChainPrediction, BaseEstimator):
+class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -48,7 +51,8 @@ class ChainCRF(ChainPrediction, BaseEstimator):
     Parameters
     ----------
     kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
-        Kernel on the inputs of the node cliques. "linear" uses its explicit features.
+        Kernel on the inputs of the node cliques. "linear" uses its explicit features; in a sum such as
+        ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
     edge_kernel : like kernel, or None
         None for one transition matrix; a kernel makes transitions depend on the inputs.
     window : odd int or (before, after), default 1
@@ -57,21 +61,33 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         Most basis functions of a kernel without explicit features; None for no limit.
     basis : str or Basis, default "random-cholesky"
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
-    prior_variance : float, default 1.0
-        Variance s of the Gaussian prior. The likelihood is a sum over sequences, so CRFsuite's c2 is 1 / (2 s).
+    support : "all" or "observed", default "all"
+        Which pairs of features and labels have a weight: all, or those seen in training, as in CRFsuite.
+    edge_support : "all", "observed" or None
+        The same for transitions; None means ``support``.
+    min_freq : float, default 0.0
+        With observed support: the least total weight of a pair in the training data.
+    l1 : float, default 0.0
+        Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features.
+    edge_l1 : float or None
+        The same for transitions; None means ``l1``.
+    prior_variance : float or tuple, default 1.0
+        Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
+        c2 is 1 / (2 s). A sum of kernels may have one for each part.
     edge_prior_variance : float or None
         Prior variance of the transitions; None means ``prior_variance``.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
         Which labels share strength; rows follow the sorted classes.
     cliques : list of clique sets or None
         Spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
-        above are then not used.
+        above are then not used, nor are support, min_freq and l1.
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs" or "auto".
     tol : float, default 1e-3
         Relative duality gap at which to stop.
     max_iter : int, default 100
-    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
+    constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
+        A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".
     dtype : "auto", "float32" or "float64"
         Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
@@ -101,8 +117,13 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         window: int | tuple[int, int] = 1,
         rank: int | None = 1000,
         basis: Any = "random-cholesky",
-        prior_variance: float = 1.0,
-        edge_prior_variance: float | None = None,
+        support: str = "all",
+        edge_support: str | None = None,
+        min_freq: float = 0.0,
+        l1: float = 0.0,
+        edge_l1: float | None = None,
+        prior_variance: Any = 1.0,
+        edge_prior_variance: Any = None,
         label_kernel: Any = "delta",
         cliques: Any = None,
         solver: Any = "auto",
@@ -121,6 +142,11 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         self.window = window
         self.rank = rank
         self.basis = basis
+        self.support = support
+        self.edge_support = edge_support
+        self.min_freq = min_freq
+        self.l1 = l1
+        self.edge_l1 = edge_l1
         self.prior_variance = prior_variance
         self.edge_prior_variance = edge_prior_variance
         self.label_kernel = label_kernel
@@ -175,7 +201,9 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         self.n_features_in_ = inputs.n_features
         self.model_ = FieldModel(
             [
-                FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients)
+                FittedSet(
+                    space.clique, space.name, space.subspace, space.label_factor, coefficients, space.support
+                )
                 for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
             ],
             len(classes),
@@ -215,9 +243,22 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         return read_chain_crf(cls, path, callables)
 
     def _check_parameters(self) -> None:
-        check_prior_variance(self.prior_variance, "prior_variance")
-        if self.edge_prior_variance is not None:
-            check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
+        check_support(self.support, "support")
+        check_penalty(self.l1, "l1")
+        check_penalty(self.min_freq, "min_freq")
+        if self.min_freq > 0 and "observed" not in (self.support, self.edge_support):
+            raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
+        for name, check in (
+            ("edge_support", check_support),
+            ("edge_l1", check_penalty),
+        ):
+            if getattr(self, name) is not None:
+                check(getattr(self, name), name)
+        for name in ("prior_variance", "edge_prior_variance"):
+            variances = getattr(self, name)
+            for variance in variances if isinstance(variances, list | tuple) else [variances]:
+                if variance is not None or name == "prior_variance":
+                    check_prior_variance(variance, name)
         check_tolerance(self.tol)
         check_count(self.max_iter, "max_iter")
         check_solver(self.solver)
@@ -227,12 +268,33 @@ class ChainCRF(ChainPrediction, BaseEstimator):
     def _resolved_cliques(self) -> Any:
         if self.cliques is not None:
             return self.cliques
-        edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
         shared = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        node_support, edge_support = self.support, self.edge_support or self.support
         return [
-            NodeCliques(self.kernel, label_kernel=self.label_kernel, prior_variance=self.prior_variance, **shared),
-            EdgeCliques(self.edge_kernel, prior_variance=edge_variance, **shared),
+            NodeCliques(
+                self.kernel,
+                label_kernel=self.label_kernel,
+                prior_variance=self.prior_variance,
+                support=node_support,
+                min_freq=self.min_freq if node_support == "observed" else 0.0,
+                l1=self.l1,
+                **shared,
+            ),
+            EdgeCliques(
+                self.edge_kernel,
+                prior_variance=self._edge_variance(),
+                support=edge_support,
+                min_freq=self.min_freq if edge_support == "observed" else 0.0,
+                l1=self.l1 if self.edge_l1 is None else self.edge_l1,
+                **shared,
+            ),
         ]
+
+    def _edge_variance(self) -> Any:
+        """Return the prior variance of transitions: by default that of the nodes, or of their first part."""
+        if self.edge_prior_variance is not None:
+            return self.edge_prior_variance
+        return self.prior_variance[0] if isinstance(self.prior_variance, list | tuple) else self.prior_variance
 
     def _spaces(
         self,
@@ -270,7 +332,7 @@ class ChainCRF(ChainPrediction, BaseEstimator):
         self.basis_ = {each.name: each.subspace for each in self.model_.sets}
         self.coef_ = {each.name: each.label_coefficients for each in self.model_.sets}
         tied = [
-            each.label_coefficients.reshape(len(self.classes_), -1)
+            each.tied_scores.reshape(len(self.classes_), -1)
             for each in self.model_.sets
             if each.clique.labels_per_clique == 2 and isinstance(each.subspace, ConstantSubspace)
         ]

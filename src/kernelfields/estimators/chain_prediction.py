@@ -128,7 +128,7 @@ class ChainPrediction:
         self.model_.masks.check_lengths(chains.lengths)
         workers = Workers(self.n_jobs)
         for batch in self.model_.batches(chains):
-            node, edge = self.model_.potentials(batch)
+            node, edge = self.model_.potentials(batch, workers=workers)
             yield batch, node, edge, workers
 
 

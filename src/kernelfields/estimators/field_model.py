@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.basis import ConstantSubspace, PivotSubspace
+from kernelfields.basis import ConstantSubspace, PivotSubspace, Support
 from kernelfields.engines import ChainLikelihood, Potentials
+from kernelfields.engines.pair_table import PairTable
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import Chains, CliqueSet, ConstraintMasks
+from kernelfields.inference.workers import Workers
 from kernelfields.posterior.certificate import Certificate, kernel_quadratic_form
+from kernelfields.posterior.penalty import penalty, penalty_gap
 
 # Per-position transition scores of a batch stay below this many bytes.
 _EDGE_BYTES = 256 * 2**20
@@ -32,6 +35,7 @@ class FittedSet:
     subspace: Any
     label_factor: np.ndarray | None
     coefficients: np.ndarray
+    support: Support | None = None
 
     @property
     def tied_everywhere(self) -> bool:
@@ -39,9 +43,16 @@ class FittedSet:
         return isinstance(self.subspace, ConstantSubspace)
 
     @property
-    def label_coefficients(self) -> np.ndarray:
-        """Coefficients per label or pair of labels, (r, L^k): V A^T."""
+    def label_coefficients(self) -> Any:
+        """Coefficients per label or pair of labels, (r, L^k): V A^T; a sparse matrix if there is a support."""
+        if self.support is not None:
+            return self.support.matrix(self.coefficients)
         return self.in_labels(self.coefficients)
+
+    @property
+    def tied_scores(self) -> np.ndarray:
+        """The potential of a set that does not depend on the inputs, (1, L^k)."""
+        return self.label_coefficients if self.support is None else self.support.row(self.coefficients)
 
     def in_labels(self, values: np.ndarray) -> np.ndarray:
         """Map (n, q) values in label coordinates to (n, L^k) values per label."""
@@ -51,11 +62,18 @@ class FittedSet:
         """Map (n, L^k) residuals per label to (n, q) label coordinates."""
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
-    def scores(self, chains: Chains) -> np.ndarray:
+    def scores(self, chains: Chains, workers: Workers) -> np.ndarray:
         """Return the potentials of this set's cliques, (n, L^k); one row if they are all alike."""
         if self.tied_everywhere:
-            return self.label_coefficients
+            return self.tied_scores
+        if self.support is not None:
+            return self.table(chains).product(self.coefficients, workers)
         return self.in_labels(self.subspace.apply(viewed_inputs(self.clique, chains), self.coefficients))
+
+    def table(self, chains: Chains) -> PairTable:
+        """Return the features of this set's cliques on chains, for a set with a support."""
+        assert self.support is not None
+        return PairTable(self.subspace.features(viewed_inputs(self.clique, chains)), self.support)
 
 
 @dataclass
@@ -71,13 +89,16 @@ class FieldModel:
         """Whether one transition matrix serves all positions."""
         return all(each.tied_everywhere for each in self.sets if each.clique.labels_per_clique == 2)
 
-    def potentials(self, chains: Chains, *, constrained: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def potentials(
+        self, chains: Chains, *, constrained: bool = True, workers: Workers | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return node (N, L) and edge (1 or N, L, L) potentials of chains."""
+        workers = workers or Workers(1)
         n_labels = self.n_labels
         node = np.zeros((chains.n_positions, n_labels))
         edge = np.zeros((1 if self.tied else chains.n_positions, n_labels, n_labels))
         for each in self.sets:
-            scores = each.scores(chains)
+            scores = each.scores(chains, workers)
             positions = each.clique.positions(chains)
             if each.clique.labels_per_clique == 2:
                 scores = scores.reshape(-1, n_labels, n_labels)
@@ -106,7 +127,7 @@ class FieldModel:
             yield chains if end - begin == chains.n_sequences else chains.subset(slice(begin, end))
             begin = end
 
-    def certify(self, chains: Chains, workers: Any, scope: str = "rkhs") -> Certificate:
+    def certify(self, chains: Chains, workers: Workers, scope: str = "rkhs") -> Certificate:
         """Return the exact certificate over the span or the whole RKHS; see posterior/certificate.py."""
         likelihood = ChainLikelihood(chains, self.n_labels, tied=self.tied, masks=self.masks, workers=workers)
         evaluation = likelihood.evaluate(Potentials(*self.potentials(chains, constrained=False)))
@@ -115,9 +136,14 @@ class FieldModel:
         for each in self.sets:
             variance = each.clique.prior_variance
             residuals = each.in_coordinates(_clique_residuals(each, chains, evaluation.residual))
-            norm, gradient = _norm_and_gradient(each, chains, residuals, variance, scope)
-            value += 0.5 * norm / variance
-            parts[each.name] = 0.5 * variance * max(gradient, 0.0)
+            if isinstance(each.subspace, PivotSubspace) and scope == "rkhs":
+                norm, gradient = _rkhs_norm_and_gradient(each, chains, residuals)
+                value += 0.5 * norm / variance
+                parts[each.name] = 0.5 * variance * max(gradient, 0.0)
+            else:
+                slope = _slope(each, chains, residuals, workers)
+                value += penalty(each.coefficients, variance, each.clique.l1)
+                parts[each.name] = penalty_gap(each.coefficients, slope, variance, each.clique.l1)
         return Certificate(scope, value, value - sum(parts.values()), True, parts)
 
 
@@ -131,22 +157,22 @@ def _clique_residuals(each: FittedSet, chains: Chains, residual: Any) -> np.ndar
     return rows.sum(axis=0, keepdims=True) if each.tied_everywhere else rows
 
 
-def _norm_and_gradient(
-    each: FittedSet, chains: Chains, residuals: np.ndarray, variance: float, scope: str
-) -> tuple[float, float]:
-    """Return ||f||^2 and the squared norm of the gradient of one set, in the span or in the RKHS."""
-    coefficients = each.coefficients
-    if isinstance(each.subspace, PivotSubspace) and scope == "rkhs":
-        inputs = viewed_inputs(each.clique, chains)
-        dual = each.subspace.dual_coefficients(coefficients)
-        kernel, pivots = each.subspace.kernel, each.subspace.pivots
-        norm = float(np.vdot(dual, kernel(pivots) @ dual))
-        cross = float(np.vdot(each.subspace.apply(inputs, coefficients), residuals))
-        quadratic = kernel_quadratic_form(kernel, inputs, residuals)
-        return norm, norm / variance**2 + 2.0 * cross / variance + quadratic
+def _rkhs_norm_and_gradient(each: FittedSet, chains: Chains, residuals: np.ndarray) -> tuple[float, float]:
+    """Return ||f||^2 and the squared norm of the gradient of one set, in the whole RKHS."""
+    variance, coefficients = each.clique.prior_variance, each.coefficients
+    inputs = viewed_inputs(each.clique, chains)
+    dual = each.subspace.dual_coefficients(coefficients)
+    kernel, pivots = each.subspace.kernel, each.subspace.pivots
+    norm = float(np.vdot(dual, kernel(pivots) @ dual))
+    cross = float(np.vdot(each.subspace.apply(inputs, coefficients), residuals))
+    quadratic = kernel_quadratic_form(kernel, inputs, residuals)
+    return norm, norm / variance**2 + 2.0 * cross / variance + quadratic
+
+
+def _slope(each: FittedSet, chains: Chains, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+    """Return the gradient of the likelihood in the coefficients of one set."""
     if each.tied_everywhere:
-        gradient = residuals + coefficients / variance
-    else:
-        features = each.subspace.features(viewed_inputs(each.clique, chains))
-        gradient = features.T @ residuals + coefficients / variance
-    return float(np.vdot(coefficients, coefficients)), float(np.vdot(gradient, gradient))
+        return residuals if each.support is None else residuals[0, each.support.outcomes][:, None]
+    if each.support is not None:
+        return each.table(chains).transposed_product(residuals, workers)
+    return each.subspace.features(viewed_inputs(each.clique, chains)).T @ residuals

@@ -74,6 +74,7 @@ def fit_field(
             max_iter=max_iter - (history[-1].iteration if history else 0),
             workers=workers,
             watch=_continue_history(history, watch),
+            random=random,
             start=start,
         )
         history += _renumbered(history, solution.history)
@@ -159,11 +160,12 @@ def _solve(
     max_iter: int,
     workers: Workers,
     watch: Watcher | None,
+    random: np.random.Generator,
     start: Sequence[np.ndarray] | None,
 ) -> tuple[LogPosterior, Solution]:
     sets = [space.clique_features(n_labels) for space in spaces]
     posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
-    rule = resolve_solver(solver, posterior, tol)
+    rule = resolve_solver(solver, posterior, tol, random)
     # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
     with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
         solution = minimize(

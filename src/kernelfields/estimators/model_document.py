@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace, resolve_basis
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace, Support, resolve_basis
 from kernelfields.basis.selection import SHORTHANDS
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel, FittedSet
@@ -32,6 +33,7 @@ from kernelfields.fields import (
 )
 from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels import Constant, kernel_from_spec, label_kernel_from_spec, resolve_label_kernel
+from kernelfields.kernels.algebra import Sum
 from kernelfields.posterior import Certificate
 from kernelfields.solvers import Iteration, Solution
 
@@ -42,6 +44,11 @@ _CLIQUES: dict[str, type[CliqueSet]] = {
 _PLAIN = (
     "window",
     "rank",
+    "support",
+    "edge_support",
+    "min_freq",
+    "l1",
+    "edge_l1",
     "prior_variance",
     "edge_prior_variance",
     "tol",
@@ -79,9 +86,9 @@ def read_chain_crf(cls: type, path: str | os.PathLike, callables: Mapping[str, C
 
 
 def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callable] | None) -> Any:
-    sets = [_rebuild_set(each, callables) for each in document["sets"]]
     classes = np.asarray(document["classes"])
     n_labels = len(classes)
+    sets = [_rebuild_set(each, n_labels, callables) for each in document["sets"]]
     masks = ConstraintMasks(**document["masks"])
     _check_consistent(sets, masks, classes, document)
     estimator = cls(**_rebuild_parameters(document["parameters"], sets))
@@ -145,16 +152,24 @@ def _describe_parameters(estimator: Any) -> dict[str, Any]:
 
 def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dict[str, Any]:
     parameters = dict(described)
-    if isinstance(parameters["window"], list):
-        parameters["window"] = tuple(parameters["window"])
+    for name in ("window", "prior_variance", "edge_prior_variance"):
+        if isinstance(parameters[name], list):
+            parameters[name] = tuple(parameters[name])
     parameters["basis"] = _rebuild_basis(parameters["basis"])
     parameters["label_kernel"] = label_kernel_from_spec(parameters["label_kernel"])
     constraints = Constraints.from_spec(parameters["constraints"])
     parameters["constraints"] = None if constraints == Constraints() else constraints
     if parameters.pop("spelled_out"):
         return {**parameters, "cliques": [each.clique for each in sets]}
-    node, edge = (each.clique.kernel for each in sets)
-    return {**parameters, "kernel": node, "edge_kernel": edge}
+    # A sum of kernels is several sets of one kind.
+    node, edge = (
+        [each.clique.kernel for each in sets if each.clique.default_name == kind] for kind in ("node", "edge")
+    )
+    return {
+        **parameters,
+        "kernel": reduce(Sum, node),
+        "edge_kernel": None if edge == [None] else reduce(Sum, edge),
+    }
 
 
 def _describe_basis(basis: Any) -> dict[str, Any]:
@@ -179,9 +194,14 @@ def _describe_set(each: FittedSet) -> dict[str, Any]:
         "label_kernel": resolve_label_kernel(clique.label_kernel).spec(),
         "basis": _describe_basis(clique.basis),
         "rank": clique.rank,
+        "support": clique.support,
+        "min_freq": float(clique.min_freq),
+        "l1": float(clique.l1),
         "coefficients": each.coefficients,
         "label_factor": each.label_factor,
     }
+    if each.support is not None:
+        description["pairs"] = {"begin": each.support.begin, "outcomes": each.support.outcomes}
     subspace = each.subspace
     if isinstance(subspace, ConstantSubspace):
         return description
@@ -204,7 +224,9 @@ def _describe_set(each: FittedSet) -> dict[str, Any]:
     return description
 
 
-def _rebuild_set(description: dict[str, Any], callables: Mapping[str, Callable] | None) -> FittedSet:
+def _rebuild_set(
+    description: dict[str, Any], n_labels: int, callables: Mapping[str, Callable] | None
+) -> FittedSet:
     window = description["window"]
     clique_class = _CLIQUES[description["cliques"]]
     kernel = kernel_from_spec(description["kernel"], callables) if "kernel" in description else None
@@ -215,6 +237,9 @@ def _rebuild_set(description: dict[str, Any], callables: Mapping[str, Callable] 
         label_kernel=label_kernel_from_spec(description["label_kernel"]),
         basis=_rebuild_basis(description["basis"]),
         rank=description["rank"],
+        support=description["support"],
+        min_freq=description["min_freq"],
+        l1=description["l1"],
         name=description["name"],
     )
     if kernel is None:
@@ -228,8 +253,25 @@ def _rebuild_set(description: dict[str, Any], callables: Mapping[str, Callable] 
         if subspace.factor.shape != (subspace.pivots.shape[0],) * 2:
             raise ValueError(f"the basis of set {description['name']!r} is not consistent")
     return FittedSet(
-        clique, description["name"], subspace, description["label_factor"], description["coefficients"]
+        clique,
+        description["name"],
+        subspace,
+        description["label_factor"],
+        description["coefficients"],
+        _rebuild_support(description, clique.n_configurations(n_labels)),
     )
+
+
+def _rebuild_support(description: dict[str, Any], n_outcomes: int) -> Support | None:
+    if "pairs" not in description:
+        return None
+    support = Support(description["pairs"]["begin"], description["pairs"]["outcomes"], n_outcomes)
+    support.check()
+    if description["coefficients"].shape != (support.size, 1):
+        raise ValueError(
+            f"the coefficients of set {description['name']!r} do not fit its pairs of features and labels"
+        )
+    return support
 
 
 def _rebuild_pivots(description: dict[str, Any]) -> Any:

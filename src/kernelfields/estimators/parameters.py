@@ -20,9 +20,21 @@ def is_real(value: Any) -> bool:
 
 
 def check_prior_variance(value: Any, name: str) -> None:
-    """Raise unless ``value`` is a positive finite number."""
-    if not is_real(value) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
+    if not is_real(value) or not value > 0:
+        raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
+
+
+def check_penalty(value: Any, name: str) -> None:
+    """Raise unless ``value`` is a finite number that is not negative."""
+    if not is_real(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+
+
+def check_support(value: Any, name: str) -> None:
+    """Raise unless ``value`` names a support."""
+    if value not in ("all", "observed"):
+        raise ValueError(f"{name} must be 'all' or 'observed', got {value!r}")
 
 
 def check_count(value: Any, name: str, otherwise: str = "") -> None:

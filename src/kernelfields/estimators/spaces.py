@@ -10,9 +10,23 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PanelCholesky, resolve_basis
+from kernelfields.basis import (
+    ConstantSubspace,
+    ExplicitSubspace,
+    PanelCholesky,
+    Support,
+    observed_support,
+    resolve_basis,
+)
 from kernelfields.engines import CliqueFeatures
-from kernelfields.estimators.parameters import check_count, check_prior_variance, resolve_dtype
+from kernelfields.estimators.kernel_sums import split_sum
+from kernelfields.estimators.parameters import (
+    check_count,
+    check_penalty,
+    check_prior_variance,
+    check_support,
+    resolve_dtype,
+)
 from kernelfields.features import check_window, window_view
 from kernelfields.fields import Chains, CliqueSet
 from kernelfields.kernels import (
@@ -36,7 +50,8 @@ class CliqueSpace:
     """A clique set in finite coordinates on the training chains.
 
     ``panel`` (PanelCholesky) and ``basis`` (Basis) are None for sets that need no pivots or keep the ones they
-    have; ``residual_diagonal`` is k(x, x) - ||z(x)||^2 for every set with pivots, else None.
+    have; ``residual_diagonal`` is k(x, x) - ||z(x)||^2 for every set with pivots, else None. ``support`` is None
+    where every feature has a coefficient for every labelling.
     """
 
     clique: CliqueSet
@@ -49,6 +64,7 @@ class CliqueSpace:
     basis: Any = None
     positions: np.ndarray | None = None
     residual_diagonal: np.ndarray | None = None
+    support: Support | None = None
 
     def grown(self) -> None:
         """Take over the features of a panel that has grown."""
@@ -66,6 +82,8 @@ class CliqueSpace:
             prior_variance=self.clique.prior_variance,
             label_factor=self.label_factor,
             whitened=not isinstance(self.subspace, ExplicitSubspace),
+            support=self.support,
+            l1=self.clique.l1,
         )
 
 
@@ -87,7 +105,7 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
             name = next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
         elif name in taken:
             raise ValueError(f"two clique sets are named {name!r}; give each a name of its own")
-        named.append((name, resolved_clique(clique)))
+        named += [(part_name, resolved_clique(part)) for part_name, part in split_sum(name, clique)]
     if not any(clique.default_name == "node" for _, clique in named):
         raise ValueError("cliques holds no NodeCliques: add NodeCliques(kernel), the potential of single labels")
     if all(clique.kernel is None for _, clique in named):
@@ -101,16 +119,31 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     A fitted field keeps these copies: what the user changes later must not reach it.
     """
     check_prior_variance(clique.prior_variance, "prior_variance")
+    check_support(clique.support, "support")
+    check_penalty(clique.l1, "l1")
+    check_penalty(clique.min_freq, "min_freq")
+    if clique.min_freq > 0 and clique.support != "observed":
+        raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
     check_window(clique.window)
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
     parameters["basis"] = clone(resolve_basis(clique.basis))
     parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
+    if weighs_labels_singly(clique) and not isinstance(parameters["label_kernel"], Delta):
+        raise ValueError(
+            "support='observed' and l1 treat the weights of each label by themselves: they need "
+            f"label_kernel='delta', got {clique.label_kernel!r}"
+        )
     if clique.kernel is not None:
         parameters["kernel"] = clone(resolve_kernel(clique.kernel))
         parameters["kernel"].check_parameters()
     return type(clique)(**parameters)
+
+
+def weighs_labels_singly(clique: CliqueSet) -> bool:
+    """Whether coefficients must belong to single labellings, not to contrasts between them."""
+    return clique.support == "observed" or clique.l1 > 0
 
 
 def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
@@ -120,7 +153,7 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
     dense (L^2, L^2 - 1) matrix.
     """
     kernel = resolve_label_kernel(clique.label_kernel)
-    if clique.labels_per_clique == 2 and isinstance(kernel, Delta):
+    if weighs_labels_singly(clique) or (clique.labels_per_clique == 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.
     return np.ascontiguousarray(kernel.factor(clique.n_configurations(n_labels)))
@@ -141,7 +174,8 @@ def build_space(
     positions = clique.positions(chains)
     if clique.kernel is None:
         subspace: Any = ConstantSubspace(Constant(1.0))
-        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
+        support = chosen_support(clique, None, chains, n_labels)
+        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions, support=support)
     inputs = viewed_inputs(clique, chains)
     if inputs.shape[0] == 0:
         raise ValueError(
@@ -153,7 +187,9 @@ def build_space(
     if explicit is not None:
         subspace = ExplicitSubspace(kernel, explicit.shape[1])
         features = subspace.features(inputs, explicit_dtype(dtype, inputs))
-        return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
+        support = chosen_support(clique, features, chains, n_labels)
+        return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions, support=support)
+    check_pivots_allowed(name, clique)
     check_positive_semidefinite(kernel, inputs, random)
     basis = resolve_basis(clique.basis)
     capacity = basis.capacity(clique.rank, inputs.shape[0])
@@ -175,6 +211,29 @@ def build_space(
         positions=positions,
         residual_diagonal=panel.residual,
     )
+
+
+def chosen_support(clique: CliqueSet, features: Any, chains: Chains, n_labels: int) -> Support | None:
+    """Return the pairs of features and labellings that get coefficients; None for all of them."""
+    if clique.support == "all":
+        return None
+    labellings = clique.labellings(chains, n_labels)
+    return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
+
+
+def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
+    """Raise if a set without explicit features asks for what only single weights can have."""
+    for parameter, asked in (("support='observed'", clique.support == "observed"), ("l1", clique.l1 > 0)):
+        if asked:
+            raise ValueError(
+                f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
+                "has none: use kernel='linear', or a sum with it"
+            )
+    if not np.isfinite(clique.prior_variance):
+        raise ValueError(
+            f"prior_variance of clique set {name!r} must be finite: without a prior, {clique.kernel!r} can fit "
+            "any labels"
+        )
 
 
 def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:

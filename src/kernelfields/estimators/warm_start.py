@@ -35,10 +35,14 @@ def continued_spaces(
     if names != [each.name for each in known]:
         raise _changed(f"they were {[each.name for each in known]} and are now {names}")
     for (name, clique), each in zip(cliques, known, strict=True):
-        for parameter in ("kernel", "window", "label_kernel", "basis", "rank"):
+        for parameter in ("kernel", "window", "label_kernel", "basis", "rank", "support", "min_freq"):
             if not _same(parameter, clique, each.clique):
                 before, now = getattr(each.clique, parameter), getattr(clique, parameter)
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
+        if clique.l1 > 0 and each.label_factor is not None:
+            raise _changed(
+                f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}"
+            )
     return [
         _continued_space(name, clique, each, chains, tol=tol, dtype=dtype)
         for (name, clique), each in zip(cliques, known, strict=True)
@@ -50,11 +54,13 @@ def _continued_space(
 ) -> CliqueSpace:
     subspace, factor, positions = known.subspace, known.label_factor, clique.positions(chains)
     if isinstance(subspace, ConstantSubspace):
-        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions)
+        return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions, support=known.support)
     inputs = viewed_inputs(clique, chains)
     if isinstance(subspace, ExplicitSubspace):
         features = subspace.features(inputs, explicit_dtype(dtype, inputs))
-        return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions)
+        return CliqueSpace(
+            clique, name, subspace, factor, inputs, features, positions=positions, support=known.support
+        )
     features = subspace.features(inputs, feature_dtype(dtype, inputs.shape[0] * subspace.rank, tol))
     return CliqueSpace(
         clique,

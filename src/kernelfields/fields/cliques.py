@@ -7,7 +7,9 @@
     EndCliques     (y_T)  or (x_T, y_T)   added to the last
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
-prior of covariance prior_variance * k. These classes only describe; spaces and features are built from them
+prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
+in training only (support="observed", of total weight min_freq or more) and an l1 penalty. A sum of kernels may
+name a prior variance for each of its parts. These classes only describe; spaces and features are built from them
 when a model is fitted.
 """
 
@@ -34,9 +36,12 @@ class CliqueSet(BaseEstimator):
         *,
         window: int | tuple[int, int] = 1,
         label_kernel: Any = "delta",
-        prior_variance: float = 1.0,
+        prior_variance: Any = 1.0,
         basis: Any = "random-cholesky",
         rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
         name: str | None = None,
     ):
         self.kernel = kernel
@@ -45,11 +50,23 @@ class CliqueSet(BaseEstimator):
         self.prior_variance = prior_variance
         self.basis = basis
         self.rank = rank
+        self.support = support
+        self.min_freq = min_freq
+        self.l1 = l1
         self.name = name
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return the positions that carry a clique, or None for all of them."""
         raise TypeError(f"{type(self).__name__} does not say where its cliques are")
+
+    def labellings(self, chains: Chains, n_labels: int) -> np.ndarray:
+        """Return the observed labelling of each clique, a label or a L + b for a pair."""
+        positions = self.positions(chains)
+        if positions is None:
+            return chains.labels
+        if self.labels_per_clique == 2:
+            return chains.labels[positions - 1] * n_labels + chains.labels[positions]
+        return chains.labels[positions]
 
     def n_configurations(self, n_labels: int) -> int:
         """Return the number of labellings of one clique."""
@@ -67,9 +84,12 @@ class NodeCliques(CliqueSet):
         *,
         window: int | tuple[int, int] = 1,
         label_kernel: Any = "delta",
-        prior_variance: float = 1.0,
+        prior_variance: Any = 1.0,
         basis: Any = "random-cholesky",
         rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
         name: str | None = None,
     ):
         super().__init__(
@@ -79,6 +99,9 @@ class NodeCliques(CliqueSet):
             prior_variance=prior_variance,
             basis=basis,
             rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
             name=name,
         )
 

@@ -4,7 +4,11 @@
     edge'(a, b) = edge(a, b) + edge_penalty(a, b)
 
 A penalty is 0 where the label or the pair of neighbours (a, b) is allowed and -inf where it is not, so
-inference gives forbidden labellings probability zero and the best labelling never contains them.
+inference gives forbidden labellings probability zero and the best labelling never contains them. A scheme such as
+"bio" (schemes.py) forbids what it does not know, and may be joined with further constraints:
+
+    "bio"    {"scheme": "bio", "transitions": [("B-NP", "B-NP")]}    [("O", "I"), ("B", "B")]    {"start": ["I"]}
+
 Arrays: edge (L, L); start, end, label (L,); float64. Cost: O(N L) to apply, O(N) to check labels.
 """
 
@@ -16,23 +20,30 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.schemes import find_scheme, reachable
 from kernelfields.fields.sequences import locate
 
-_KEYS = ("transitions", "start", "end", "labels")
+_COLLECTIONS = ("transitions", "start", "end", "labels")
+_KEYS = (*_COLLECTIONS, "scheme")
 _SHOWN_CLASSES = 10
+_EVERYWHERE, _FIRST = "is forbidden everywhere", "is forbidden at the first position"
+_LAST, _AFTER = "is forbidden at the last position", "is forbidden after"
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere."""
+    """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None."""
 
     transitions: Iterable = ()
     start: Iterable = ()
     end: Iterable = ()
     labels: Iterable = ()
+    scheme: str | None = None
 
     def __post_init__(self) -> None:
-        for key in _KEYS:
+        if self.scheme is not None:
+            object.__setattr__(self, "scheme", find_scheme(self.scheme).name)
+        for key in _COLLECTIONS:
             given = getattr(self, key)
             if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
                 wanted = "(a, b) pairs" if key == "transitions" else "labels"
@@ -42,9 +53,11 @@ class Constraints:
 
     @classmethod
     def of(cls, constraints: Any) -> Constraints:
-        """Read None, Constraints, a dict of its fields, or an iterable of forbidden (a, b) pairs."""
+        """Read None, Constraints, the name of a scheme, a dict of fields, or an iterable of forbidden (a, b)."""
         if constraints is None:
             return cls()
+        if isinstance(constraints, str):
+            return cls(scheme=constraints)
         if isinstance(constraints, cls):
             return constraints
         if isinstance(constraints, Mapping):
@@ -54,30 +67,35 @@ class Constraints:
             return cls(**constraints)
         return cls(transitions=constraints)
 
-    def spec(self) -> dict[str, list]:
-        """Describe the constraints with lists that JSON can hold."""
+    def spec(self) -> dict[str, Any]:
+        """Describe the constraints with lists that JSON can hold, and the name of the scheme if there is one."""
         pairs = [list(pair) for pair in self.transitions]
         return {
             "transitions": pairs,
             "start": list(self.start),
             "end": list(self.end),
             "labels": list(self.labels),
+            **({} if self.scheme is None else {"scheme": self.scheme}),
         }
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, list]) -> Constraints:
+    def from_spec(cls, spec: Mapping[str, Any]) -> Constraints:
         """Rebuild the constraints from what ``spec`` returned."""
         return cls.of(spec)
 
 
 @dataclass(frozen=True, eq=False)
 class ConstraintMasks:
-    """Penalties of 0 and -inf: ``edge`` (L, L), ``start``, ``end`` and ``label`` (L,)."""
+    """Penalties of 0 and -inf: ``edge`` (L, L), ``start``, ``end`` and ``label`` (L,).
+
+    ``scheme``, where given, is named in errors about what it forbids; its penalties are among the others.
+    """
 
     edge: np.ndarray
     start: np.ndarray
     end: np.ndarray
     label: np.ndarray
+    scheme: str | None = None
 
     @property
     def any(self) -> bool:
@@ -126,22 +144,32 @@ class ConstraintMasks:
         joined[first] = False
         after = np.flatnonzero(joined)
         breaks = [
-            (np.flatnonzero(self.label[labels]), "is forbidden everywhere"),
-            (first[self.start[labels[first]] != 0], "is forbidden at the first position"),
-            (last[self.end[labels[last]] != 0], "is forbidden at the last position"),
-            (after[self.edge[labels[after - 1], labels[after]] != 0], "is forbidden after"),
+            (np.flatnonzero(self.label[labels]), _EVERYWHERE),
+            (first[self.start[labels[first]] != 0], _FIRST),
+            (last[self.end[labels[last]] != 0], _LAST),
+            (after[self.edge[labels[after - 1], labels[after]] != 0], _AFTER),
         ]
         found = [(int(rows[0]), rule) for rows, rule in breaks if rows.size]
         if not found:
             return
         row, rule = min(found)
-        if rule == "is forbidden after":
+        reason = self._reason(labels[row - 1], labels[row], rule, classes)
+        if rule == _AFTER:
             rule = f"{rule} {classes[labels[row - 1]].item()!r}"
         sequence, place = locate(offsets, row)
         raise ValueError(
-            f"sequence {sequence}, position {place}: label {classes[labels[row]].item()!r} "
-            f"{rule} by the constraints. Correct the label or drop the constraint."
+            f"sequence {sequence}, position {place}: label {classes[labels[row]].item()!r} {rule} by {reason}."
         )
+
+    def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
+        """Say who forbids it, the scheme or the constraints beside it, and what to do."""
+        if self.scheme is not None:
+            scheme = find_scheme(self.scheme)
+            pairs, first, last = scheme.rules(classes.tolist())
+            allows = {_FIRST: first[label], _LAST: last[label], _AFTER: pairs[before, label]}
+            if not allows.get(rule, True):
+                return f"the scheme {self.scheme!r}. Correct the label{scheme.advice}"
+        return "the constraints. Correct the label or drop the constraint"
 
 
 def resolve_constraints(constraints: Any, classes: np.ndarray) -> ConstraintMasks:
@@ -159,7 +187,12 @@ def resolve_constraints(constraints: Any, classes: np.ndarray) -> ConstraintMask
         start=mask(given.start, "start"),
         end=mask(given.end, "end"),
         label=mask(given.labels, "labels"),
+        scheme=given.scheme,
     )
+    if given.scheme is not None:
+        allowed = find_scheme(given.scheme).rules(list(place))
+        for penalties, known in zip((masks.edge, masks.start, masks.end), allowed, strict=True):
+            penalties[~known] = -np.inf
     for before, after in given.transitions:
         masks.edge[_index(before, place, "transitions"), _index(after, place, "transitions")] = -np.inf
     _check_possible(masks)
@@ -173,9 +206,7 @@ def _check_possible(masks: ConstraintMasks) -> None:
     for name, penalties in (("start", masks.start), ("end", masks.end)):
         if not (allowed & (penalties == 0)).any():
             raise ValueError(f"the constraints leave no label to {name} a sequence with: allow one in {name!r}")
-    reached = allowed & (masks.start == 0)
-    for _ in range(len(reached)):  # the longest path to a new label visits every label once
-        reached = reached | (allowed & (masks.edge[reached] == 0).any(axis=0))
+    reached = reachable(allowed & (masks.start == 0), allowed & (masks.edge == 0))
     if not (reached & (masks.end == 0)).any():
         raise ValueError(
             "the constraints forbid every labelling: no allowed path leads from a start label to an end label"

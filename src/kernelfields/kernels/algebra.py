@@ -47,6 +47,11 @@ class Sum(Kernel):
         """Check both parts."""
         _check_parts(self, "left", "right")
 
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether both parts have features."""
+        return self.left.has_feature_map and self.right.has_feature_map
+
     def feature_map(self, X: Any) -> Any | None:
         """Return the features of both parts side by side, or None if a part has none."""
         left = self.left.feature_map(X)
@@ -122,6 +127,11 @@ class Scaled(Kernel):
         """Check the part, and that the factor is >= 0."""
         _check_parts(self, "kernel")
         non_negative(self, "factor")
+
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether the part has features."""
+        return self.kernel.has_feature_map
 
     def feature_map(self, X: Any) -> Any | None:
         """Return sqrt(factor) times the features of the part, or None if it has none."""

@@ -62,6 +62,11 @@ class Kernel(ComparedByParameters):
         """Return explicit features (n, q), dense or CSR, or None where there are none of finite size."""
         return None
 
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether ``feature_map`` gives features for any input."""
+        return type(self).feature_map is not Kernel.feature_map
+
     def spec(self) -> dict[str, Any]:
         """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside."""
         parameters = self.get_params(deep=False).items()

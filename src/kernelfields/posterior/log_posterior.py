@@ -4,6 +4,9 @@
     dP/dV_c  = Z_c^T (marginals - labels) A_c + V_c / s_c                               (eq. 21)
     H d      = Z_c^T (covariance response to Z d A^T) A_c + d_c / s_c                   (eq. 22)
 
+With an l1 penalty the objective also holds sum_j l1_j |theta_j|: values include it, gradients are those of the
+smooth part, and ``pseudo_gradient`` is the steepest direction of the whole.
+
 theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials
 of a direction are known, values and slopes along it need inference only: a line search costs no pass over the
 features, and a gradient at the point it ends in costs half a pass.
@@ -18,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelfields.engines import Evaluation, Potentials, ThreadsEngine, dot
+from kernelfields.posterior.penalty import penalty_gap
 
 # Nats that a potential may move in the first trial of a line search.
 _FAR = 100.0
@@ -31,6 +35,17 @@ class Block:
     rows: slice
     shape: tuple[int, int]
     prior_variance: float
+    l1: float = 0.0
+
+
+@dataclass
+class Trial:
+    """A value that may become a point: its gradient, half a pass, is not computed yet."""
+
+    theta: np.ndarray
+    value: float
+    potentials: Potentials
+    evaluation: Evaluation
 
 
 class Point:
@@ -58,6 +73,11 @@ class Point:
         if self._evaluation is None:
             self._evaluation = self.posterior.engine.evaluate(self.potentials)
         return self._evaluation
+
+    @property
+    def steepest(self) -> np.ndarray:
+        """The gradient; with l1, the subgradient of smallest norm."""
+        return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
 
     def release(self) -> None:
         """Let go of the beliefs: several (N, L) arrays that are cheap to compute again."""
@@ -120,9 +140,7 @@ class Line:
         _, value, potentials, evaluation = self._last
         self._last = None
         theta = self.origin.theta + step * self.direction
-        gradient = self.posterior.flatten(self.posterior.engine.pull_back(evaluation.residual))
-        gradient += self.posterior.prior_precision * theta
-        return Point(self.posterior, theta, value, gradient, potentials, evaluation)
+        return self.posterior.complete(Trial(theta, value, potentials, evaluation))
 
 
 class LogPosterior:
@@ -134,25 +152,67 @@ class LogPosterior:
         begin = 0
         for each in engine.sets:
             size = each.shape[0] * each.shape[1]
-            self.blocks.append(Block(each.name, slice(begin, begin + size), each.shape, each.prior_variance))
+            rows = slice(begin, begin + size)
+            self.blocks.append(Block(each.name, rows, each.shape, each.prior_variance, each.l1))
             begin += size
         self.size = begin
         self.prior_precision = np.empty(begin)
+        self.l1 = np.empty(begin)
         for block in self.blocks:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
+            self.l1[block.rows] = block.l1
+
+    @cached_property
+    def has_l1(self) -> bool:
+        """Whether any coefficient has an l1 penalty."""
+        return bool(self.l1.any())
+
+    @cached_property
+    def has_squares_only(self) -> bool:
+        """Whether the penalty is that of a Gaussian prior in every coordinate, and nothing else."""
+        return not self.has_l1 and bool(self.prior_precision.all())
+
+    def penalty(self, theta: np.ndarray) -> float:
+        """Return the penalty of theta: ||theta||^2 / (2 s) and l1 |theta|, summed."""
+        value = 0.5 * dot(theta, self.prior_precision * theta)
+        return value + dot(self.l1, np.abs(theta)) if self.has_l1 else value
+
+    def pseudo_gradient(self, point: Point) -> np.ndarray:
+        """Return the subgradient of smallest norm at a point, for objectives with l1."""
+        gradient, l1 = point.gradient, self.l1
+        at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+        return np.where(point.theta == 0.0, at_zero, gradient + l1 * np.sign(point.theta))
 
     @cached_property
     def metric(self) -> np.ndarray:
         """About how curved the objective is along each coordinate, (size,): one number per clique set."""
         metric = self.prior_precision.copy()
         for index, block in enumerate(self.blocks):
-            metric[block.rows] += self.engine.mean_curvature(index)
+            metric[block.rows] += self.engine.start_curvature(index)
+        return metric
+
+    def metric_at(self, point: Point) -> np.ndarray:
+        """About how curved the objective is along each coordinate near a point that is no longer the start.
+
+        Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
+        """
+        metric = self.metric.copy()
+        for index, block in enumerate(self.blocks):
+            diagonal = self.engine.curvature_diagonal(point.evaluation, index)
+            if diagonal is not None:
+                curvature = diagonal.ravel() + self.prior_precision[block.rows]
+                metric[block.rows] = np.sqrt(curvature * curvature.mean())
         return metric
 
     @property
     def raw(self) -> bool:
         """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
         return any(not each.whitened and isinstance(each.features, np.ndarray) for each in self.engine.sets)
+
+    @property
+    def sparse_values(self) -> int:
+        """How many values features hold that are sparse indeed, one in ten at most."""
+        return sum(each.stored_values for each in self.engine.sets if each.density <= 0.1)
 
     @property
     def dtype(self) -> np.dtype:
@@ -184,15 +244,22 @@ class LogPosterior:
         """Return the potentials of theta: half a pass."""
         return self.engine.potentials(self.split(theta), only)
 
-    def at(self, theta: np.ndarray) -> Point:
-        """Return value and gradient at theta: one pass (half of one at zero)."""
+    def trial(self, theta: np.ndarray) -> Trial:
+        """Return the value at theta: half a pass (none at zero)."""
         theta = np.asarray(theta, dtype=np.float64)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
         evaluation = self.engine.evaluate(potentials)
-        prior = self.prior_precision * theta
-        value = evaluation.value + 0.5 * dot(theta, prior)
-        gradient = self.flatten(self.engine.pull_back(evaluation.residual)) + prior
-        return Point(self, theta, value, gradient, potentials, evaluation)
+        return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
+
+    def complete(self, trial: Trial) -> Point:
+        """Return a trial with its gradient: half a pass."""
+        gradient = self.flatten(self.engine.pull_back(trial.evaluation.residual))
+        gradient += self.prior_precision * trial.theta
+        return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
+
+    def at(self, theta: np.ndarray) -> Point:
+        """Return value and gradient at theta: one pass (half of one at zero)."""
+        return self.complete(self.trial(theta))
 
     def along(self, point: Point, direction: Direction) -> Line:
         """Return the objective on a line: half a pass unless the direction's potentials are known."""
@@ -219,9 +286,14 @@ class LogPosterior:
         block[np.diag_indices(len(block))] += 1.0 / self.blocks[index].prior_variance
         return block
 
-    def gap_parts(self, gradient: np.ndarray) -> dict[str, float]:
-        """Return (s_c / 2) ||grad_c||^2 for each set: what it could still improve, at most (Lemma 9)."""
+    def gap_parts(self, point: Point) -> dict[str, float]:
+        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9)."""
         return {
-            block.name: 0.5 * block.prior_variance * dot(gradient[block.rows], gradient[block.rows])
+            block.name: penalty_gap(
+                point.theta[block.rows],
+                point.gradient[block.rows] - self.prior_precision[block.rows] * point.theta[block.rows],
+                block.prior_variance,
+                block.l1,
+            )
             for block in self.blocks
         }

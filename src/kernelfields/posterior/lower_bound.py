@@ -50,7 +50,7 @@ class LowerBound:
         likelihood = point.value - 0.5 * dot(theta, prior)
         intercept = likelihood - dot(theta, slope)
         slope /= np.sqrt(precision)
-        self.single = point.value - sum(posterior.gap_parts(point.gradient).values())
+        self.single = point.value - sum(posterior.gap_parts(point).values())
         if len(self._slopes) >= self.size:
             self._drop(int(np.argmin(self._weights)))
         inner = np.array([dot(other, slope) for other in [*self._slopes, slope]])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kernelfields.posterior.log_posterior import LogPosterior
 from kernelfields.solvers.dense import BlockJacobi, Newton
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import DirectionRule
 from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.solvers.orthant import OrthantLBFGS
+from kernelfields.solvers.stochastic import StochasticLBFGS
 from kernelfields.solvers.subspace import SubspaceDescent
 
 SOLVERS: dict[str, type] = {
@@ -17,23 +21,43 @@ SOLVERS: dict[str, type] = {
     "block-jacobi": BlockJacobi,
     "subspace": SubspaceDescent,
     "lbfgs": LBFGS,
+    "sgd+lbfgs": StochasticLBFGS,
 }
 
 
 SMALL = 400
+#: From this many stored values of sparse features a stochastic start is worth finding its rate.
+MANY_VALUES = 50_000
 
 
-def resolve_solver(solver: Any, posterior: LogPosterior, tol: float) -> DirectionRule:
-    """Return the rule for a name; "auto" chooses by size and tolerance."""
+def resolve_solver(
+    solver: Any, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
+) -> DirectionRule:
+    """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
+    if posterior.has_l1:
+        return _with_l1(solver)
     if solver == "auto":
         solver = choose(posterior, tol)
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
+        if solver == "sgd+lbfgs":
+            return StochasticLBFGS(random_state=random)
         return SOLVERS[solver]()
     if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
         return solver
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
+
+
+def _with_l1(solver: Any) -> DirectionRule:
+    """Return the rule for objectives with l1, or say that the solver asked for has none."""
+    if isinstance(solver, OrthantLBFGS):
+        return solver
+    if isinstance(solver, str) and solver in ("auto", "lbfgs"):
+        return OrthantLBFGS()
+    if isinstance(solver, LBFGS):
+        return OrthantLBFGS(solver.memory)
+    raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' knows how; got {solver!r}")
 
 
 def choose(posterior: LogPosterior, tol: float) -> str:
@@ -43,8 +67,9 @@ def choose(posterior: LogPosterior, tol: float) -> str:
       second.
     * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
       columns take L-BFGS past any reasonable ``max_iter``.
-    * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features.
+    * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features; after
+      a stochastic start where there are many sparse values (benchmarks/crfsuite_speed.py).
     """
     if posterior.size <= SMALL or posterior.raw:
         return "newton-cg"
-    return "lbfgs"
+    return "sgd+lbfgs" if posterior.sparse_values >= MANY_VALUES else "lbfgs"

@@ -29,19 +29,29 @@ class LBFGS:
         self.memory = memory
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
         self._dtype = np.dtype(np.float64)
+        self._metric = np.empty(0)
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
         self._dtype = posterior.dtype
+        self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))
 
+    def begin(self, point: Point) -> None:
+        """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero."""
+        if np.any(point.theta):
+            self._metric = point.posterior.metric_at(point)
+
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
-        metric = point.posterior.metric
-        vector = -point.gradient
+        return Direction(self.quasi_newton(-point.gradient))
+
+    def quasi_newton(self, vector: np.ndarray) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector."""
+        metric = self._metric
         if not self._pairs:
-            return Direction(vector / metric)
+            return vector / metric
         vector, metric = vector.astype(self._dtype), metric.astype(self._dtype)
         weights = []
         for s, y, sy in reversed(self._pairs):
@@ -52,7 +62,7 @@ class LBFGS:
         vector *= (sy / dot(y, y / metric)) / metric
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             add_scaled(vector, weight - dot(y, vector) / sy, s)
-        return Direction(vector.astype(np.float64))
+        return vector.astype(np.float64)
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""

@@ -13,9 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
+from kernelfields.posterior import dot
 from kernelfields.posterior.certificate import relative_gap
 from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
+from kernelfields.posterior.mixed_bound import MixedBound
+from kernelfields.solvers import orthant
 from kernelfields.solvers.line_search import search
 from kernelfields.solvers.solution import Iteration, Solution
 
@@ -24,7 +27,8 @@ class DirectionRule(Protocol):
     """What makes one solver differ from another.
 
     A rule whose directions come from dense factorisations may say ``factors_matrices = True``: BLAS then spreads
-    them over threads.
+    them over threads. One with a ``first_point(posterior)`` starts there, unless the caller says where; one with a
+    ``begin(point)`` is told where the fit starts.
     """
 
     name: str
@@ -60,7 +64,7 @@ def minimize(
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    bound = LowerBound(wanted=tol)
+    bound = LowerBound(wanted=tol) if posterior.has_squares_only else MixedBound()
     history: list[Iteration] = []
     point: Point | None = None
 
@@ -73,15 +77,18 @@ def minimize(
                 seconds=time.perf_counter() - begin,
                 value=point.value,
                 lower_bound=bound.add(point),
-                gradient_norm=float(np.linalg.norm(point.gradient)),
+                gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
+                coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
             )
         )
         return bool(watch(history[-1])) if watch is not None else False
 
     try:
-        point = posterior.at(np.zeros(posterior.size) if start is None else start)
+        point = posterior.at(_first_point(posterior, rule) if start is None else start)
         stop_asked = record(point, 0.0)
+        if hasattr(rule, "begin"):
+            rule.begin(point)
         while True:
             gap = relative_gap(point.value, bound.value)
             if gap <= tol:
@@ -115,14 +122,25 @@ def minimize(
         seconds=time.perf_counter() - begin,
         reason=reason,
         history=history,
-        gap_parts=posterior.gap_parts(point.gradient),
+        gap_parts=posterior.gap_parts(point),
     )
+
+
+def _first_point(posterior: LogPosterior, rule: DirectionRule) -> np.ndarray:
+    """Return where to start: what the rule proposes if it has a start of its own, else zero."""
+    propose = getattr(rule, "first_point", None)
+    return np.zeros(posterior.size) if propose is None else propose(posterior)
 
 
 def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: float) -> tuple[Point | None, float]:
     """Make one step; the point is None when no step improves the value any more."""
     direction = rule.direction(point, gap)
     point.release()
+    if posterior.has_l1:
+        projected, length = orthant.advance(posterior, point, direction.theta)
+        if projected is not None:
+            rule.learn(point, projected)
+        return projected, length
     line = posterior.along(point, direction)
     step = search(line, point.value, min(1.0, line.reach))
     if step is None:

@@ -30,6 +30,7 @@ class Iteration:
     lower_bound: float
     gradient_norm: float
     step: float
+    coefficient_norm: float = 0.0
 
     @property
     def gap(self) -> float:

@@ -25,7 +25,7 @@ class SubspaceDescent:
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return a Newton direction within the most promising clique set."""
-        bounds = list(point.posterior.gap_parts(point.gradient).values())
+        bounds = list(point.posterior.gap_parts(point).values())
         best = max(range(len(bounds)), key=bounds.__getitem__)
         return conjugate_gradients(point.posterior, point, self.tolerance, self.max_steps, only=(best,))
 

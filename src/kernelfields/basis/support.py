@@ -1,0 +1,81 @@
+"""Which (feature, labelling) pairs have a coefficient, where not all of them do.
+
+The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it with labelling outcomes[p], a label or a
+pair of labels a L + b. Coefficients are one number per pair, (P, 1): those of a sparse (r, L^k) matrix with a
+fixed pattern. A set without features, such as plain transitions, has one feature, the constant.
+
+The observed support holds the pairs that occur in the training data. Its cost is a product of two sparse
+matrices, O(non-zeros).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Pairs of features and labellings: ``begin`` (r + 1,), ``outcomes`` (P,) sorted within each feature."""
+
+    begin: np.ndarray
+    outcomes: np.ndarray
+    n_outcomes: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, with pairs or without."""
+        return len(self.begin) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.outcomes)
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The feature of every pair, (P,)."""
+        return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.begin))
+
+    def matrix(self, values: np.ndarray) -> Any:
+        """Return one number per pair as a sparse (r, L^k) matrix."""
+        shape = (self.n_features, self.n_outcomes)
+        return scipy.sparse.csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape)
+
+    def row(self, values: np.ndarray) -> np.ndarray:
+        """Return one number per pair of the only feature as (1, L^k), zero elsewhere."""
+        row = np.zeros((1, self.n_outcomes))
+        row[0, self.outcomes] = np.ravel(values)
+        return row
+
+    def check(self) -> None:
+        """Raise ValueError unless begin and outcomes fit together."""
+        begin, outcomes = self.begin, self.outcomes
+        sound = len(begin) > 1 and begin[0] == 0 and begin[-1] == len(outcomes) and np.all(np.diff(begin) >= 0)
+        if not sound or (len(outcomes) and not 0 <= outcomes.min() <= outcomes.max() < self.n_outcomes):
+            raise ValueError("the pairs of features and labels do not fit together")
+
+
+def observed_support(features: Any, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
+    """Return the pairs that occur: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
+
+    A pair whose total weight in the data is below ``min_freq`` is left out.
+    """
+    n_rows = len(labellings)
+    if features is None:
+        features = np.ones((n_rows, 1))
+    indicator = scipy.sparse.csr_array(
+        (np.ones(n_rows), labellings.astype(np.int32), np.arange(n_rows + 1)), shape=(n_rows, n_outcomes)
+    )
+    frequency = scipy.sparse.csr_array(scipy.sparse.csr_array(features).T.tocsr() @ indicator)
+    frequency.sort_indices()
+    begin, outcomes = frequency.indptr, frequency.indices
+    if min_freq > 0:
+        kept = frequency.data >= min_freq
+        begin = np.concatenate([[0], np.cumsum(kept)])[begin]
+        outcomes = outcomes[kept]
+    return Support(begin.astype(np.int32), outcomes.astype(np.int32), n_outcomes)

@@ -1,0 +1,53 @@
+"""Products with sparse features where only some (feature, labelling) pairs have a coefficient, compiled.
+
+    gather:   scores[t, outcomes[p]] += z_tf v_p        scatter:   gradient[p] += z_tf residual[t, outcomes[p]]
+
+over the pairs p of the features f of position t. Both walk the positions, so that scores and residuals stream
+through the cache and only coefficients are looked up. Features with many pairs have a ``slot``: a full row of L^k
+coefficients in a small table, added in vector registers; the others walk their pairs. Each thread scatters into
+arrays of its own, added up afterwards in a fixed order.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def gather_pairs(first, last, indptr, indices, values, begin, outcomes, coefficients, slots, table, scores):
+    """Fill rows first..last-1 of scores."""
+    width = scores.shape[1]
+    for i in range(first, last):
+        row = scores[i]
+        for b in range(width):
+            row[b] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            f, value = indices[k], values[k]
+            slot = slots[f]
+            if slot >= 0:
+                source = table[slot]
+                for b in range(width):
+                    row[b] += value * source[b]
+            else:
+                for p in range(begin[f], begin[f + 1]):
+                    row[outcomes[p]] += value * coefficients[p]
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def scatter_pairs(first, last, indptr, indices, values, begin, outcomes, slots, residual, table, gradient):
+    """Add rows first..last-1 of residual to the table (features with a slot) and the gradient (the others)."""
+    width = residual.shape[1]
+    for i in range(first, last):
+        row = residual[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            f, value = indices[k], values[k]
+            slot = slots[f]
+            if slot >= 0:
+                target = table[slot]
+                for b in range(width):
+                    target[b] += value * row[b]
+            else:
+                for p in range(begin[f], begin[f + 1]):
+                    gradient[p] += value * row[outcomes[p]]

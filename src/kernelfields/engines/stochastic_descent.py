@@ -1,0 +1,147 @@
+"""A stochastic start for sparse chain fields: a few epochs of gradient steps, one sequence at a time.
+
+For fields of one node set with sparse explicit features and, at most, one set of plain transitions. An epoch costs
+about as much as a pass on one thread, and early on does the work of several batch steps. The rate is found on a
+sample of sequences, by the loss after one epoch over it.
+
+Coefficients are kept one per (feature, labelling) pair, W. Where the set's own coefficients V are contrasts
+between labels, W = V A^T with orthonormal columns of A: steps from zero stay in that space, and V = W A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.basis import Support
+from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.fields import Chains
+
+_SAMPLE = 500
+_FIRST_RATE = 0.1
+_RATE_STEP = 2.0
+_MAX_TRIALS = 12
+
+
+@dataclass
+class _State:
+    node: np.ndarray
+    edge: np.ndarray
+    scale: float = 1.0
+    n_steps: int = 0
+
+
+class StochasticDescent:
+    """Stochastic gradient descent from zero on a field of the right kind; see :func:`of_field`."""
+
+    def __init__(self, chains: Chains, node: CliqueFeatures, edge: CliqueFeatures | None, n_labels: int):
+        self.chains = chains
+        self._node, self._edge = node, edge
+        self._features = node.features
+        self._support = node.support or _every_pair(node.features.shape[1], n_labels)
+        pairs = np.empty(0, dtype=np.int64)
+        if edge is not None:
+            pairs = np.arange(n_labels**2) if edge.support is None else edge.support.outcomes.astype(np.int64)
+        self._before, self._after = pairs // n_labels, pairs % n_labels
+        n_sequences = chains.n_sequences
+        self._decay = tuple(
+            1.0 / (each.prior_variance * n_sequences) if each is not None else 0.0 for each in (node, edge)
+        )
+        # A prior that hardly decays leaves the cooling to the number of sequences seen.
+        self._least_cooling = 0.1 / n_sequences
+
+    def run(self, epochs: int, random: np.random.Generator) -> list[np.ndarray]:
+        """Return the coefficients of the sets after some epochs."""
+        rate = self._find_rate(random)
+        state = self._fresh()
+        for _ in range(epochs):
+            self._epoch(state, random.permutation(self.chains.n_sequences), rate)
+        return self._coefficients(state)
+
+    def _fresh(self) -> _State:
+        return _State(np.zeros(self._support.size), np.zeros(len(self._before)))
+
+    def _epoch(self, state: _State, order: np.ndarray, rate: float, moving: bool = True) -> float:
+        from kernelfields.engines.compiled_descent import descend
+
+        features, support = self._features, self._support
+        state.scale, state.n_steps, loss = descend(
+            order,
+            self.chains.offsets,
+            self.chains.labels,
+            self.chains.weights,
+            features.indptr,
+            features.indices,
+            features.data,
+            support.begin,
+            support.outcomes,
+            support.n_outcomes,
+            state.node,
+            self._before,
+            self._after,
+            state.edge,
+            state.scale,
+            self._decay,
+            rate,
+            max(rate * self._decay[0], self._least_cooling),
+            state.n_steps,
+            moving,
+        )
+        return loss
+
+    def _find_rate(self, random: np.random.Generator) -> float:
+        """Return the rate after which the loss of a sample is lowest, searched by doubling and halving."""
+        n_sequences = self.chains.n_sequences
+        sample = random.choice(n_sequences, size=min(_SAMPLE, n_sequences), replace=False)
+
+        def loss_after(rate: float) -> float:
+            state = self._fresh()
+            self._epoch(state, sample, rate)
+            loss = self._epoch(state, sample, rate, moving=False)
+            return loss if np.isfinite(loss) and np.isfinite(state.scale) else np.inf
+
+        rate, best = _FIRST_RATE, loss_after(_FIRST_RATE)
+        for factor in (_RATE_STEP, 1.0 / _RATE_STEP):
+            for _ in range(_MAX_TRIALS):
+                tried = loss_after(rate * factor)
+                if not tried < best:
+                    break
+                rate, best = rate * factor, tried
+        return rate
+
+    def _coefficients(self, state: _State) -> list[np.ndarray]:
+        node = (state.scale * state.node).reshape(-1, 1)
+        if self._node.support is None:
+            node = node.reshape(self._features.shape[1], -1)
+            if self._node.label_factor is not None:
+                node = node @ self._node.label_factor
+        parts = [node]
+        if self._edge is not None:
+            parts.append(state.edge.reshape(self._edge.shape))
+        return parts
+
+
+def of_field(chains: Chains, sets: list[CliqueFeatures], n_labels: int, constrained: bool) -> Any:
+    """Return a StochasticDescent for a field of the right kind, else None."""
+    node = sets[0]
+    sparse_node = node.labels_per_clique == 1 and node.positions is None and scipy.sparse.issparse(node.features)
+    if constrained or not sparse_node or not _orthonormal(node.label_factor) or len(sets) > 2:
+        return None
+    edge = sets[1] if len(sets) == 2 else None
+    if edge is not None and not (
+        edge.labels_per_clique == 2 and edge.tied_everywhere and edge.label_factor is None
+    ):
+        return None
+    return StochasticDescent(chains, node, edge, n_labels)
+
+
+def _orthonormal(factor: np.ndarray | None) -> bool:
+    return factor is None or np.allclose(factor.T @ factor, np.eye(factor.shape[1]))
+
+
+def _every_pair(n_features: int, n_labels: int) -> Support:
+    begin = np.arange(n_features + 1, dtype=np.int64) * n_labels
+    return Support(begin, np.tile(np.arange(n_labels, dtype=np.int32), n_features), n_labels)

@@ -1,0 +1,37 @@
+"""How good predictions are: scores of labels and entities, likelihood, calibration, with intervals."""
+
+from kernelfields.evaluation.calibration import (
+    Calibration,
+    ReliabilityCurve,
+    brier_score,
+    expected_calibration_error,
+    reliability_curve,
+)
+from kernelfields.evaluation.comparison import Comparison, Difference, compare
+from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
+from kernelfields.evaluation.evaluation import EntityScores, Evaluation, LogLikelihood, evaluate
+from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
+from kernelfields.evaluation.resampling import Estimate
+
+__all__ = [
+    "Calibration",
+    "Comparison",
+    "Difference",
+    "EntityScores",
+    "Estimate",
+    "Evaluation",
+    "LogLikelihood",
+    "ReliabilityCurve",
+    "Scores",
+    "Span",
+    "brier_score",
+    "compare",
+    "entity_f1_score",
+    "entity_spans",
+    "evaluate",
+    "expected_calibration_error",
+    "label_f1_score",
+    "reliability_curve",
+    "sequence_accuracy",
+    "token_accuracy",
+]

@@ -1,0 +1,231 @@
+"""Calibration: whether labels with marginal probability p are right in a share p of the cases.
+
+    confidence_t = max_b p(y_t = b | x),   correct_t = [the label with that probability is true]
+    expected calibration error = sum_bins (n_bin / N) |mean correct - mean confidence|
+    Brier score = mean_t sum_b (p(y_t = b | x) - [y_t = b])^2,   from 0 to 2
+
+Bins are intervals (low, high] of confidence, of equal width or with equally many positions. A true label that the
+classes do not know has probability 0: it is wrong, and its Brier score has 1 for it.
+
+Arrays: marginals, one (T, L) per sequence, columns in the order of ``classes`` (L,); lists of dicts from labels to
+probabilities are read as well. Cost: O(N L).
+Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
+from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.fields.sequences import is_sequence, locate
+
+_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
+
+    Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
+    the intervals, None where nothing was resampled.
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    accuracy_low: np.ndarray | None = None
+    accuracy_high: np.ndarray | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return lists for JSON, None for NaN."""
+        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: None if column is None else _plain_list(column) for name, column in columns.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Expected calibration error, Brier score and reliability curve of marginals."""
+
+    expected_error: Estimate
+    brier: Estimate
+    curve: ReliabilityCurve
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "expected_error": self.expected_error.to_dict(),
+            "brier": self.brier.to_dict(),
+            "curve": self.curve.to_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Confidences:
+    """Of every position (N,): probability of the most probable label, whether it is true, squared error."""
+
+    confidence: np.ndarray
+    correct: np.ndarray
+    squared_error: np.ndarray
+
+    def edges(self, n_bins: int, strategy: str) -> np.ndarray:
+        """Return the edges of bins; quantiles that fall together leave fewer bins."""
+        if not isinstance(n_bins, int | np.integer) or isinstance(n_bins, bool) or n_bins < 1:
+            raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}")
+        if strategy == "uniform":
+            return np.linspace(0.0, 1.0, n_bins + 1)
+        if strategy != "quantile":
+            raise ValueError(f"strategy must be 'uniform' or 'quantile', got {strategy!r}")
+        inner = np.quantile(self.confidence, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+        return np.unique(np.concatenate([[0.0], inner, [1.0]]))
+
+    def statistics(self, packed: PackedLabels, edges: np.ndarray) -> np.ndarray:
+        """Sums by sequence, (S, 3 n_bins + 1): positions, confidences, right labels per bin; squared errors."""
+        n_bins = len(edges) - 1
+        cells = packed.sequence * n_bins + np.searchsorted(edges[1:-1], self.confidence)
+        size = packed.n_sequences * n_bins
+        columns = [
+            np.bincount(cells, weights, size).reshape(-1, n_bins)
+            for weights in (None, self.confidence, self.correct)
+        ]
+        return np.column_stack([*columns, np.add.reduceat(self.squared_error, packed.offsets[:-1])])
+
+
+def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
+    """Compare marginals with the true labels."""
+    table, known = _pack_marginals(packed, marginals, classes)
+    place = {label: column for column, label in enumerate(known)}
+    true = np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
+    best = table.argmax(axis=1)
+    rows = np.arange(len(table))
+    of_truth = np.where(true >= 0, table[rows, true], 0.0)
+    # sum_b (p_b - [b true])^2 without a table of zeros and ones.
+    squared = np.einsum("nl,nl->n", table, table) - 2 * of_truth + 1
+    return Confidences(table[rows, best], best == true, squared)
+
+
+def calibrate(sums: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
+    """Turn summed statistics (1 + n_resamples, 3 n_bins + 1) into figures."""
+    counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
+    n_positions = counts.sum(axis=1)
+    accuracy = np.divide(correct, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    spread = resampling.estimates(accuracy)
+    empty = counts[0] == 0
+    ends = [
+        None if resampling.n_resamples == 0 else np.where(empty, np.nan, [getattr(each, side) for each in spread])
+        for side in ("low", "high")
+    ]
+    curve = ReliabilityCurve(
+        edges,
+        counts[0].astype(np.int64),
+        np.divide(confidence[0], counts[0], out=np.full(len(empty), np.nan), where=~empty),
+        accuracy[0],
+        *ends,
+    )
+    return Calibration(
+        resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions),
+        resampling.estimate(sums[:, -1] / n_positions),
+        curve,
+    )
+
+
+def expected_calibration_error(
+    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+) -> float:
+    """Return the mean distance between confidence and accuracy, over bins of confidence."""
+    return _calibration(y_true, marginals, classes, n_bins, strategy).expected_error.value
+
+
+def brier_score(y_true: Any, marginals: Any, classes: Any = None) -> float:
+    """Return the mean squared distance between marginals and the true labels, from 0 to 2.
+
+    With two labels it is twice scikit-learn's ``brier_score_loss`` of one of them.
+    """
+    return _calibration(y_true, marginals, classes, 1, "uniform").brier.value
+
+
+def reliability_curve(
+    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+) -> ReliabilityCurve:
+    """Return confidence and accuracy per bin, bins of equal width ("uniform") or equal numbers ("quantile")."""
+    return _calibration(y_true, marginals, classes, n_bins, strategy).curve
+
+
+def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strategy: str) -> Calibration:
+    packed = pack_labels(y_true=y_true)
+    confidences = read_confidences(packed, marginals, classes)
+    edges = confidences.edges(n_bins, strategy)
+    sums = confidences.statistics(packed, edges).sum(axis=0, keepdims=True)
+    return calibrate(sums, edges, Resampling(n_resamples=0))
+
+
+def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, list]:
+    if not is_sequence(marginals) or len(marginals) != packed.n_sequences:
+        got = f"{len(marginals)}" if is_sequence(marginals) else type(marginals).__name__
+        raise ValueError(
+            f"marginals must hold one array (positions, labels) for each of the {packed.n_sequences} sequences, "
+            f"got {got}"
+        )
+    first = marginals[0]
+    dicts = isinstance(first, list | tuple) and bool(first) and isinstance(first[0], Mapping)
+    if dicts and classes is None:
+        classes = sorted(first[0])
+    known = _check_classes(classes, packed)
+    table = np.concatenate(
+        [
+            _marginal_array(rows if not dicts else _from_dicts(rows, known, index), index, (length, len(known)))
+            for index, (rows, length) in enumerate(zip(marginals, packed.lengths.tolist(), strict=True))
+        ]
+    )
+    wrong = ~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) < _SUM_TOLERANCE))
+    if wrong.any():
+        sequence, position = locate(packed.offsets, int(wrong.argmax()))
+        raise ValueError(
+            f"marginals of sequence {sequence}, position {position} are no probabilities that add up to 1: "
+            f"{table[wrong.argmax()]}"
+        )
+    return table, known
+
+
+def _check_classes(classes: Any, packed: PackedLabels) -> list:
+    if classes is None:
+        raise ValueError("marginals need classes, the labels their columns stand for: pass classes=crf.classes_")
+    known = np.asarray(classes).tolist()
+    if not isinstance(known, list) or len(set(known)) != len(known):
+        raise ValueError(f"classes must be a list of different labels, got {classes!r:.80}")
+    true = [packed.labels[code] for code in np.unique(packed.codes["y_true"])]
+    if not set(known) & set(true):
+        raise ValueError(f"none of the labels of y_true is among the classes: {true[0]!r}, but {known[:10]!r}")
+    return known
+
+
+def _marginal_array(rows: Any, index: int, shape: tuple[int, int]) -> np.ndarray:
+    try:
+        array = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"marginals of sequence {index} are no table of numbers: {error}") from error
+    if array.shape != shape:
+        raise ValueError(
+            f"marginals of sequence {index} have shape {array.shape}, expected {shape}: one row per label of "
+            "y_true, one column per class"
+        )
+    return array
+
+
+def _from_dicts(rows: Any, classes: list, index: int) -> np.ndarray:
+    for position, row in enumerate(rows):
+        if set(row) != set(classes):
+            raise ValueError(
+                f"marginals of sequence {index}, position {position} are of the labels {sorted(row)}, "
+                f"expected {sorted(classes)}"
+            )
+    return np.array([[row[label] for label in classes] for row in rows])
+
+
+def _plain_list(column: np.ndarray) -> list:
+    return [None if np.isnan(value) else value for value in column.tolist()]

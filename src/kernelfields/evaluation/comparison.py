@@ -1,0 +1,156 @@
+"""Two predictions of the same sequences: how much better is the second, and is that more than chance?
+
+    difference = figure(second) - figure(first),    both from the same resampled sequences
+
+Sequences that are hard for one prediction are mostly hard for the other, so the interval of the difference is much
+narrower than the two intervals suggest. Cost and failures as in evaluation.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
+from kernelfields.evaluation.label_scores import Counts, choose_labels, label_counts, wrong_sequences
+from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
+from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.tables import Table, html_of, text_of
+
+_NAMES = {
+    "accuracy": "token accuracy",
+    "sequence_accuracy": "sequence accuracy",
+    "macro_f1": "macro F1 of labels",
+    "entity_f1": "micro F1 of entities",
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure of both predictions, second minus first, and the share of resamples in which second is better.
+
+    Resamples in which both are equal count half for the share; without resamples it is None.
+    """
+
+    first: Estimate
+    second: Estimate
+    difference: Estimate
+    share_better: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        figures = {name: getattr(self, name).to_dict() for name in ("first", "second", "difference")}
+        return {**figures, "share_better": self.share_better}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` found; ``entity_f1`` is None if no entities were asked for."""
+
+    n_sequences: int
+    n_tokens: int
+    n_resamples: int
+    confidence: float
+    accuracy: Difference
+    sequence_accuracy: Difference
+    macro_f1: Difference
+    entity_f1: Difference | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        sizes = {name: getattr(self, name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
+        return {**sizes, **{name: None if each is None else each.to_dict() for name, each in self._figures()}}
+
+    def __str__(self) -> str:
+        return text_of(self._heading(), [self._table()])
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading(), [self._table()])
+
+    def _figures(self) -> list[tuple[str, Difference | None]]:
+        return [(name, getattr(self, name)) for name in _NAMES]
+
+    def _heading(self) -> str:
+        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
+        if self.n_resamples == 0:
+            return size
+        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} paired resamples"
+
+    def _table(self) -> Table:
+        rows = [
+            (
+                _NAMES[name],
+                f"{each.first.value:.4f}",
+                f"{each.second.value:.4f}",
+                f"{each.difference:+.4f}",
+                "" if each.share_better is None else f"{each.share_better:.3f}",
+            )
+            for name, each in self._figures()
+            if each is not None
+        ]
+        return Table("figure", ("figure", "first", "second", "second - first", "second better in"), rows)
+
+
+def compare(
+    y_true: Any,
+    first: Any,
+    second: Any,
+    *,
+    scheme: str | None = None,
+    labels: Any = None,
+    n_resamples: int = 1000,
+    confidence: float = 0.95,
+    random_state: Any = None,
+) -> Comparison:
+    """Compare two predictions ``first`` and ``second`` of ``y_true``; parameters as in :func:`evaluate`.
+
+    ``macro_f1`` averages over ``labels``, all that occur for None.
+    """
+    resampling = Resampling(n_resamples, confidence, random_state)
+    packed = pack_labels(y_true=y_true, first=first, second=second)
+    chosen = choose_labels(labels, packed)
+    reader = find_entities(scheme, packed.labels)
+    statistics = {"tokens": packed.lengths}
+    for name in ("first", "second"):
+        statistics |= {f"{name} {part}": each for part, each in _statistics(packed, name, reader).items()}
+    sums = resampling.sums(statistics)
+    figures = [_resampled_figures(sums, name, chosen, packed.n_sequences) for name in ("first", "second")]
+    return Comparison(
+        packed.n_sequences,
+        packed.n_positions,
+        int(n_resamples),
+        float(confidence),
+        **{name: _difference(figures[0][name], figures[1][name], resampling) for name in figures[0]},
+    )
+
+
+def _statistics(packed: PackedLabels, name: str, reader: EntityReader | None) -> dict[str, np.ndarray]:
+    parts = {"wrong": wrong_sequences(packed, name), "labels": label_counts(packed, name).stacked}
+    if reader is not None:
+        parts["entities"] = entity_counts(packed, reader, name).stacked
+    return parts
+
+
+def _resampled_figures(
+    sums: dict[str, np.ndarray], name: str, chosen: np.ndarray, n_sequences: int
+) -> dict[str, np.ndarray]:
+    """Figures (1 + n_resamples,) of one prediction, by the names Comparison has for them."""
+    counts = Counts.split(sums[f"{name} labels"])
+    figures = {
+        "accuracy": counts.hits.sum(axis=1) / sums["tokens"][:, 0],
+        "sequence_accuracy": 1 - sums[f"{name} wrong"][:, 0] / n_sequences,
+        "macro_f1": counts.take(chosen).average("macro")[2],
+    }
+    if f"{name} entities" in sums:
+        figures["entity_f1"] = Counts.split(sums[f"{name} entities"]).average("micro")[2]
+    return figures
+
+
+def _difference(first: np.ndarray, second: np.ndarray, resampling: Resampling) -> Difference:
+    gap = second - first
+    resampled = gap[1:][~np.isnan(gap[1:])]
+    share = float(np.mean((np.sign(resampled) + 1) / 2)) if resampled.size else None
+    of_first, of_second, of_gap = (resampling.estimate(each) for each in (first, second, gap))
+    return Difference(of_first, of_second, of_gap, share)

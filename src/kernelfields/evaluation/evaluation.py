@@ -1,0 +1,247 @@
+"""Everything that true and predicted labels say about a field, each figure with its interval.
+
+    evaluate(y_true, y_pred)                        accuracy of tokens and sequences, scores of labels
+             scheme="bio"                           scores of entities
+             log_likelihood=...                     mean log p(y | x) per sequence and per token
+             marginals=..., classes=...             expected calibration error, Brier score, reliability curve
+
+All figures of one evaluation come from the same resamples of sequences (resampling.py). Cost: O(N) to count and
+O(B S K) to resample, with B resamples, S sequences and K of the order of three times the labels.
+Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that only one side knows
+count as errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
+from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
+from kernelfields.evaluation.label_scores import (
+    Counts,
+    Scores,
+    average_table,
+    choose_labels,
+    label_counts,
+    score_table,
+    wrong_sequences,
+)
+from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
+from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.tables import Table, html_of, text_of
+
+# A sum of rounded terms may end up above zero by this much.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class EntityScores:
+    """Scores of entities by type and averaged, with the name of the scheme that was read."""
+
+    scheme: str
+    per_type: dict[str, Scores]
+    averages: dict[str, Scores]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        types = [{"type": kind, **scores.to_dict()} for kind, scores in self.per_type.items()]
+        averages = {name: scores.to_dict() for name, scores in self.averages.items()}
+        return {"scheme": self.scheme, "types": types, "averages": averages}
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Mean log p(y | x) per sequence and per token, and how many sequences have probability zero."""
+
+    per_sequence: Estimate
+    per_token: Estimate
+    n_impossible: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; minus infinity is None, and ``n_impossible`` says so."""
+        return {
+            "per_sequence": self.per_sequence.to_dict(),
+            "per_token": self.per_token.to_dict(),
+            "n_impossible": self.n_impossible,
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What :func:`evaluate` found; print it, show it in a notebook, or take ``to_dict()`` for JSON.
+
+    ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
+    ``log_likelihood`` and ``calibration`` are None if they were not asked for.
+    """
+
+    n_sequences: int
+    n_tokens: int
+    n_resamples: int
+    confidence: float
+    accuracy: Estimate
+    sequence_accuracy: Estimate
+    per_label: dict[Any, Scores]
+    averages: dict[str, Scores]
+    entities: EntityScores | None = None
+    log_likelihood: LogLikelihood | None = None
+    calibration: Calibration | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        parts = {
+            name: None if (part := getattr(self, name)) is None else part.to_dict()
+            for name in ("accuracy", "sequence_accuracy", "entities", "log_likelihood", "calibration")
+        }
+        return {
+            "n_sequences": self.n_sequences,
+            "n_tokens": self.n_tokens,
+            "n_resamples": self.n_resamples,
+            "confidence": self.confidence,
+            "labels": [{"label": label, **scores.to_dict()} for label, scores in self.per_label.items()],
+            "averages": {name: scores.to_dict() for name, scores in self.averages.items()},
+            **parts,
+        }
+
+    def __str__(self) -> str:
+        return text_of(self._heading(), self._tables())
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading(), self._tables())
+
+    def _heading(self) -> str:
+        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
+        if self.n_resamples == 0:
+            return size
+        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} resamples of sequences"
+
+    def _tables(self) -> list[Table]:
+        figures = [("token accuracy", self.accuracy), ("sequence accuracy", self.sequence_accuracy)]
+        if self.log_likelihood is not None:
+            impossible = self.log_likelihood.n_impossible
+            note = f" ({impossible} impossible)" if impossible else ""
+            figures.append((f"log-likelihood per sequence{note}", self.log_likelihood.per_sequence))
+            figures.append(("log-likelihood per token", self.log_likelihood.per_token))
+        if self.calibration is not None:
+            figures.append(("expected calibration error", self.calibration.expected_error))
+            figures.append(("Brier score", self.calibration.brier))
+        tables = [
+            Table("figure", ("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
+            _score_table("label", self.per_label, self.averages),
+        ]
+        if self.entities is not None:
+            title = f"entity ({self.entities.scheme})"
+            tables.append(_score_table(title, self.entities.per_type, self.entities.averages))
+        return tables
+
+
+def evaluate(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    marginals: Any = None,
+    classes: Any = None,
+    log_likelihood: Any = None,
+    scheme: str | None = None,
+    labels: Any = None,
+    n_bins: int = 10,
+    n_resamples: int = 1000,
+    confidence: float = 0.95,
+    random_state: Any = None,
+) -> Evaluation:
+    """Compare predicted labels with the true ones.
+
+    Parameters
+    ----------
+    y_true, y_pred : lists of label sequences of equal lengths
+    marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
+    classes : the L labels that the columns of marginals stand for, ``crf.classes_``
+    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_sequence=True)``
+    scheme : "bio", "iob1", "bioes", "bilou" or None
+        How labels write entities; None counts none, "auto" looks at the labels and counts none if no scheme fits.
+    labels : labels to average over, all for None; often all but "O"
+    n_bins : bins of confidence for calibration
+    n_resamples : resamples of sequences for the intervals, 0 for none
+    confidence : share of the resampled figures that an interval holds
+    random_state : int, Generator, RandomState or None
+    """
+    resampling = Resampling(n_resamples, confidence, random_state)
+    packed = pack_labels(y_true=y_true, y_pred=y_pred)
+    averaged = choose_labels(labels, packed)
+    statistics = {
+        "tokens": packed.lengths,
+        "wrong": wrong_sequences(packed),
+        "labels": label_counts(packed).stacked,
+    }
+    reader = find_entities(scheme, packed.labels)
+    if reader is not None:
+        statistics["entities"] = entity_counts(packed, reader).stacked
+    if log_likelihood is not None:
+        statistics["log_likelihood"] = _likelihood_statistics(log_likelihood, packed)
+    if marginals is not None:
+        confidences = read_confidences(packed, marginals, classes)
+        edges = confidences.edges(n_bins, "uniform")
+        statistics["calibration"] = confidences.statistics(packed, edges)
+    sums = resampling.sums(statistics)
+    tokens, counts = sums["tokens"][:, 0], Counts.split(sums["labels"])
+    return Evaluation(
+        n_sequences=packed.n_sequences,
+        n_tokens=packed.n_positions,
+        n_resamples=int(n_resamples),
+        confidence=float(confidence),
+        accuracy=resampling.estimate(counts.hits.sum(axis=1) / tokens),
+        sequence_accuracy=resampling.estimate(1 - sums["wrong"][:, 0] / packed.n_sequences),
+        per_label=score_table(counts, packed.labels, resampling),
+        averages=average_table(counts.take(averaged), resampling),
+        entities=None if reader is None else _entity_scores(sums["entities"], reader, resampling),
+        log_likelihood=None
+        if log_likelihood is None
+        else _log_likelihood(sums["log_likelihood"], tokens, packed.n_sequences, resampling),
+        calibration=None if marginals is None else calibrate(sums["calibration"], edges, resampling),
+    )
+
+
+def _entity_scores(sums: np.ndarray, reader: EntityReader, resampling: Resampling) -> EntityScores:
+    counts = Counts.split(sums)
+    return EntityScores(
+        reader.scheme.name, score_table(counts, reader.types, resampling), average_table(counts, resampling)
+    )
+
+
+def _likelihood_statistics(given: Any, packed: PackedLabels) -> np.ndarray:
+    """Sums (S, 2): log-likelihoods that are finite, and whether they are not."""
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (packed.n_sequences,):
+        raise ValueError(
+            f"log_likelihood must hold one value for each of the {packed.n_sequences} sequences, got shape "
+            f"{values.shape}: pass crf.log_likelihood(X, y, per_sequence=True)"
+        )
+    if (bad := np.flatnonzero(~(values <= _ROUNDING))).size:
+        raise ValueError(
+            f"log_likelihood of sequence {bad[0]} is {values[bad[0]]}, but the logarithm of a probability is not "
+            "above 0: pass log-likelihoods, not losses"
+        )
+    impossible = np.isinf(values)
+    return np.column_stack([np.where(impossible, 0.0, values), impossible])
+
+
+def _log_likelihood(
+    sums: np.ndarray, tokens: np.ndarray, n_sequences: int, resampling: Resampling
+) -> LogLikelihood:
+    total = np.where(sums[:, 1] > 0, -np.inf, sums[:, 0])
+    return LogLikelihood(
+        resampling.estimate(total / n_sequences), resampling.estimate(total / tokens), int(sums[0, 1])
+    )
+
+
+def _score_table(title: str, scores: dict[Any, Scores], averages: dict[str, Scores]) -> Table:
+    rows: list[tuple[str, ...]] = [_score_row(str(name), each) for name, each in scores.items()]
+    rows.append(())
+    rows += [_score_row(f"{name} average", each) for name, each in averages.items()]
+    return Table(title, (title, "precision", "recall", "F1", "support"), rows)
+
+
+def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
+    return (name, str(scores.precision), str(scores.recall), str(scores.f1), f"{scores.support:,}")

@@ -1,0 +1,146 @@
+"""Lists of label sequences, true and predicted, as codes that can be counted.
+
+    y_true, y_pred: S lists of labels  ->  codes (N,) each, offsets (S + 1,), labels (L,) that the codes stand for
+
+The labels are those that occur in any of the lists, sorted, so a label that only one of them knows is a label like
+the others. Labels are strings, or whole numbers and booleans. Cost: O(N).
+Fails: ValueError or TypeError naming the list, the sequence (counted from 0) and the position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.sequences import is_sequence, locate, offsets_of
+
+_WHOLE = (int, np.integer, np.bool_)  # bool is an int
+
+
+@dataclass(frozen=True, eq=False)
+class PackedLabels:
+    """Codes (N,) of each list by its name, offsets (S + 1,), and the sorted labels the codes stand for."""
+
+    codes: dict[str, np.ndarray]
+    offsets: np.ndarray
+    labels: list
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences S."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions N."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of positions of every sequence, (S,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def sequence(self) -> np.ndarray:
+        """Number of the sequence that each position belongs to, (N,)."""
+        return np.repeat(np.arange(self.n_sequences), self.lengths)
+
+    def count(self, groups: np.ndarray, n_groups: int, where: np.ndarray) -> np.ndarray:
+        """Count the positions ``where`` (N,) holds, by sequence and group (N,): (S, n_groups)."""
+        cells = self.sequence[where] * n_groups + groups[where]
+        return np.bincount(cells, minlength=self.n_sequences * n_groups).reshape(self.n_sequences, n_groups)
+
+
+def pack_labels(**lists: Any) -> PackedLabels:
+    """Pack lists of label sequences of the same lengths: ``pack_labels(y_true=..., y_pred=...)``."""
+    flat: dict[str, list] = {}
+    first_name, sizes = next(iter(lists)), np.zeros(0, dtype=np.int64)
+    for name, sequences in lists.items():
+        listed = _list_sequences(sequences, name)
+        own = np.array([len(labels) for labels in listed], dtype=np.int64)
+        if name == first_name:
+            sizes = own
+        _check_sizes(own, sizes, name, first_name)
+        flat[name] = list(chain.from_iterable(listed))
+    offsets = offsets_of(sizes)
+    kinds = {name: _kind(labels, offsets, name) for name, labels in flat.items()}
+    for name, kind in kinds.items():
+        if kind != kinds[first_name]:
+            raise ValueError(
+                f"{first_name} holds {kinds[first_name]} and {name} holds {kind}, so no label could ever match: "
+                "use one kind throughout, for example str(label)"
+            )
+    labels = sorted(_plain(label) for label in set(chain.from_iterable(flat.values())))
+    place = {label: code for code, label in enumerate(labels)}
+    codes = {
+        name: np.fromiter((place[label] for label in values), np.int64, len(values))
+        for name, values in flat.items()
+    }
+    return PackedLabels(codes, offsets, labels)
+
+
+def _list_sequences(sequences: Any, name: str) -> list[list]:
+    if not is_sequence(sequences) or getattr(sequences, "ndim", 1) == 0:
+        raise TypeError(
+            f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}"
+        )
+    listed = [_list_labels(item, index, name) for index, item in enumerate(sequences)]
+    if not listed:
+        raise ValueError(f"{name} is empty: evaluation needs at least one sequence")
+    return listed
+
+
+def _list_labels(item: Any, index: int, name: str) -> list:
+    if isinstance(item, list):
+        return item
+    if not is_sequence(item):
+        raise ValueError(
+            f"sequence {index} of {name} is {item!r:.60} ({type(item).__name__}): {name} must be a list with one "
+            f"list of labels per sequence; for a single sequence write [{name}]"
+        )
+    if getattr(item, "ndim", 1) != 1:
+        raise ValueError(f"sequence {index} of {name} has shape {item.shape}, expected one label per position")
+    return item.tolist() if hasattr(item, "tolist") else list(item)
+
+
+def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str) -> None:
+    if len(own) != len(sizes):
+        raise ValueError(f"{first_name} has {len(sizes)} sequences but {name} has {len(own)}: they have to match")
+    if (wrong := np.flatnonzero(own != sizes)).size:
+        index = wrong[0]
+        raise ValueError(f"sequence {index} has {sizes[index]} labels in {first_name} but {own[index]} in {name}")
+    if (empty := np.flatnonzero(own == 0)).size:
+        raise ValueError(f"sequence {empty[0]} of {name} is empty: remove it everywhere")
+
+
+def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
+    """Return "strings" or "numbers"; raise at the first label that is neither, or not of the kind before it."""
+    types = set(map(type, labels))
+    if all(issubclass(each, str) for each in types):
+        return "strings"
+    if all(issubclass(each, _WHOLE) for each in types):
+        return "numbers"
+    first = _kind_of(labels[0])
+    for row, label in enumerate(labels):
+        kind = _kind_of(label)
+        if kind is None or kind != first:
+            sequence, position = locate(offsets, row)
+            wanted = "strings, whole numbers or booleans" if kind is None else f"{first} like those before it"
+            raise ValueError(
+                f"sequence {sequence}, position {position} of {name} is {label!r:.60}: labels have to be {wanted}"
+            )
+    return str(first)
+
+
+def _kind_of(label: Any) -> str | None:
+    if isinstance(label, str):
+        return "strings"
+    whole = isinstance(label, _WHOLE) or (isinstance(label, float | np.floating) and float(label).is_integer())
+    return "numbers" if whole else None
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

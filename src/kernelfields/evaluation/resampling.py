@@ -1,0 +1,130 @@
+"""Figures with intervals, by resampling sequences.
+
+    figure = g(sum_i n_i t_i),    n = (1, ..., 1) for the value,    n ~ multinomial(S, 1/S) for each resample
+
+Positions of a sequence depend on each other, so whole sequences are drawn, with replacement (the bootstrap). Every
+figure here is a function g of sums over sequences of some statistics t_i (counts, mostly): B resamples of all
+figures are one matrix product, (B, S) by (S, K), done for a block of resamples at a time, O(B S K) in all.
+An interval holds the middle share, ``confidence``, of the resampled figures. A resample in which a figure is not
+defined (a rare label that was not drawn) is left out for that figure. The interval says how far chance in the
+choice of sequences reaches; it is too narrow for figures that rest on a handful of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Draws and counts of a block of resamples take 24 bytes each.
+_BLOCK_COUNTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the ends of its interval, None where nothing was resampled."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, form: str) -> str:
+        form = form or ".3f"
+        if self.low is None or self.high is None:
+            return f"{self.value:{form}}"
+        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+    def __str__(self) -> str:
+        return f"{self}"
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return value, low and high for JSON, which has no infinity: None stands for it."""
+        ends = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: end if end is not None and np.isfinite(end) else None for name, end in ends.items()}
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How often to resample, which share of the resampled figures an interval holds, and the random state."""
+
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        count, share = self.n_resamples, self.confidence
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+            raise ValueError(f"n_resamples must be a whole number, 0 for no intervals, got {count!r}")
+        if not isinstance(share, int | float | np.number) or not 0 < share < 1:
+            raise ValueError(f"confidence must be a number between 0 and 1, such as 0.95, got {share!r}")
+
+    def sums(self, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Sum statistics (S, K) over sequences: (1 + n_resamples, K) each, all sequences in the first row.
+
+        The same resamples serve all statistics, so figures computed from the same rows are paired.
+        """
+        table = np.column_stack([np.asarray(each, dtype=np.float64) for each in statistics.values()])
+        n_sequences = len(table)
+        random = _generator(self.random_state)
+        sums = np.empty((1 + self.n_resamples, table.shape[1]))
+        sums[0] = table.sum(axis=0)
+        block = max(1, _BLOCK_COUNTS // n_sequences)
+        for begin in range(1, len(sums), block):
+            rows = sums[begin : begin + block]
+            np.matmul(_draw_counts(random, len(rows), n_sequences), table, out=rows)
+        ends = np.cumsum([each.shape[1] if each.ndim == 2 else 1 for each in statistics.values()])
+        return dict(zip(statistics, np.split(sums, ends[:-1], axis=1), strict=True))
+
+    def estimates(self, figures: np.ndarray) -> list[Estimate]:
+        """Turn figures (1 + n_resamples, K), the value first, into K estimates. NaN marks what is not defined."""
+        values = np.where(np.isnan(figures[0]), 0.0, figures[0]).tolist()
+        if self.n_resamples == 0:
+            return [Estimate(value) for value in values]
+        resampled = np.sort(figures[1:], axis=0)  # NaN comes last
+        defined = np.sum(~np.isnan(resampled), axis=0)
+        tail = (1 - self.confidence) / 2
+        low, high = (_quantile(resampled, defined, share) for share in (tail, 1 - tail))
+        # Where no resample defines the figure, its interval is the value by convention.
+        ends = zip(values, low.tolist(), high.tolist(), defined.tolist(), strict=True)
+        return [Estimate(value, a, b) if count else Estimate(value, value, value) for value, a, b, count in ends]
+
+    def estimate(self, figures: np.ndarray) -> Estimate:
+        """Turn the figures (1 + n_resamples,) of one kind into an estimate."""
+        return self.estimates(figures[:, None])[0]
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be None, a whole number that is not negative, a Generator or a RandomState, "
+            f"got {random_state!r}"
+        ) from error
+
+
+def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:
+    """Return how often each sequence is drawn, (n_resamples, n_sequences) float64, rows adding up to S."""
+    drawn = random.integers(n_sequences, size=(n_resamples, n_sequences))
+    drawn += n_sequences * np.arange(n_resamples)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=drawn.size)
+    return counts.reshape(drawn.shape).astype(np.float64)
+
+
+def _quantile(ordered: np.ndarray, defined: np.ndarray, share: float) -> np.ndarray:
+    """Linear interpolation among the first ``defined`` entries of each column of ordered (B, K)."""
+    place = np.maximum(share * (defined - 1), 0.0)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, np.maximum(defined - 1, 0))
+    columns = np.arange(ordered.shape[1])
+    low, high = ordered[below, columns], ordered[above, columns]
+    # From minus infinity there is no way up by interpolation.
+    step = np.subtract(high, low, out=np.zeros(len(columns)), where=np.isfinite(low))
+    return low + (place - below) * step

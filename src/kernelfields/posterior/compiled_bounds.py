@@ -1,0 +1,34 @@
+"""The loops behind mixed_bound.py, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def mixture_bound(slope, moved, share, precision, l1):
+    """Return sum_j R*(-D_j) at D = slope + share * moved, where precision > 0, and its derivative in share."""
+    conjugate, change = 0.0, 0.0
+    for j in range(slope.size):
+        if precision[j] > 0.0:
+            d = slope[j] + share * moved[j]
+            excess = abs(d) - l1[j]
+            if excess > 0.0:
+                scaled = excess / precision[j]
+                conjugate += 0.5 * excess * scaled
+                change += scaled * moved[j] if d > 0.0 else -scaled * moved[j]
+    return conjugate, change
+
+
+@njit(nogil=True, cache=True)
+def largest_share(slope, moved, precision, l1):
+    """Return the largest share with |slope + share * moved| <= l1 wherever there is no Gaussian prior."""
+    share = np.inf
+    for j in range(slope.size):
+        if precision[j] == 0.0 and moved[j] != 0.0:
+            room = l1[j] - slope[j] if moved[j] > 0.0 else l1[j] + slope[j]
+            share = min(share, max(0.0, room) / abs(moved[j]))
+    return share

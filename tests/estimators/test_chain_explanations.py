@@ -1,0 +1,363 @@
+"""Explanations of ChainCRF: contributions add up to differences of scores, whatever the field consists of."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from inspected_fields import (
+    DICTS,
+    LOOSE,
+    NAMED,
+    STRINGS,
+    TAGS,
+    WORDS,
+    ChainCRF,
+    Squares,
+    X,
+    Y,
+    fitted,
+    observed_only,
+    words_field,
+)
+from sklearn.exceptions import NotFittedError
+
+from kernelfields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.fields import resolve_constraints
+from kernelfields.kernels import RBF, Linear
+
+FIELDS = {
+    "dicts": lambda: (words_field(), DICTS[1]),
+    "strings": lambda: (ChainCRF("linear", **LOOSE).fit(STRINGS, TAGS), STRINGS[1]),
+    "dicts and a window": lambda: (words_field(window=3), DICTS[1]),
+    "dicts and input-dependent transitions": lambda: (words_field(edge_kernel="linear", window=(1, 0)), DICTS[1]),
+    "dicts and RBF": lambda: (ChainCRF("rbf", **LOOSE).fit(DICTS, TAGS), DICTS[1]),
+    "dense": lambda: (fitted(NodeCliques("linear"), EdgeCliques()), X[1]),
+    "float32": lambda: (ChainCRF("linear", **LOOSE).fit([x.astype("f4") for x in X], Y), X[1].astype("f4")),
+    "sparse": lambda: (ChainCRF("linear", **LOOSE).fit([sp.csr_array(x) for x in X], Y), sp.csr_array(X[1])),
+    "integers": lambda: (ChainCRF("linear", **LOOSE).fit(X, Y), X[1].tolist()),
+    "RBF": lambda: (ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
+    "sum": lambda: (fitted(NodeCliques(2.0 * Linear() + 1.0), EdgeCliques(Squares())), X[1]),
+    "no edges": lambda: (fitted(NodeCliques("linear"), NodeCliques(None)), X[1]),
+    "label kernels": lambda: (
+        fitted(NodeCliques("linear", label_kernel=np.diag([1.0, 2.0, 3.0])), EdgeCliques(label_kernel="centred")),
+        X[1],
+    ),
+    "observed pairs": lambda: (
+        fitted(
+            NodeCliques("linear", window=3, support="observed"),
+            EdgeCliques(support="observed"),
+            EdgeCliques("linear", support="observed"),
+            StartCliques(support="observed"),
+            X=DICTS,
+            y=TAGS,
+        ),
+        DICTS[1],
+    ),
+    "features and a kernel": lambda: (fitted(NodeCliques(Linear() + RBF(0.2), rank=6), EdgeCliques()), X[1]),
+    "everything": lambda: (
+        fitted(
+            NodeCliques("linear", window=(1, 0)),
+            NodeCliques(RBF(0.2), rank=6),
+            EdgeCliques(),
+            EdgeCliques("linear"),
+            EdgeCliques(RBF(0.2), rank=5),
+            StartCliques(),
+            EndCliques("linear"),
+            StartCliques(RBF(0.2), name="start kernel"),
+        ),
+        X[1],
+    ),
+    "constraints": lambda: (
+        words_field(constraints=Constraints([("D", "V"), ("N", "N")], start=["P"], end=["D"])),
+        DICTS[1],
+    ),
+}
+
+
+def score_differences(crf, x, explanation):
+    """node_t(a) - node_t(o) + the steps into and out of t, from the potentials."""
+    chains, _ = crf._inputs.chains([x])
+    node, edge = crf.model_.potentials(chains, constrained=False)
+    edge = np.broadcast_to(edge, (len(node), *edge.shape[1:]))
+    place = {label: index for index, label in enumerate(crf.classes_.tolist())}
+    labels = [place[each.label] for each in explanation.positions]
+    others = [place[each.other] for each in explanation.positions]
+    differences = []
+    for t, (label, other) in enumerate(zip(labels, others, strict=True)):
+        difference = node[t, label] - node[t, other]
+        if t > 0:
+            difference += edge[t, labels[t - 1], label] - edge[t, labels[t - 1], other]
+        if t + 1 < len(labels):
+            difference += edge[t + 1, label, labels[t + 1]] - edge[t + 1, other, labels[t + 1]]
+        differences.append(difference)
+    return differences
+
+
+def totals(explanation):
+    return [
+        math.fsum(term.amount for term in each.contributions) + each.more_amount for each in explanation.positions
+    ]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_contributions_add_up_to_differences_of_scores(name):
+    crf, x = FIELDS[name]()
+    predicted, marginals = crf.predict([x])[0], crf.predict_marginals([x])[0]
+    for top in (1, 1000):
+        explanation = crf.explain(x, top=top)
+        expected = score_differences(crf, x, explanation)
+        np.testing.assert_allclose(totals(explanation), expected, atol=1e-10)
+        np.testing.assert_allclose([each.difference for each in explanation.positions], expected, atol=1e-10)
+        assert all(each.more == 0 for each in explanation.positions) or top == 1
+    place = {label: index for index, label in enumerate(crf.classes_.tolist())}
+    for t, each in enumerate(explanation.positions):
+        assert each.label == predicted[t]
+        order = np.argsort(-marginals[t])
+        assert place[each.other] == next(index for index in order if index != place[each.label])
+        assert each.probability == pytest.approx(marginals[t, place[each.label]], abs=1e-12)
+        assert each.other_probability == pytest.approx(marginals[t, place[each.other]], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dicts", "everything"])
+def test_a_difference_is_the_log_odds_of_two_labellings(name):
+    crf, x = FIELDS[name]()
+    explanation = crf.explain(x)
+    labels = [each.label for each in explanation.positions]
+    for t, each in enumerate(explanation.positions):
+        changed = [*labels[:t], each.other, *labels[t + 1 :]]
+        odds = crf.log_likelihood([x], [labels]) - crf.log_likelihood([x], [changed])
+        assert each.difference == pytest.approx(odds, abs=1e-9)
+
+
+def test_features_contribute_value_times_difference_of_weights():
+    crf = words_field(window=(1, 0))
+    weights, names = crf.coef_["node"], crf._inputs.encoder.feature_names_
+    transitions = crf.transitions_
+    explanation = crf.explain(DICTS[1], ["D", "N", "V", "P"], top=100, against="V")
+    noun, verb, det = (crf.classes_.tolist().index(label) for label in "NVD")
+    terms = {term.name: term for term in explanation.positions[1].contributions}
+    assert set(terms) == {
+        *("w:dog", "last:g", "len", "[-1] w:the", "[-1] last:e", "[-1] len"),
+        *("transition from D", "transition to V"),
+    }
+    for name, value in (("w:dog", 1.0), ("last:g", 1.0), ("len", 1.0)):
+        row = len(names) + names.index(name)
+        assert terms[name].amount == pytest.approx(value * (weights[row, noun] - weights[row, verb]), abs=1e-12)
+    before = names.index("w:the")
+    assert terms["[-1] w:the"].amount == pytest.approx(weights[before, noun] - weights[before, verb], abs=1e-12)
+    step = transitions[det, noun] - transitions[det, verb]
+    assert terms["transition from D"].amount == pytest.approx(step, abs=1e-12)
+    step = transitions[noun, verb] - transitions[verb, verb]
+    assert terms["transition to V"].amount == pytest.approx(step, abs=1e-12)
+    kinds = {name: term.kind for name, term in terms.items()}
+    assert (kinds["len"], kinds["transition to V"]) == ("feature", "transition")
+    # "down" has four letters: the value of a feature is told where it is not one.
+    down = {term.name: term for term in explanation.positions[3].contributions}
+    assert down["len"].words == "len (value 1.333)"
+    row = len(names) + names.index("len")
+    change = weights[row, crf.classes_.tolist().index("P")] - weights[row, verb]
+    assert down["len"].amount == pytest.approx(4 / 3 * change, abs=1e-12)
+
+
+@pytest.mark.parametrize("labels", [["D", "N", "V", "P"], ["D", "P", "V", "P"]], ids=["right", "wrong"])
+def test_the_largest_features_are_listed_and_the_others_counted(labels):
+    crf = words_field(window=3)
+    everything = crf.explain(DICTS[1], labels, top=100).positions[1]
+    few = crf.explain(DICTS[1], labels, top=2).positions[1]
+    features = [term for term in everything.contributions if term.kind == "feature"]
+    features.sort(key=lambda term: -abs(term.amount))
+    assert np.sign(features[0].amount) == (1 if labels[1] == "N" else -1)
+    listed = {term.name for term in few.contributions if term.kind == "feature"}
+    assert listed == {term.name for term in features[:2]}
+    assert few.more == len(features) - 2
+    assert few.more_amount == pytest.approx(sum(term.amount for term in features[2:]), abs=1e-12)
+    assert {term.name for term in few.contributions} - listed == {"transition from D", "transition to V"}
+    amounts = [term.amount for term in few.contributions]
+    assert amounts == sorted(amounts, reverse=True)
+
+
+def test_transitions_that_depend_on_inputs_contribute_per_feature():
+    crf = fitted(NodeCliques("linear"), EdgeCliques("linear"), EdgeCliques(name="bias"))
+    x, labels = X[1][:3], ["adj", "noun", "verb"]
+    middle = crf.explain(x, labels, top=100, against="adj").positions[1]
+    terms = {term.name: term.amount for term in middle.contributions}
+    assert len(terms) == 3 + 3 + 3 + 2
+    weights = crf.coef_["edge"].reshape(3, 3, 3)
+    entering = x[1, 2] * (weights[2, 0, 1] - weights[2, 0, 0])
+    assert terms["x2, transition from adj"] == pytest.approx(entering, abs=1e-12)
+    leaving = x[2, 2] * (weights[2, 1, 2] - weights[2, 0, 2])
+    assert terms["x2, transition to verb"] == pytest.approx(leaving, abs=1e-12)
+    bias = crf.transitions_
+    assert terms["transition to verb (bias)"] == pytest.approx(bias[1, 2] - bias[0, 2], abs=1e-12)
+
+
+def test_starts_and_ends_contribute_where_they_are():
+    crf = fitted(NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques("linear"))
+    explanation = crf.explain(X[1], against="noun", top=100)
+    starts = [
+        [term.amount for term in each.contributions if term.name == "start"] for each in explanation.positions
+    ]
+    place = {"adj": 0, "noun": 1, "verb": 2}
+    first = explanation.positions[0]
+    scores = crf.coef_["start"][0]
+    assert starts[0] == [pytest.approx(scores[place[first.label]] - scores[place[first.other]], abs=1e-12)]
+    assert not any(starts[1:])
+    ends = [[term for term in each.contributions if term.clique_set == "end"] for each in explanation.positions]
+    assert [len(each) for each in ends] == [0] * (len(X[1]) - 1) + [3]
+
+
+def test_pivots_are_parts_of_a_kernel():
+    crf = ChainCRF(RBF(0.3), rank=6, **LOOSE).fit(X, NAMED)
+    explanation = crf.explain(X[1], pivots=1000)
+    subspace = crf.basis_["node"]
+    training = np.concatenate(X)
+    for t, each in enumerate(explanation.positions):
+        (kernel,) = [term for term in each.contributions if term.kind == "kernel"]
+        assert kernel.name == "node: 6 pivots of RBF"
+        assert math.fsum(part.amount for part in kernel.parts) == pytest.approx(kernel.amount, abs=1e-10)
+        amounts = [part.amount for part in kernel.parts]
+        assert amounts == sorted(amounts, reverse=True)
+        for part in kernel.parts:
+            pivot, row = map(int, re.fullmatch(r"pivot (\d+), training input (\d+)", part.name).groups())
+            assert subspace.indices[pivot] == row
+            assert part.value == pytest.approx(subspace.kernel(X[1][t : t + 1], training[row : row + 1])[0, 0])
+    two = crf.explain(X[1], pivots=2).positions[0].contributions
+    (kernel,) = [term for term in two if term.kind == "kernel"]
+    whole = next(term for term in explanation.positions[0].contributions if term.kind == "kernel")
+    sizes = sorted((abs(part.amount) for part in whole.parts), reverse=True)
+    assert sorted((abs(part.amount) for part in kernel.parts), reverse=True) == sizes[:2]
+    assert not any(term.parts for term in crf.explain(X[1]).positions[0].contributions)
+
+
+def test_constraints_are_noted_beside_finite_differences():
+    rules = Constraints([("D", "V"), ("N", "N")], start=["N"], end=["D"])
+    crf = words_field(constraints=rules)
+    explanation = crf.explain(DICTS[1], TAGS[1], against=["N", "V", "N", "D"])
+    assert [each.notes for each in explanation.positions] == [
+        ("N is forbidden at the first position by the constraints", "N is forbidden before N by the constraints"),
+        ("V is forbidden after D by the constraints",),
+        ("N is forbidden after N by the constraints",),
+        ("D is forbidden at the last position by the constraints",),
+    ]
+    np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
+    assert "V is forbidden after D by the constraints" in str(explanation)
+    # A labelling that breaks the rules can be explained, too.
+    broken = crf.explain(DICTS[1], ["N", "V", "V", "P"]).positions[0]
+    assert "N is forbidden at the first position by the constraints" in broken.notes
+    assert broken.probability == 0.0
+    crf.model_.masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
+    last = crf.explain(DICTS[1], against="P").positions[3]
+    assert last.notes == ("P is forbidden everywhere by the constraints",)
+    assert words_field().explain(DICTS[1]).positions[0].notes == ()
+
+
+def test_labels_to_compare_with():
+    crf = words_field()
+    predicted = crf.predict([DICTS[1]])[0].tolist()
+    single = crf.explain(DICTS[1], against="N").positions
+    assert predicted.count("N") == 1
+    runner_up = crf.explain(DICTS[1]).positions[predicted.index("N")].other
+    assert [each.other for each in single] == ["N" if label != "N" else runner_up for label in predicted]
+    several = crf.explain(DICTS[1], against=np.array(["V", "P", "D", "N"])).positions
+    assert [each.other for each in several] == ["V", "P", "D", "N"]
+    assert [each.label for each in crf.explain(DICTS[1], ["V", "V", "N", "N"]).positions] == ["V", "V", "N", "N"]
+    numbered = ChainCRF("linear", **LOOSE).fit(X, Y)
+    assert numbered.explain(X[1], Y[1], against=np.int64(2)).positions[0].label == Y[1][0]
+
+
+def test_a_sequence_of_one_position_has_no_transitions():
+    crf = words_field()
+    (only,) = crf.explain(DICTS[1][:1]).positions
+    assert {term.kind for term in only.contributions} == {"feature"}
+    # Nothing known about the position either: there is nothing to tell.
+    (unknown,) = crf.explain([{"w": "unicorn"}]).positions
+    assert unknown.contributions == ()
+    assert unknown.difference == 0.0
+
+
+@pytest.mark.parametrize("edge_kernel", [None, "linear"])
+def test_sparse_weights_explain_alike(edge_kernel):
+    crf = observed_only(words_field(edge_kernel=edge_kernel, window=3))
+    explanation = crf.explain(DICTS[1], top=100)
+    np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
+    crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
+    assert explanation == crf.explain(DICTS[1], top=100)
+
+
+def test_a_model_read_from_a_file_explains_alike(tmp_path):
+    for name in ("everything", "dicts and a window", "observed pairs"):
+        crf, x = FIELDS[name]()
+        crf.save(tmp_path / "field")
+        assert ChainCRF.load(tmp_path / "field").explain(x, pivots=2) == crf.explain(x, pivots=2)
+
+
+def test_tokens_are_shown():
+    explanation = words_field().explain(DICTS[1], tokens=WORDS[1])
+    assert [each.token for each in explanation.positions] == WORDS[1]
+    assert "2 'sat': V (" in str(explanation)
+    assert "<small>V</small>" in explanation._repr_html_()
+
+
+def test_explanations_go_through_json():
+    numbered = ChainCRF("linear", **LOOSE).fit(X, Y)
+    explanation = json.loads(json.dumps(numbered.explain(X[1]).to_dict()))
+    assert [each["label"] for each in explanation["positions"]] == numbered.predict([X[1]])[0].tolist()
+
+
+def test_hostile_names_are_escaped():
+    bad = "<script>alert(1)</script>"
+    sequences = [[{bad: True, "other": index} for index in range(3)]] * 2
+    crf = ChainCRF("linear", **LOOSE).fit(sequences, [[bad, "b", bad], ["b", bad, "b"]])
+    for html in (crf.weights()._repr_html_(), crf.explain(sequences[0], tokens=[bad] * 3)._repr_html_()):
+        assert "&lt;script&gt;" in html
+        assert "<script" not in html
+
+
+def test_only_fitted_fields_can_explain():
+    with pytest.raises(NotFittedError):
+        ChainCRF().explain(X[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"x": X}, ValueError, "explain takes one sequence, got a list of 10 of them: pass one, such as X"),
+        ({"x": X[:1]}, ValueError, "got a list of 1 of them"),
+        ({"x": np.zeros((2, 4, 3))}, ValueError, "got a list of 2 of them"),
+        ({"x": [x.tolist() for x in X]}, ValueError, "got a list of 10 of them"),
+        ({"x": [sp.csr_array(x) for x in X]}, ValueError, "got a list of 10 of them"),
+        ({"x": DICTS}, ValueError, "got a list of 3 of them"),
+        ({"x": STRINGS}, ValueError, "got a list of 3 of them"),
+        ({"x": np.zeros(3)}, ValueError, r"one sequence of shape \(positions, features\), got shape \(3,\)"),
+        ({"x": [[1.0, 2.0, 3.0], [1.0]]}, ValueError, "different lengths"),
+        ({"x": np.zeros((2, 4))}, ValueError, "fitted with 3"),
+        ({"x": DICTS[0]}, ValueError, "fitted on numeric arrays"),
+        ({"x": []}, ValueError, "shape"),
+        ({"x": X[0], "y": ["noun"]}, ValueError, "rows in X but 1 labels"),
+        ({"x": X[0][:1], "y": ["pronoun"]}, ValueError, "unknown label 'pronoun'"),
+        ({"x": X[0], "top": 0}, ValueError, "top must be a whole number of at least 1"),
+        ({"x": X[0], "top": None}, ValueError, "top must be a whole number of at least 1"),
+        ({"x": X[0], "pivots": -1}, ValueError, "pivots must be a whole number of at least 0"),
+        ({"x": X[0], "against": "pronoun"}, ValueError, "against holds the unknown label 'pronoun'"),
+        ({"x": X[0], "against": ["noun"]}, ValueError, "against holds 1 labels, but the sequence has"),
+        ({"x": X[0], "feature_names": ["a"]}, ValueError, "has 1 names, but the inputs have 3 features"),
+        ({"x": X[0], "tokens": ["a"]}, ValueError, "tokens has 1 entries"),
+        ({"x": X[0], "tokens": "word"}, TypeError, "tokens must be a list"),
+    ],
+)
+def test_unusable_arguments_of_explain(arguments, error, words):
+    crf = fitted(NodeCliques("linear"), EdgeCliques())
+    with pytest.raises(error, match=words):
+        crf.explain(**arguments)
+
+
+def test_a_field_of_feature_dicts_says_what_it_takes():
+    crf = words_field()
+    for many in (DICTS, STRINGS, DICTS[:1]):
+        with pytest.raises(ValueError, match="explain takes one sequence"):
+            crf.explain(many)
+    with pytest.raises((TypeError, ValueError), match="fitted on feature dicts"):
+        crf.explain(X[0])

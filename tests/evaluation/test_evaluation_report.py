@@ -1,0 +1,144 @@
+"""An evaluation as text, as HTML and as plain data; of a fitted field from end to end."""
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from kernelfields import ChainCRF
+from kernelfields.evaluation import compare, evaluate
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    random = np.random.default_rng(0)
+    y = [
+        [f"{tag}-{kind}" if tag != "O" else "O" for kind in random.choice(["LOC", "PER"], size=3) for tag in "BIO"]
+        for _ in range(30)
+    ]
+    codes = {label: place for place, label in enumerate(["B-LOC", "B-PER", "I-LOC", "I-PER", "O"])}
+    X = [np.eye(5)[[codes[label] for label in labels]] + random.normal(size=(len(labels), 5)) for labels in y]
+    return ChainCRF("linear", constraints="bio").fit(X[:20], y[:20]), X[20:], y[20:]
+
+
+@pytest.fixture(scope="module")
+def evaluation(fitted):
+    crf, X, y = fitted
+    return evaluate(
+        y,
+        crf.predict(X),
+        marginals=crf.predict_marginals(X),
+        classes=crf.classes_,
+        log_likelihood=crf.log_likelihood(X, y, per_sequence=True),
+        scheme="auto",
+        random_state=0,
+    )
+
+
+def test_figures_agree_with_the_field(fitted, evaluation):
+    crf, X, y = fitted
+    assert evaluation.accuracy.value == pytest.approx(crf.score(X, y))
+    assert evaluation.log_likelihood.per_sequence.value == pytest.approx(crf.log_likelihood(X, y) / len(X))
+    assert evaluation.entities.scheme == "bio"
+    assert list(evaluation.entities.per_type) == ["LOC", "PER"]
+    assert evaluation.accuracy.low < evaluation.accuracy.value < evaluation.accuracy.high
+
+
+def test_text(evaluation):
+    lines = str(evaluation).splitlines()
+    assert lines[0] == "10 sequences, 90 tokens; 95 % intervals from 1,000 resamples of sequences"
+    for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "B-PER", "LOC"):
+        assert sum(line.startswith(name) for line in lines) == 1
+    row = next(line for line in lines if line.startswith("B-LOC"))
+    scores = evaluation.per_label["B-LOC"]
+    assert row.split("   ")[-1].strip() == str(scores.support)
+    assert str(scores.precision) in row
+    assert str(scores.f1) in row
+    header = next(line for line in lines if line.startswith("label"))
+    assert header.index("support") + len("support") == len(row)
+    assert [line.split()[0] for line in lines if " average" in line] == ["micro", "macro", "weighted"] * 2
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_text_without_resamples():
+    text = str(evaluate([["a", "b"]], [["a", "a"]], n_resamples=0))
+    assert text.splitlines()[0] == "1 sequences, 2 tokens"
+    assert "[" not in text
+    assert "entity" not in text
+    impossible = evaluate([["a"]], [["a"]], log_likelihood=[-np.inf], n_resamples=0)
+    assert "log-likelihood per sequence (1 impossible)" in str(impossible)
+    assert "-inf" in str(impossible)
+
+
+def test_plain_data(evaluation):
+    plain = json.loads(json.dumps(evaluation.to_dict(), allow_nan=False))
+    assert plain["accuracy"] == {
+        "value": evaluation.accuracy.value,
+        "low": evaluation.accuracy.low,
+        "high": evaluation.accuracy.high,
+    }
+    assert [row["label"] for row in plain["labels"]] == list(evaluation.per_label)
+    assert [row["type"] for row in plain["entities"]["types"]] == ["LOC", "PER"]
+    assert plain["averages"]["macro"]["f1"]["value"] == evaluation.averages["macro"].f1.value
+    curve = plain["calibration"]["curve"]
+    assert sum(curve["counts"]) == 90
+    assert [count == 0 for count in curve["counts"]] == [share is None for share in curve["accuracy"]]
+    assert plain["n_resamples"] == 1000
+
+
+def test_whole_numbers_stay_whole_numbers():
+    plain = evaluate([np.array([3, 7])], [np.array([3, 3])], n_resamples=np.int64(5), random_state=0).to_dict()
+    assert json.loads(json.dumps(plain))["labels"][1]["label"] == 7
+
+
+class Cells(HTMLParser):
+    """Text of the cells, and tags that must be closed in turn."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_html(evaluation):
+    cells = Cells()
+    cells.feed(evaluation._repr_html_())
+    assert cells.open == []
+    assert str(evaluation.accuracy)[:5] in "".join(cells.text)
+    assert {"B-LOC", "entity (bio)", "macro average"} <= set(cells.text)
+    hostile = evaluate([["<script>", "b"]], [["b", "b"]], n_resamples=0)._repr_html_()
+    assert "<script>" not in hostile
+    assert "&lt;script&gt;" in hostile
+
+
+def test_comparisons_show_themselves(fitted):
+    crf, X, y = fitted
+    first, second = crf.predict(X, decode="posterior"), crf.predict(X)
+    found = compare(y, first, second, scheme="bio", random_state=0)
+    lines = str(found).splitlines()
+    assert lines[0] == "10 sequences, 90 tokens; 95 % intervals from 1,000 paired resamples"
+    assert f"{found.accuracy.difference:+.4f}" in next(line for line in lines if line.startswith("token accuracy"))
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["entity_f1"]["share_better"] == found.entity_f1.share_better
+    cells = Cells()
+    cells.feed(found._repr_html_())
+    assert "micro F1 of entities" in cells.text
+    bare = compare(y, first, second, n_resamples=0)
+    assert bare.accuracy.share_better is None
+    assert bare.to_dict()["entity_f1"] is None
+    assert "[" not in str(bare)
+
+
+def test_auto_counts_no_entities_where_labels_write_none():
+    assert evaluate([["NN", "VB"]], [["NN", "NN"]], scheme="auto", n_resamples=0).entities is None
+    with pytest.raises(ValueError, match="label 'NN' does not fit the scheme 'bio'"):
+        evaluate([["NN", "VB"]], [["NN", "NN"]], scheme="bio")

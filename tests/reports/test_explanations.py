@@ -1,0 +1,128 @@
+"""Explanations of one sequence as text, as HTML and as plain data."""
+
+import json
+from xml.etree import ElementTree
+
+from kernelfields.reports.explanations import Contribution, Explanation, PositionExplanation
+from kernelfields.reports.shaded_tables import TEXT_WIDTH, shade
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+def small_explanation():
+    pivot = Contribution("pivot", "node_2", "pivot 4, training input 17", 0.75, 0.5)
+    first = PositionExplanation(
+        0,
+        "the",
+        "D",
+        "N",
+        0.9,
+        0.0625,
+        3.0,
+        (
+            Contribution("feature", "node", "word:the", 2.0, 1.0),
+            Contribution("feature", "node", "len", 1.5, 0.3),
+            Contribution("kernel", "node_2", "node_2: 9 pivots of RBF", 0.5, parts=(pivot,)),
+            Contribution("transition", "edge", "transition to N", -1.25),
+        ),
+        12,
+        0.25,
+        ("N is forbidden at the first position by the constraints",),
+    )
+    second = PositionExplanation(
+        1, "cat", "V", "N", 0.2, 0.7, -1.5, (Contribution("transition", "edge", "transition from D", -1.5),)
+    )
+    return Explanation((first, second))
+
+
+def parsed(explanation):
+    return ElementTree.fromstring(explanation._repr_html_())
+
+
+def test_text_lists_every_term_below_its_position():
+    blocks = str(small_explanation()).split("\n\n")
+    assert len(blocks) == 3
+    assert blocks[1].splitlines() == [
+        "0 'the': D (0.900) over N (0.062), +3.000",
+        "    +2.000  word:the",
+        "    +1.500  len (value 0.3)",
+        "    +0.500  node_2: 9 pivots of RBF",
+        "          +0.750  pivot 4, training input 17 (value 0.5)",
+        "    -1.250  transition to N",
+        "    +0.250  (12 more features)",
+        "            N is forbidden at the first position by the constraints",
+    ]
+    assert blocks[2].splitlines() == [
+        "1 'cat': V (0.200) over N (0.700), -1.500",
+        "    -1.500  transition from D",
+    ]
+
+
+def test_text_fits_a_terminal():
+    term = Contribution("feature", "node", "n" * 300, 1.0, 2.0)
+    kernel = Contribution("kernel", "node", "k" * 300, 1.0, parts=(term,))
+    position = PositionExplanation(
+        0, "t" * 300, "a", "b", 0.5, 0.5, 2.0, (term, kernel), 1, 0.5, notes=("note " * 60,)
+    )
+    text = str(Explanation((position,)))
+    assert max(map(len, text.splitlines())) <= TEXT_WIDTH
+    assert text.count("…") == 5
+    assert "(1 more feature)" in text
+
+
+def test_positions_without_tokens_are_numbered():
+    position = PositionExplanation(7, None, 1, 0, 0.5, 0.5, 0.0, ())
+    assert str(position) == "7: 1 (0.500) over 0 (0.500), +0.000"
+    (token,) = parsed(Explanation((position,))).iter("span")
+    assert token.text == "7"
+
+
+def test_html_colours_tokens_by_difference_and_rows_by_amount():
+    tree = parsed(small_explanation())
+    tokens = [(each.text, each.findtext("small"), each.get("style")) for each in tree.iter("span")]
+    assert tokens == [("the", "D", shade(3.0, 3.0)), ("cat", "V", shade(-1.5, 3.0))]
+    tables = list(tree.iter("table"))
+    assert [table.findtext("caption") for table in tables] == [
+        "0 'the': D (0.900) over N (0.062), +3.000",
+        "1 'cat': V (0.200) over N (0.700), -1.500",
+    ]
+    rows = [(row[0].text, row[1].text, row.get("style")) for row in tables[0].iter("tr")]
+    assert rows == [
+        ("+2.000", "word:the", shade(2.0, 2.0)),
+        ("+1.500", "len (value 0.3)", shade(1.5, 2.0)),
+        ("+0.500", "node_2: 9 pivots of RBF", shade(0.5, 2.0)),
+        ("+0.750", "pivot 4, training input 17 (value 0.5)", shade(0.75, 2.0)),
+        ("-1.250", "transition to N", shade(-1.25, 2.0)),
+        ("+0.250", "12 more features", None),
+        (None, "N is forbidden at the first position by the constraints", None),
+    ]
+
+
+def test_hostile_names_are_escaped_and_nothing_is_loaded():
+    term = Contribution("feature", "node", HOSTILE, 1.0, 1.0)
+    position = PositionExplanation(0, HOSTILE, HOSTILE, HOSTILE, 0.5, 0.5, 1.0, (term,), notes=(HOSTILE,))
+    html = Explanation((position,))._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 6
+    for outside in ("http", "url(", "src=", "@import"):
+        assert outside not in html
+    parsed(Explanation((position,)))
+
+
+def test_plain_data_goes_through_json():
+    data = json.loads(json.dumps(small_explanation().to_dict()))
+    first, second = data["positions"]
+    assert first["contributions"][2]["parts"] == [
+        {
+            "kind": "pivot",
+            "set": "node_2",
+            "name": "pivot 4, training input 17",
+            "amount": 0.75,
+            "value": 0.5,
+            "parts": [],
+        }
+    ]
+    listed = sum(each["amount"] for each in first["contributions"])
+    assert listed + first["more_amount"] == first["difference"] == 3.0
+    assert (first["more"], second["more"], second["notes"]) == (12, 0, [])
+    assert (second["token"], second["label"], second["other"]) == ("cat", "V", "N")

@@ -1,0 +1,224 @@
+"""Tables of weights: text that fits a terminal, shaded HTML, plain data."""
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from kernelfields.reports.shaded_tables import TEXT_WIDTH, matrix_text, printable, shade, signed
+from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def listed(label, positive, negative, **more):
+    rows = [[FeatureWeight(name, label, weight) for name, weight in part] for part in (positive, negative)]
+    return WeightList(label, tuple(rows[0]), tuple(rows[1]), **more)
+
+
+def small_table(**changes):
+    lists = (
+        listed(
+            "N", [("word:cat", 2.0), ("word:dog", 1.0)], [("word:sat", -4.0), ("word:the", -0.5)], more_negative=3
+        ),
+        listed("V", [("word:sat", 3.0)], [], more_positive=1200),
+    )
+    parts = {
+        "labels": ("N", "V"),
+        "sets": (SetWeights("node", lists),),
+        "transitions": np.array([[0.5, -1.5], [np.nan, 0.0]]),
+        "scores": {"start": np.array([0.25, -0.75])},
+    }
+    return WeightsTable(**{**parts, **changes})
+
+
+def parsed(table):
+    """The HTML as a tree: the fragments are well-formed XML, too."""
+    return ElementTree.fromstring(table._repr_html_())
+
+
+def rows_of(tree, caption):
+    tables = [each for each in tree.iter("table") if (each.findtext("caption") or "").startswith(caption)]
+    assert len(tables) == 1
+    return [["".join(cell.itertext()) for cell in row] for row in tables[0].iter("tr")]
+
+
+def test_text_has_one_label_after_the_other_in_falling_order():
+    blocks = str(small_table()).split("\n\n")
+    assert blocks[0].splitlines() == [
+        "label N",
+        "    +2.000  word:cat",
+        "    +1.000  word:dog",
+        "       ...  3 more negative",
+        "    -0.500  word:the",
+        "    -4.000  word:sat",
+    ]
+    assert blocks[1].splitlines() == ["label V", "    +3.000  word:sat", "       ...  1,200 more positive"]
+    assert blocks[2].splitlines() == [
+        "transitions, from row to column (. = no weight)",
+        "        N       V",
+        "N  +0.500  -1.500",
+        "V       .  +0.000",
+    ]
+    assert blocks[3].splitlines() == ["scores per label", "    start", "N  +0.250", "V  -0.750"]
+
+
+def test_forbidden_transitions_are_marked_and_not_listed():
+    table = small_table(forbidden=np.array([[False, True], [False, False]]))
+    assert "(x = forbidden, . = no weight)" in str(table)
+    assert "N  +0.500       x" in str(table)
+    steps = [(row["previous"], row["label"]) for row in table.to_rows() if row["set"] == "transitions"]
+    assert steps == [("N", "N"), ("V", "V")]
+    assert table.to_dict()["forbidden"] == [[False, True], [False, False]]
+    assert rows_of(parsed(table), "transitions")[1] == ["N", "+0.500", "x"]
+
+
+def test_text_fits_a_terminal_and_loses_no_column():
+    labels = [f"LABEL-{index}" for index in range(40)]
+    transitions = np.arange(1600.0).reshape(40, 40) - 800
+    long_names = listed("LABEL-0", [("n" * 500, 1.0)], [])
+    table = WeightsTable(tuple(labels), (SetWeights("node", (long_names,)),), transitions)
+    text = str(table)
+    assert max(map(len, text.splitlines())) <= TEXT_WIDTH
+    for index in (0, 777, 1599):
+        assert text.count(f" {transitions.flat[index]:+.3f}") == 1
+    assert "nnn…" in text
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    text = str(small_table(sets=(SetWeights("node", (listed("N", [("a\nb\x1b[2J", 1.0)], []),)),)))
+    assert "a\\nb\\x1b[2J" in text
+    assert "\x1b" not in text
+    assert printable("naïve 猫") == "naïve 猫"
+
+
+def test_html_has_the_same_rows_labels_side_by_side():
+    tree = parsed(small_table())
+    assert rows_of(tree, "label N") == [
+        ["+2.000", "word:cat"],
+        ["+1.000", "word:dog"],
+        ["…", "3 more negative"],
+        ["-0.500", "word:the"],
+        ["-4.000", "word:sat"],
+    ]
+    assert rows_of(tree, "transitions") == [["", "N", "V"], ["N", "+0.500", "-1.500"], ["V", ".", "+0.000"]]
+    assert rows_of(tree, "scores per label") == [["", "start"], ["N", "+0.250"], ["V", "-0.750"]]
+    beside = [each for each in tree.iter("div") if each.get("class") == "kf-beside"]
+    assert [len(each.findall("table")) for each in beside] == [2]
+
+
+def test_shades_follow_sign_and_size():
+    assert shade(4.0, 4.0) == "background-color:rgba(0,140,60,0.450)"
+    assert shade(-2.0, 4.0) == "background-color:rgba(210,30,30,0.225)"
+    assert shade(0.0, 4.0) is shade(np.nan, 4.0) is None
+    styles = {row[1].text: row.get("style") for row in parsed(small_table()).iter("tr") if len(row) == 2}
+    assert styles["word:sat"] == shade(3.0, 4.0)  # of V, the later one; the largest of all lists is 4
+    assert styles["word:the"] == shade(-0.5, 4.0)
+    assert styles["3 more negative"] is None
+
+
+def test_hostile_names_are_escaped_and_nothing_is_loaded():
+    table = WeightsTable(
+        (HOSTILE, "b"),
+        (SetWeights("node", (listed(HOSTILE, [(HOSTILE, 1.0)], []),)), SetWeights("other", note=HOSTILE)),
+        np.zeros((2, 2)),
+        scores={HOSTILE: np.zeros(2)},
+    )
+    html = table._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 7
+    for outside in ("http", "url(", "src=", "@import"):
+        assert outside not in html
+
+
+def test_sets_are_named_where_several_have_lists():
+    step = FeatureWeight("bias", "V", 1.0, "N")
+    sets = (
+        SetWeights("node", (listed("N", [("a", 1.0)], []),)),
+        SetWeights("edge", (WeightList(None, (step,), ()),)),
+        SetWeights("node_2", note="7 pivots of RBF, no weights per feature"),
+    )
+    table = WeightsTable(("N", "V"), sets)
+    assert str(table).splitlines() == [
+        "node: label N",
+        "    +1.000  a",
+        "",
+        "edge: transitions by feature",
+        "    +1.000  N -> V, bias",
+        "",
+        "node_2: 7 pivots of RBF, no weights per feature",
+    ]
+    tree = parsed(table)
+    assert rows_of(tree, "edge: transitions by feature") == [["+1.000", "N -> V, bias"]]
+    assert [each.text for each in tree.iter("p")] == ["node_2: 7 pivots of RBF, no weights per feature"]
+
+
+def test_a_list_without_weights_says_so():
+    table = small_table(sets=(SetWeights("node", (listed("N", [], []),)),))
+    assert "label N\n       ...  no weight other than zero" in str(table)
+
+
+def test_plain_data_round_trip_through_json():
+    table = small_table()
+    data = json.loads(json.dumps(table.to_dict()))
+    assert data["labels"] == ["N", "V"]
+    assert data["transitions"] == [[0.5, -1.5], [None, 0.0]]
+    assert data["scores"] == {"start": [0.25, -0.75]}
+    first = data["sets"][0]["lists"][0]
+    assert first["more_negative"] == 3
+    assert first["negative"][0] == {"previous": None, "label": "N", "feature": "word:sat", "weight": -4.0}
+
+
+def test_rows_hold_every_weight_of_the_table():
+    rows = small_table().to_rows()
+    assert all(list(row) == ["set", "previous", "label", "feature", "weight"] for row in rows)
+    assert [tuple(row.values()) for row in rows] == [
+        ("node", None, "N", "word:cat", 2.0),
+        ("node", None, "N", "word:dog", 1.0),
+        ("node", None, "N", "word:the", -0.5),
+        ("node", None, "N", "word:sat", -4.0),
+        ("node", None, "V", "word:sat", 3.0),
+        ("transitions", "N", "N", None, 0.5),
+        ("transitions", "N", "V", None, -1.5),
+        ("transitions", "V", "V", None, 0.0),
+        ("start", None, "N", None, 0.25),
+        ("start", None, "V", None, -0.75),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1.23456, "+1.235"),
+        (-0.0, "+0.000"),
+        (-0.00012345, "-1.23e-04"),
+        (1234567.0, "+1.23e+06"),
+        (99999.0, "+99999.000"),
+        (np.nan, "."),
+        (np.inf, "+inf"),
+    ],
+)
+def test_numbers_keep_their_sign_and_their_meaning(number, text):
+    assert signed(number) == text
+
+
+def test_a_matrix_wider_than_the_terminal_is_cut_into_bands():
+    columns = ["c" * 30, *(f"c{index}" for index in range(20))]
+    text = matrix_text(["r"], columns, [[signed(index) for index in range(21)]])
+    bands = text.split("\n\n")
+    assert len(bands) == 3
+    assert [word for band in bands for word in band.splitlines()[1].split()[1:]] == [signed(i) for i in range(21)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"transitions": np.zeros((2, 3))}, r"transitions has shape \(2, 3\), but there are 2 labels"),
+        ({"forbidden": np.zeros((3, 3), bool)}, r"forbidden has shape \(3, 3\)"),
+        ({"scores": {"end": np.zeros(3)}}, r"scores of 'end' have shape \(3,\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        small_table(**changes)
