@@ -71,11 +71,28 @@ def observed_support(features: Any, labellings: np.ndarray, n_outcomes: int, min
     indicator = scipy.sparse.csr_array(
         (np.ones(n_rows), labellings.astype(np.int32), np.arange(n_rows + 1)), shape=(n_rows, n_outcomes)
     )
-    frequency = scipy.sparse.csr_array(scipy.sparse.csr_array(features).T.tocsr() @ indicator)
-    frequency.sort_indices()
-    begin, outcomes = frequency.indptr, frequency.indices
+    stored = scipy.sparse.csr_array(features).T.tocsr()
+    # Of ones, so that weights that cancel, or stored zeros, count as seen.
+    ones = scipy.sparse.csr_array((np.ones(stored.nnz), stored.indices, stored.indptr), shape=stored.shape)
+    seen = scipy.sparse.csr_array(ones @ indicator)
+    seen.sort_indices()
+    begin, outcomes = seen.indptr, seen.indices
     if min_freq > 0:
-        kept = frequency.data >= min_freq
+        kept = _totals(stored @ indicator, seen) >= min_freq
         begin = np.concatenate([[0], np.cumsum(kept)])[begin]
         outcomes = outcomes[kept]
     return Support(begin.astype(np.int32), outcomes.astype(np.int32), n_outcomes)
+
+
+def _totals(totals: Any, seen: Any) -> np.ndarray:
+    """Return the entries of one sparse matrix at the places of another, zero where it holds none."""
+    width = seen.shape[1]
+    totals = scipy.sparse.coo_array(totals)
+    keys = totals.row.astype(np.int64) * width + totals.col
+    order = np.argsort(keys)
+    rows = np.repeat(np.arange(seen.shape[0], dtype=np.int64), np.diff(seen.indptr))
+    wanted = rows * width + seen.indices
+    places = np.minimum(np.searchsorted(keys[order], wanted), max(0, len(keys) - 1))
+    if len(keys) == 0:
+        return np.zeros(len(wanted))
+    return np.where(keys[order][places] == wanted, totals.data[order][places], 0.0)

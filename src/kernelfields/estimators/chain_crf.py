@@ -103,6 +103,7 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
     Attributes
     ----------
     classes_, n_features_in_ : the sorted labels and the number of input features
+    feature_names_in_ : (n_features_in_,) names of the features, for fields fitted on feature dicts or strings
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
@@ -175,7 +176,8 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
             chains, classes = inputs.chains(X, y, sample_weight, self.classes_)
         else:
             inputs = ChainInputs()
-            chains, classes = inputs.fit_chains(X, y, sample_weight)
+            seen_counts = any(clique.support == "observed" for _, clique in cliques)
+            chains, classes = inputs.fit_chains(X, y, sample_weight, keep_zeros=seen_counts)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
         random = random_generator(self.random_state)
@@ -326,6 +328,14 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         watchers = [*check_callbacks(self.callbacks), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others say.
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns that feature dicts or strings were given; only for fields fitted on those."""
+        check_is_fitted(self, "model_")
+        if self._inputs.encoder is None:
+            raise AttributeError("feature_names_in_: this field was fitted on arrays, whose columns have no names")
+        return np.array(self._inputs.encoder.feature_names_)
 
     def _set_views(self) -> None:
         """Expose the fitted sets under the names a user looks for."""

@@ -20,10 +20,15 @@ class ChainInputs:
         self.sparse = sparse
         self.encoder = encoder
 
-    def fit_chains(self, X: Any, y: Any, sample_weight: Any) -> tuple[Chains, np.ndarray]:
-        """Learn the kind of X; return labelled chains and the sorted classes."""
+    def fit_chains(
+        self, X: Any, y: Any, sample_weight: Any, *, keep_zeros: bool = False
+    ) -> tuple[Chains, np.ndarray]:
+        """Learn the kind of X; return labelled chains and the sorted classes.
+
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
+        """
         if is_feature_sequences(X):
-            self.encoder = FeatureDictEncoder()
+            self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)

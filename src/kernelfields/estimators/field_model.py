@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from kernelfields.basis import ConstantSubspace, PivotSubspace, Support
 from kernelfields.engines import ChainLikelihood, Potentials
-from kernelfields.engines.pair_table import PairTable
+from kernelfields.engines.pair_table import PairLayout, PairScorer, PairTable
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import Chains, CliqueSet, ConstraintMasks
 from kernelfields.inference.workers import Workers
@@ -67,13 +69,19 @@ class FittedSet:
         if self.tied_everywhere:
             return self.tied_scores
         if self.support is not None:
-            return self.table(chains).product(self.coefficients, workers)
+            return self._scorer.scores(self.features(chains), workers)
         return self.in_labels(self.subspace.apply(viewed_inputs(self.clique, chains), self.coefficients))
 
-    def table(self, chains: Chains) -> PairTable:
-        """Return the features of this set's cliques on chains, for a set with a support."""
+    @cached_property
+    def _scorer(self) -> PairScorer:
+        # Laid out once: labelling one short sequence costs less than the layout.
         assert self.support is not None
-        return PairTable(self.subspace.features(viewed_inputs(self.clique, chains)), self.support)
+        return PairScorer(PairLayout(self.support), self.coefficients)
+
+    def features(self, chains: Chains) -> Any:
+        """Return the features of this set's cliques on chains; CSR for a set with a support."""
+        features = self.subspace.features(viewed_inputs(self.clique, chains))
+        return features if self.support is None else scipy.sparse.csr_array(features)
 
 
 @dataclass
@@ -174,5 +182,5 @@ def _slope(each: FittedSet, chains: Chains, residuals: np.ndarray, workers: Work
     if each.tied_everywhere:
         return residuals if each.support is None else residuals[0, each.support.outcomes][:, None]
     if each.support is not None:
-        return each.table(chains).transposed_product(residuals, workers)
-    return each.subspace.features(viewed_inputs(each.clique, chains)).T @ residuals
+        return PairTable(each.features(chains), each.support).transposed_product(residuals, workers)
+    return each.features(chains).T @ residuals

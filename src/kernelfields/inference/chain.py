@@ -18,10 +18,9 @@ import numpy as np
 
 from kernelfields.inference.chain_reference import (
     ReferenceBeliefs,
-    reference_beliefs,
     reference_hessian_product,
 )
-from kernelfields.inference.packing import check_potentials
+from kernelfields.inference.packing import check_potentials, infeasible
 from kernelfields.inference.workers import Workers
 
 
@@ -203,15 +202,27 @@ def infer_chains(
 
 def _rescue(beliefs: ChainBeliefs, sequence: int, node: np.ndarray, edge: np.ndarray) -> None:
     """Recompute one sequence in the log domain and blank its scaled quantities."""
+    from kernelfields.inference.chain_logarithms import log_domain_beliefs
+
     rows = slice(beliefs.offsets[sequence], beliefs.offsets[sequence + 1])
-    try:
-        exact = reference_beliefs(
-            node[rows],
-            edge if edge.shape[0] == 1 else edge[rows],
-            np.array([0, rows.stop - rows.start]),
-        )
-    except ValueError as error:
-        raise ValueError(str(error).replace("sequence 0", f"sequence {sequence}")) from error
+    length, n_labels = node[rows].shape
+    exact = ReferenceBeliefs(
+        log_partition=np.zeros(1),
+        node_marginals=np.zeros((length, n_labels)),
+        edge_marginals=np.zeros((length, n_labels, n_labels)),
+        backward_weights=np.zeros((length, n_labels, n_labels)),
+        forward_weights=np.zeros((length, n_labels, n_labels)),
+    )
+    exact.log_partition[0] = log_domain_beliefs(
+        node[rows],
+        edge if edge.shape[0] == 1 else edge[rows],
+        exact.node_marginals,
+        exact.edge_marginals,
+        exact.backward_weights,
+        exact.forward_weights,
+    )
+    if exact.log_partition[0] == -np.inf:
+        raise infeasible(sequence)
     beliefs._rescued[sequence] = exact
     beliefs.log_partition[sequence] = exact.log_partition[0]
     beliefs.node_marginals[rows] = exact.node_marginals

@@ -74,7 +74,7 @@ class Point:
             self._evaluation = self.posterior.engine.evaluate(self.potentials)
         return self._evaluation
 
-    @property
+    @cached_property
     def steepest(self) -> np.ndarray:
         """The gradient; with l1, the subgradient of smallest norm."""
         return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
@@ -141,6 +141,10 @@ class Line:
         self._last = None
         theta = self.origin.theta + step * self.direction
         return self.posterior.complete(Trial(theta, value, potentials, evaluation))
+
+
+def _distance(one: Potentials, other: Potentials) -> float:
+    return max(float(np.abs(one.node - other.node).max()), float(np.abs(one.edge - other.edge).max()))
 
 
 class LogPosterior:
@@ -244,10 +248,16 @@ class LogPosterior:
         """Return the potentials of theta: half a pass."""
         return self.engine.potentials(self.split(theta), only)
 
-    def trial(self, theta: np.ndarray) -> Trial:
-        """Return the value at theta: half a pass (none at zero)."""
+    def trial(self, theta: np.ndarray, near: Point | None = None) -> Trial | None:
+        """Return the value at theta: half a pass (none at zero).
+
+        With ``near``, None if a potential has moved from that point by more than a hundred nats: beyond some five
+        hundred, inference needs logarithms and is far slower, and no step of use is that long.
+        """
         theta = np.asarray(theta, dtype=np.float64)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
+        if near is not None and _distance(near.potentials, potentials) > _FAR:
+            return None
         evaluation = self.engine.evaluate(potentials)
         return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
 
@@ -259,7 +269,9 @@ class LogPosterior:
 
     def at(self, theta: np.ndarray) -> Point:
         """Return value and gradient at theta: one pass (half of one at zero)."""
-        return self.complete(self.trial(theta))
+        trial = self.trial(theta)
+        assert trial is not None  # only a trial near something can be too far
+        return self.complete(trial)
 
     def along(self, point: Point, direction: Direction) -> Line:
         """Return the objective on a line: half a pass unless the direction's potentials are known."""

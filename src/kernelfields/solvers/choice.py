@@ -12,7 +12,7 @@ from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import DirectionRule
 from kernelfields.solvers.newton_cg import NewtonCG
 from kernelfields.solvers.orthant import OrthantLBFGS
-from kernelfields.solvers.stochastic import StochasticLBFGS
+from kernelfields.solvers.stochastic import StochasticStart
 from kernelfields.solvers.subspace import SubspaceDescent
 
 SOLVERS: dict[str, type] = {
@@ -21,48 +21,52 @@ SOLVERS: dict[str, type] = {
     "block-jacobi": BlockJacobi,
     "subspace": SubspaceDescent,
     "lbfgs": LBFGS,
-    "sgd+lbfgs": StochasticLBFGS,
+    "sgd+lbfgs": LBFGS,
 }
 
 
 SMALL = 400
 #: From this many stored values of sparse features a stochastic start is worth finding its rate.
 MANY_VALUES = 50_000
+_MEMORY_AFTER_START = 20
 
 
 def resolve_solver(
     solver: Any, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
     """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
-    if posterior.has_l1:
-        return _with_l1(solver)
-    if solver == "auto":
+    if isinstance(solver, str) and solver == "auto":
         solver = choose(posterior, tol)
+    if posterior.has_l1:
+        return _with_l1(solver, random)
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
         if solver == "sgd+lbfgs":
-            return StochasticLBFGS(random_state=random)
+            return LBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
         return SOLVERS[solver]()
     if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
         return solver
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
-def _with_l1(solver: Any) -> DirectionRule:
+def _with_l1(solver: Any, random: np.random.Generator | None) -> DirectionRule:
     """Return the rule for objectives with l1, or say that the solver asked for has none."""
     if isinstance(solver, OrthantLBFGS):
         return solver
-    if isinstance(solver, str) and solver in ("auto", "lbfgs"):
-        return OrthantLBFGS()
     if isinstance(solver, LBFGS):
-        return OrthantLBFGS(solver.memory)
+        return OrthantLBFGS(solver.memory, solver.start)
+    if solver == "lbfgs":
+        return OrthantLBFGS()
+    if solver == "sgd+lbfgs":
+        return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
     raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' knows how; got {solver!r}")
 
 
 def choose(posterior: LogPosterior, tol: float) -> str:
     """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
 
+    * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish.
     * A few hundred coefficients at most: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a
       second.
     * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
@@ -70,6 +74,7 @@ def choose(posterior: LogPosterior, tol: float) -> str:
     * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features; after
       a stochastic start where there are many sparse values (benchmarks/crfsuite_speed.py).
     """
-    if posterior.size <= SMALL or posterior.raw:
+    smooth = posterior.has_squares_only
+    if smooth and (posterior.size <= SMALL or posterior.raw):
         return "newton-cg"
     return "sgd+lbfgs" if posterior.sparse_values >= MANY_VALUES else "lbfgs"

@@ -14,6 +14,7 @@ from collections import deque
 import numpy as np
 
 from kernelfields.posterior import Direction, LogPosterior, Point, add_scaled, dot
+from kernelfields.solvers.stochastic import StochasticStart
 
 # With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
@@ -21,12 +22,18 @@ _FEWEST_PAIRS = 8
 
 
 class LBFGS:
-    """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory."""
+    """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory.
+
+    ``start``, a :class:`~kernelfields.solvers.stochastic.StochasticStart`, says where to begin; None means zero.
+    """
 
     name = "lbfgs"
 
-    def __init__(self, memory: int = 40):
+    def __init__(self, memory: int = 40, start: StochasticStart | None = None):
         self.memory = memory
+        self.start = start
+        if start is not None:
+            self.name = f"sgd+{self.name}"
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
         self._dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
@@ -37,6 +44,10 @@ class LBFGS:
         self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))
+
+    def first_point(self, posterior: LogPosterior) -> np.ndarray:
+        """Return where to start when the caller does not say."""
+        return np.zeros(posterior.size) if self.start is None else self.start.point(posterior)
 
     def begin(self, point: Point) -> None:
         """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero."""

@@ -24,6 +24,13 @@ class OrthantLBFGS(LBFGS):
 
     name = "owl-qn"
 
+    def first_point(self, posterior: LogPosterior) -> np.ndarray:
+        """Return the start, with zeros where it is smaller than one step of the l1 penalty alone would undo."""
+        start = super().first_point(posterior)
+        if np.any(start):
+            start[np.abs(start) <= posterior.l1 / posterior.metric_at(posterior.at(start))] = 0.0
+        return start
+
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the quasi-Newton direction, zero where it disagrees with the steepest one."""
         steepest = point.steepest
@@ -44,8 +51,8 @@ def advance(posterior: LogPosterior, point: Point, direction: np.ndarray) -> tup
         promised = dot(steepest, theta - point.theta)
         if not promised < 0.0:
             return None, 0.0
-        trial = posterior.trial(theta)
-        if trial.value <= point.value + SUFFICIENT_DECREASE * promised:
+        trial = posterior.trial(theta, near=point)
+        if trial is not None and trial.value <= point.value + SUFFICIENT_DECREASE * promised:
             return posterior.complete(trial), step
         if abs(promised) < allowance:
             return None, 0.0

@@ -1,4 +1,4 @@
-"""L-BFGS after a stochastic start, for sparse features.
+"""A stochastic start for L-BFGS on sparse features.
 
 A few epochs of stochastic gradient steps come close to the optimum for the price of as many passes on one thread;
 the curvature there then measures the coordinates for L-BFGS. benchmarks/crfsuite_speed.py prints what this saves.
@@ -9,20 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
 
 
-class StochasticLBFGS(LBFGS):
-    """L-BFGS that starts where ``epochs`` of stochastic gradient descent end."""
+class StochasticStart:
+    """Where ``epochs`` of stochastic gradient descent from zero end."""
 
-    name = "sgd+lbfgs"
-
-    def __init__(self, memory: int = 20, epochs: int = 4, random_state: int | np.random.Generator | None = 0):
-        super().__init__(memory)
+    def __init__(self, epochs: int = 4, random_state: int | np.random.Generator | None = 0):
         self.epochs = epochs
         self.random_state = random_state
 
-    def first_point(self, posterior: LogPosterior) -> np.ndarray:
+    def point(self, posterior: LogPosterior) -> np.ndarray:
         """Return the coefficients after the epochs; zero if the field has no stochastic start or it is no help."""
         zero = np.zeros(posterior.size)
         descent = posterior.engine.stochastic_descent()
@@ -30,6 +26,7 @@ class StochasticLBFGS(LBFGS):
             return zero
         start = posterior.flatten(descent.run(self.epochs, np.random.default_rng(self.random_state)))
         posterior.engine.passes += self.epochs
-        if not np.all(np.isfinite(start)) or posterior.trial(start).value >= posterior.trial(zero).value:
+        if not np.all(np.isfinite(start)):
             return zero
-        return start
+        there, here = posterior.trial(start), posterior.trial(zero)
+        return start if there is not None and here is not None and there.value < here.value else zero

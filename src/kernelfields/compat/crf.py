@@ -1,0 +1,278 @@
+"""CRF: the face of ``sklearn_crfsuite.CRF``, with a linear ChainCRF behind it.
+
+    score(y | x) = sum_t sum_j x_tj w(j, y_t) + sum_t v(y_{t-1}, y_t)
+    loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
+
+Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
+import changed; options.py says how parameters translate. Cost and memory are those of ChainCRF.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from kernelfields.compat.feature_sequences import (
+    answer_each,
+    feature_sequences,
+    labelled_sequences,
+    the_only_label,
+    without_empty,
+)
+from kernelfields.compat.metrics import flat_accuracy_score
+from kernelfields.compat.model_document import read_crf, write_crf
+from kernelfields.compat.one_label import OneLabel
+from kernelfields.compat.options import Options, read_options
+from kernelfields.compat.training_log import Holdout, TrainingLog
+from kernelfields.compat.weights import NamedWeights, n_weights
+from kernelfields.estimators import ChainCRF
+
+
+class CRF(BaseEstimator):
+    """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
+
+    Parameters have the names, order and meaning they have there; None stands for CRFsuite's default.
+
+    Parameters
+    ----------
+    algorithm : "lbfgs", "l2sgd" or None
+        Both fit the same loss with the same batch solver. "ap", "pa" and "arow" have no counterpart.
+    min_freq : float, default 0
+        Pairs of an attribute or a label with a label whose total weight in training is below are left out.
+    all_possible_states, all_possible_transitions : bool, default False
+        Whether pairs that do not occur in training have weights, too.
+    c1, c2 : float, default 0 and 1
+        Coefficients of the L1 and of the squared L2 norm of the weights.
+    max_iterations : int, default no limit (1000 for "l2sgd")
+        Reaching it is no reason for a warning; ``training_log_.reason`` says so.
+    num_memories : int
+        How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
+    epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
+        When to stop: see stopping.py.
+    verbose : bool
+        Shows progress on standard error.
+    linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates,
+    calibration_max_trials, pa_type, c, error_sensitive, averaging, variance, gamma, model_filename,
+    keep_tempfiles, trainer_cls : have no counterpart; ``fit`` refuses values other than the default
+    n_jobs : int or None
+        Threads; None and -1 mean all cores. Not in sklearn-crfsuite.
+    random_state : int, Generator, RandomState or None
+        Not in sklearn-crfsuite.
+
+    Attributes
+    ----------
+    chain_ : the ChainCRF behind the face, for all that it can do besides; a OneLabel if all labels were the same
+    training_log_ : TrainingLog with a dict per iteration
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: Any = None,
+        max_linesearch: Any = None,
+        calibration_eta: Any = None,
+        calibration_rate: Any = None,
+        calibration_samples: Any = None,
+        calibration_candidates: Any = None,
+        calibration_max_trials: Any = None,
+        pa_type: Any = None,
+        c: Any = None,
+        error_sensitive: Any = None,
+        averaging: Any = None,
+        variance: Any = None,
+        gamma: Any = None,
+        verbose: bool = False,
+        model_filename: Any = None,
+        keep_tempfiles: Any = False,
+        trainer_cls: Any = None,
+        *,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.algorithm = algorithm
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.linesearch = linesearch
+        self.max_linesearch = max_linesearch
+        self.calibration_eta = calibration_eta
+        self.calibration_rate = calibration_rate
+        self.calibration_samples = calibration_samples
+        self.calibration_candidates = calibration_candidates
+        self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
+        self.verbose = verbose
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
+        self.trainer_cls = trainer_cls
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
+        """Train on sequences of feature dicts or of lists of feature strings.
+
+        With ``X_dev`` and ``y_dev``, the scores of the trained model on them enter ``training_log_``; they do not
+        change the model. Ctrl-C keeps the best weights so far and warns.
+        """
+        if (X_dev is None) != (y_dev is None):
+            raise ValueError("pass both X_dev and y_dev to score holdout data, or neither")
+        options = read_options(self.get_params(deep=False))
+        sequences, labels = labelled_sequences(X, y)
+        held_out = None if X_dev is None else labelled_sequences(X_dev, y_dev, "_dev")
+        with without_empty(sequences) as filled:
+            field, reason = self._train(options, [sequences[i] for i in filled], [labels[i] for i in filled])
+        holdout = None
+        if held_out is not None:
+            predictions = _predictions(field, held_out[0])
+            holdout = Holdout.count(held_out[1], predictions.tolist(), field.classes_.tolist())
+        history = field.solution_.history if isinstance(field, ChainCRF) else []
+        self.chain_ = field
+        self.training_log_ = TrainingLog(reason, n_weights(field), history, holdout)
+        self._named: NamedWeights | None = None
+        return self
+
+    def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
+        only = the_only_label(y)
+        if only is not None:
+            return OneLabel.fit(X, y, only), "one label"
+        stopping = options.stopping()
+        chain = options.chain_crf(
+            callbacks=[stopping],
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            verbose=int(bool(self.verbose)),
+        )
+        chain.fit(X, y)
+        # What ended this fit must not end another, and the solver's memory is of no use any more.
+        chain.set_params(callbacks=None, solver="auto")
+        return chain, stopping.reason or chain.solution_.reason
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable labels of each sequence: an array of lists of labels."""
+        return _predictions(self._fitted(), feature_sequences(X))
+
+    def predict_single(self, xseq: Any) -> list:
+        """Return the most probable labels of one sequence."""
+        return self.predict([xseq])[0]
+
+    def predict_marginals(self, X: Any) -> np.ndarray:
+        """Return the probability of each label at each position: an array of lists of dicts."""
+        field = self._fitted()
+        classes = field.classes_.tolist()
+
+        def answer(sequences: list) -> list:
+            marginals = (each.tolist() for each in field.predict_marginals(sequences))
+            return [[dict(zip(classes, row, strict=True)) for row in each] for each in marginals]
+
+        return answer_each(feature_sequences(X), answer)
+
+    def predict_marginals_single(self, xseq: Any) -> list[dict]:
+        """Return the probability of each label at each position of one sequence."""
+        return self.predict_marginals([xseq])[0]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the share of positions whose label is right; ``kernelfields.compat.metrics`` has other scores."""
+        return flat_accuracy_score(y, self.predict(X))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the trained model to one file of data (safetensors), atomically."""
+        self._fitted()
+        write_crf(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> CRF:
+        """Read a model written by :meth:`save`."""
+        return read_crf(cls, path)
+
+    @property
+    def classes_(self) -> list:
+        """The labels, sorted."""
+        return self._fitted().classes_.tolist()
+
+    @property
+    def state_features_(self) -> dict[tuple, float]:
+        """Weights {(attribute, label): weight} that are not zero."""
+        return self._weights.state_features
+
+    @property
+    def transition_features_(self) -> dict[tuple, float]:
+        """Weights {(label from, label to): weight} that are not zero."""
+        return self._weights.transitions
+
+    @property
+    def attributes_(self) -> list[str]:
+        """Names of the attributes that have a weight other than zero."""
+        return self._weights.attributes
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have a weight other than zero."""
+        return len(self._weights.attributes)
+
+    @property
+    def size_(self) -> int:
+        """Size in bytes of the file that :meth:`save` writes."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "model")
+            return (Path(folder) / "model").stat().st_size
+
+    @property
+    def tagger_(self) -> None:
+        """Not there: prediction needs no pycrfsuite.Tagger."""
+        raise AttributeError(
+            "there is no pycrfsuite.Tagger behind this CRF. Use predict_single in place of tag, "
+            "predict_marginals_single of marginal, chain_.log_likelihood of probability, state_features_ and "
+            "transition_features_ of info."
+        )
+
+    @property
+    def _weights(self) -> NamedWeights:
+        field = self._fitted()
+        named = getattr(self, "_named", None)
+        if named is None:
+            named = self._named = NamedWeights(field)
+        return named
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "chain_"):
+            raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
+        return self.chain_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "chain_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The weights by name are made again when asked for.
+        return {name: value for name, value in super().__getstate__().items() if name != "_named"}
+
+
+def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
+    return answer_each(sequences, lambda filled: [labels.tolist() for labels in field.predict(filled)])

@@ -1,0 +1,79 @@
+"""Scores of label sequences, named as in ``sklearn_crfsuite.metrics``.
+
+The flat scores are those of ``sklearn.metrics`` over the positions of all sequences, and pass their keywords on.
+Fails: ValueError naming the first sequence whose true and predicted labels differ in number, where joining the
+sequences would compare labels of different positions.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+
+def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
+    """Return the share of positions whose label is right."""
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(*_flat(y_true, y_pred)))
+
+
+def flat_precision_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return ``sklearn.metrics.precision_score`` over all positions."""
+    from sklearn.metrics import precision_score
+
+    return precision_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_recall_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return ``sklearn.metrics.recall_score`` over all positions."""
+    from sklearn.metrics import recall_score
+
+    return recall_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_f1_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return ``sklearn.metrics.f1_score`` over all positions."""
+    from sklearn.metrics import f1_score
+
+    return f1_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
+    """Return ``sklearn.metrics.fbeta_score`` over all positions."""
+    from sklearn.metrics import fbeta_score
+
+    return fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+
+
+def flat_classification_report(y_true: Any, y_pred: Any, labels: Any = None, **kwargs: Any) -> Any:
+    """Return ``sklearn.metrics.classification_report`` over all positions."""
+    from sklearn.metrics import classification_report
+
+    return classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+
+
+def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
+    """Return the share of sequences whose labels are all right; 0 if there is no sequence."""
+    true, predicted = _paired(y_true, y_pred)
+    right = sum(one == other for one, other in zip(true, predicted, strict=True))
+    return right / len(true) if true else 0.0
+
+
+def _flat(y_true: Any, y_pred: Any) -> tuple[list, list]:
+    true, predicted = _paired(y_true, y_pred)
+    return list(chain.from_iterable(true)), list(chain.from_iterable(predicted))
+
+
+def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
+    """Return both as lists of lists, sequence by sequence of the same length."""
+    true, predicted = [list(labels) for labels in y_true], [list(labels) for labels in y_pred]
+    if len(true) != len(predicted):
+        raise ValueError(f"y_true has {len(true)} sequences but y_pred has {len(predicted)}")
+    for index, (one, other) in enumerate(zip(true, predicted, strict=True)):
+        if len(one) != len(other):
+            raise ValueError(
+                f"sequence {index} has {len(one)} labels in y_true but {len(other)} in y_pred: "
+                "are both of the same data, in the same order?"
+            )
+    return true, predicted

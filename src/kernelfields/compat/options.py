@@ -1,0 +1,150 @@
+"""CRFsuite's parameters in our terms.
+
+    loss = sum of negative log-likelihoods + c1 ||w||_1 + c2 ||w||^2:   l1 = c1,  prior variance s = 1 / (2 c2)
+
+None means CRFsuite's default. What has no counterpart here is refused, never ignored. Fails: NotImplementedError
+for what CRFsuite can do and this package does not, ValueError for values that make no sense there either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.compat.stopping import CRFsuiteStopping
+from kernelfields.estimators import ChainCRF
+from kernelfields.estimators.parameters import is_real, is_whole
+from kernelfields.solvers.lbfgs import LBFGS
+
+_OWN_LINE_SEARCH = "the line search here has no settings"
+_NO_LEARNING_RATE = "training here has no learning rate to calibrate"
+_NO_COUNTERPART = {
+    "linesearch": _OWN_LINE_SEARCH,
+    "max_linesearch": _OWN_LINE_SEARCH,
+    "calibration_eta": _NO_LEARNING_RATE,
+    "calibration_rate": _NO_LEARNING_RATE,
+    "calibration_samples": _NO_LEARNING_RATE,
+    "calibration_candidates": _NO_LEARNING_RATE,
+    "calibration_max_trials": _NO_LEARNING_RATE,
+    "pa_type": "there is no passive-aggressive training here",
+    "c": "there is no passive-aggressive training here; regularisation is c1 and c2",
+    "error_sensitive": "there is no passive-aggressive training here",
+    "averaging": "there is no passive-aggressive training here",
+    "variance": "there is no AROW training here",
+    "gamma": "there is no AROW training here",
+    "model_filename": "files of CRFsuite cannot be read; fit on the data and use save and CRF.load",
+    "keep_tempfiles": "no temporary files are made; use save to keep a model",
+    "trainer_cls": "there is no trainer object; verbose=True shows progress, and training_log_ keeps it",
+}
+_ONLINE = {"ap", "averaged-perceptron", "pa", "passive-aggressive", "arow"}
+_NOT_OF_SGD = ("c1", "num_memories", "epsilon")
+_SGD_EPOCHS = 1000
+# The rules of CRFsuite end a fit; at such a gap there is nothing left to gain.
+_NO_LIMIT = 2**31 - 1
+_SMALLEST_GAP = 1e-12
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checked parameters with CRFsuite's defaults filled in."""
+
+    min_freq: float
+    all_possible_states: bool
+    all_possible_transitions: bool
+    c1: float
+    c2: float
+    max_iterations: int
+    num_memories: int | None
+    epsilon: float
+    period: int
+    delta: float
+
+    def stopping(self) -> CRFsuiteStopping:
+        """Return the rule that ends training."""
+        return CRFsuiteStopping(self.epsilon, self.period, self.delta, self.max_iterations)
+
+    def chain_crf(self, **others: Any) -> ChainCRF:
+        """Return the field these options describe."""
+        # A threshold on frequencies removes what was never observed, whatever was asked for besides.
+        every = self.min_freq == 0
+        return ChainCRF(
+            "linear",
+            support="all" if self.all_possible_states and every else "observed",
+            edge_support="all" if self.all_possible_transitions and every else "observed",
+            min_freq=self.min_freq,
+            l1=self.c1,
+            prior_variance=1.0 / (2.0 * self.c2) if self.c2 else np.inf,
+            solver="auto" if self.num_memories is None else LBFGS(self.num_memories),
+            tol=_SMALLEST_GAP,
+            max_iter=_NO_LIMIT,
+            **others,
+        )
+
+
+def read_options(parameters: dict[str, Any]) -> Options:
+    """Check the constructor's parameters, before any work starts."""
+    for name, reason in _NO_COUNTERPART.items():
+        value = parameters[name]
+        if value is not None and not (name == "keep_tempfiles" and not value):
+            raise NotImplementedError(f"{name}={value!r} has no counterpart here: {reason}. Leave it out.")
+    sgd = _uses_sgd(parameters["algorithm"])
+    if sgd:
+        for name in _NOT_OF_SGD:
+            if parameters[name] is not None:
+                raise ValueError(
+                    f"{name}={parameters[name]!r} is no parameter of algorithm='l2sgd'. Use algorithm='lbfgs', "
+                    "which fits the same loss, or leave it out."
+                )
+    return Options(
+        min_freq=_number(parameters, "min_freq", 0.0),
+        all_possible_states=_flag(parameters, "all_possible_states"),
+        all_possible_transitions=_flag(parameters, "all_possible_transitions"),
+        c1=_number(parameters, "c1", 0.0),
+        c2=_number(parameters, "c2", 1.0),
+        max_iterations=_count(parameters, "max_iterations", _SGD_EPOCHS if sgd else 0, 0),
+        num_memories=_count(parameters, "num_memories", None, 1),
+        epsilon=_number(parameters, "epsilon", 1e-5),
+        period=_count(parameters, "period", 10, 0),
+        delta=_number(parameters, "delta", 1e-5),
+    )
+
+
+def _uses_sgd(algorithm: Any) -> bool:
+    name = algorithm.lower() if isinstance(algorithm, str) else algorithm
+    if name in _ONLINE:
+        raise NotImplementedError(
+            f"algorithm={algorithm!r} has no counterpart here: it is no fit of a likelihood, so it has neither a "
+            "loss to compare nor probabilities. Use algorithm='lbfgs' with c1 and c2."
+        )
+    if name not in (None, "lbfgs", "l2sgd"):
+        raise ValueError(f"algorithm must be 'lbfgs' or 'l2sgd', got {algorithm!r}")
+    return name == "l2sgd"
+
+
+def _number(parameters: dict[str, Any], name: str, default: float) -> float:
+    value = parameters[name]
+    if value is None:
+        return default
+    if not is_real(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number that is not negative, or None, got {value!r}")
+    return float(value)
+
+
+def _count(parameters: dict[str, Any], name: str, default: Any, least: int) -> Any:
+    value = parameters[name]
+    if value is None:
+        return default
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, or None, got {value!r}")
+    return int(value)
+
+
+def _flag(parameters: dict[str, Any], name: str) -> bool:
+    value = parameters[name]
+    if value is None:
+        return False
+    if not isinstance(value, bool | int | np.bool_ | np.integer) or value not in (0, 1):
+        raise ValueError(f"{name} must be True, False or None, got {value!r}")
+    return bool(value)

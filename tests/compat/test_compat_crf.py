@@ -1,0 +1,258 @@
+"""CRF behaves as sklearn_crfsuite.CRF does: names, forms of answers, copies, files, corners of its inputs."""
+
+import copy
+import inspect
+import io
+import pickle
+from fractions import Fraction
+from itertools import chain
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from tagged_sentences import tagged_data
+
+from kernelfields import ChainCRF
+from kernelfields.compat import CRF
+from kernelfields.formats import ModelFileError
+
+X, y = tagged_data(30)
+X_TEST, Y_TEST = tagged_data(10, seed=1)
+
+NAMES = [
+    "algorithm", "min_freq", "all_possible_states", "all_possible_transitions", "c1", "c2", "max_iterations",
+    "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch", "calibration_eta",
+    "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials", "pa_type",
+    "c", "error_sensitive", "averaging", "variance", "gamma", "verbose", "model_filename", "keep_tempfiles",
+    "trainer_cls",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crf():
+    return CRF(c1=0.05, c2=0.1).fit(X, y, X_TEST, Y_TEST)
+
+
+def test_the_constructor_is_that_of_sklearn_crfsuite():
+    parameters = list(inspect.signature(CRF).parameters.values())
+    assert [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD] == NAMES
+    assert [each.name for each in parameters if each.kind is each.KEYWORD_ONLY] == ["n_jobs", "random_state"]
+    given = CRF("lbfgs", 2.0, True, False, 0.1, 0.2, 30)
+    assert given.get_params()["max_iterations"] == 30
+    assert clone(given).get_params() == given.get_params()
+
+
+def test_answers_are_arrays_of_lists(crf):
+    predicted, marginals = crf.predict(X_TEST), crf.predict_marginals(X_TEST)
+    for answers in (predicted, marginals):
+        assert isinstance(answers, np.ndarray)
+        assert answers.dtype == object
+        assert answers.shape == (len(X_TEST),)
+    assert all(type(labels) is list and type(labels[0]) is str for labels in predicted)
+    assert type(marginals[0]) is list
+    assert type(marginals[0][0]["O"]) is float
+    assert crf.predict_single(X_TEST[3]) == predicted[3]
+    assert crf.predict_marginals_single(X_TEST[3]) == marginals[3]
+    # Sequences of equal length stay lists; there, they become rows of a matrix.
+    assert crf.predict([X_TEST[0], X_TEST[0]]).shape == (2,)
+
+
+def test_answers_are_those_of_the_field_behind(crf):
+    assert isinstance(crf.chain_, ChainCRF)
+    assert crf.classes_ == crf.chain_.classes_.tolist() == sorted({label for labels in y for label in labels})
+    for ours, field in zip(crf.predict_marginals(X_TEST), crf.chain_.predict_marginals(X_TEST), strict=True):
+        np.testing.assert_array_equal([[row[label] for label in crf.classes_] for row in ours], field)
+    assert crf.score(X_TEST, Y_TEST) == crf.chain_.score(X_TEST, Y_TEST)
+    assert crf.chain_.callbacks is None
+
+
+def test_weights_have_names(crf):
+    node, edge = crf.chain_.coef_["node"].toarray(), crf.chain_.transitions_
+    names, classes = crf.chain_.feature_names_in_.tolist(), crf.classes_
+    assert 0 < len(crf.state_features_) == np.count_nonzero(node) < node.size
+    for (attribute, label), weight in crf.state_features_.items():
+        assert weight == node[names.index(attribute), classes.index(label)] != 0
+    assert 0 < len(crf.transition_features_) == np.count_nonzero(edge)
+    for (previous, label), weight in crf.transition_features_.items():
+        assert weight == edge[classes.index(previous), classes.index(label)] != 0
+    assert crf.attributes_ == [name for name in names if name in {pair[0] for pair in crf.state_features_}]
+    assert crf.num_attributes_ == len(crf.attributes_) < len(names)
+
+
+def test_the_log_has_iterations(crf):
+    log = crf.training_log_
+    assert [each["num"] for each in log.iterations] == list(range(1, len(log.iterations) + 1))
+    losses = [each["loss"] for each in log.iterations]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] == crf.chain_.solution_.value
+    assert log.last_iteration is log.iterations[-1]
+    weights = [*crf.state_features_.values(), *crf.transition_features_.values()]
+    assert log.last_iteration["feature_norm"] == pytest.approx(np.linalg.norm(weights))
+    assert log.training_seconds >= sum(each["time"] for each in log.iterations)
+    assert log.featgen_num_features >= len(weights)
+
+
+def test_holdout_scores_are_in_the_log(crf):
+    last = crf.training_log_.last_iteration
+    assert last["item_accuracy_float"] == float(last["item_accuracy"]) == crf.score(X_TEST, Y_TEST)
+    whole = sum(list(labels) == true for labels, true in zip(crf.predict(X_TEST), Y_TEST, strict=True))
+    assert last["instance_accuracy"] == Fraction(whole, len(X_TEST))
+    true, predicted = list(chain.from_iterable(Y_TEST)), list(chain.from_iterable(crf.predict(X_TEST)))
+    score = last["scores"]["O"]
+    assert (score.ref, score.model) == (true.count("O"), predicted.count("O"))
+    assert score.f1 == pytest.approx(2 * score.precision * score.recall / (score.precision + score.recall))
+    assert last["avg_f1"] == pytest.approx(np.mean([each.f1 or 0.0 for each in last["scores"].values()]))
+
+
+def test_holdout_data_do_not_change_the_model():
+    plain = CRF(c2=0.5, max_iterations=5).fit(X, y)
+    strange = [["NEW"] * len(labels) for labels in Y_TEST]
+    scored = CRF(c2=0.5, max_iterations=5).fit(X, y, X_TEST, strange)
+    assert scored.state_features_ == plain.state_features_
+    assert scored.training_log_.last_iteration["item_accuracy"] == 0
+    assert scored.training_log_.last_iteration["scores"]["NEW"].ref == sum(map(len, Y_TEST))
+    assert "item_accuracy" not in plain.training_log_.last_iteration
+    for arguments in ({"X_dev": X_TEST}, {"y_dev": Y_TEST}):
+        with pytest.raises(ValueError, match="both X_dev and y_dev"):
+            CRF().fit(X, y, **arguments)
+    with pytest.raises(ValueError, match=r"sequence 2 has \d+ positions in X_dev but 1 labels in y_dev"):
+        CRF().fit(X, y, X_TEST, [*Y_TEST[:2], ["O"], *Y_TEST[3:]])
+
+
+def through_joblib(crf):
+    file = io.BytesIO()
+    joblib.dump(crf, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf)), through_joblib])
+def test_models_can_be_copied_and_pickled(crf, duplicate):
+    crf.state_features_  # noqa: B018  what was asked for before must not matter
+    twin = duplicate(crf)
+    assert twin.predict_marginals(X_TEST).tolist() == crf.predict_marginals(X_TEST).tolist()
+    assert twin.state_features_ == crf.state_features_
+    assert twin.training_log_.iterations == crf.training_log_.iterations
+    assert twin.get_params() == crf.get_params()
+
+
+def test_models_can_be_saved(crf, tmp_path):
+    path = tmp_path / "names.model"
+    crf.save(path)
+    twin = CRF.load(path)
+    assert twin.predict_marginals(X_TEST).tolist() == crf.predict_marginals(X_TEST).tolist()
+    assert twin.state_features_ == crf.state_features_
+    assert twin.transition_features_ == crf.transition_features_
+    assert twin.training_log_.iterations == crf.training_log_.iterations
+    assert twin.training_log_.reason == crf.training_log_.reason
+    assert twin.get_params() == crf.get_params()
+    assert crf.size_ == path.stat().st_size
+    other = tmp_path / "chain.model"
+    crf.chain_.save(other)
+    with pytest.raises(ModelFileError, match=r"kind 'ChainCRF', expected 'compat\.CRF'"):
+        CRF.load(other)
+
+
+def test_a_grid_search_finds_parameters():
+    search = GridSearchCV(CRF(max_iterations=20), {"c1": [0.0, 5.0], "c2": [0.01, 10.0]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"c1": 0.0, "c2": 0.01}
+    assert search.score(X_TEST, Y_TEST) > 0.8
+
+
+def test_empty_sequences_have_empty_answers():
+    with_empty = CRF(c2=0.5).fit([[], *X, []], [[], *y, []])
+    without = CRF(c2=0.5).fit(X, y)
+    assert with_empty.state_features_ == without.state_features_
+    answers = with_empty.predict([[], X[0], [], X[1]])
+    assert answers.tolist() == [[], without.predict_single(X[0]), [], without.predict_single(X[1])]
+    assert with_empty.predict_marginals([X[0], []])[1] == []
+    assert with_empty.predict_single([]) == []
+    assert with_empty.predict([]).shape == (0,)
+    assert with_empty.score([[], X[0]], [[], y[0]]) == without.score([X[0]], [y[0]])
+    with pytest.raises(TypeError, match="sequence 1, position 0") as error:
+        with_empty.predict([[], X[0], [3.0]])
+    assert "counted without the 1 empty" in error.value.__notes__[0]
+
+
+def test_iterators_and_strings_are_taken():
+    strings = [[[f"w={word['word.lower()']}", "bias"] for word in sequence] for sequence in X]
+    listed = CRF(c2=0.5).fit(strings, y)
+    walked = CRF(c2=0.5).fit(((position for position in sequence) for sequence in strings), map(iter, y))
+    assert walked.state_features_ == listed.state_features_
+    assert ("bias", "O") in listed.state_features_
+    assert listed.predict(iter(strings[:2])).tolist() == listed.predict(strings[:2]).tolist()
+    assert listed.predict_single([[], ["never seen"]]) == listed.predict_single([[], []])
+
+
+def test_a_single_label_is_always_predicted(tmp_path):
+    crf = CRF().fit([*X, []], [["O"] * len(sequence) for sequence in X] + [[]], X_TEST, Y_TEST)
+    assert crf.classes_ == ["O"]
+    assert crf.predict([X[0], []]).tolist() == [["O"] * len(X[0]), []]
+    assert crf.predict_marginals_single(X[0][:2]) == [{"O": 1.0}] * 2
+    assert crf.state_features_ == {}
+    assert crf.transition_features_ == {}
+    assert crf.attributes_ == []
+    assert crf.training_log_.iterations == []
+    assert crf.training_log_.reason == "one label"
+    assert 0.2 < crf.score(X_TEST, Y_TEST) < 0.8
+    crf.save(tmp_path / "model")
+    for twin in (CRF.load(tmp_path / "model"), pickle.loads(pickle.dumps(crf))):
+        assert twin.predict_single(X[0]) == ["O"] * len(X[0])
+    with pytest.raises(TypeError, match="feature dicts"):
+        crf.predict([[3.0]])
+
+
+@pytest.mark.parametrize("parameters", [{"c1": 1e6}, {"c1": 1e6, "all_possible_states": True}, {"min_freq": 1e6}])
+def test_a_model_may_be_left_without_weights(parameters):
+    crf = CRF(**parameters).fit(X, y, X_TEST, Y_TEST)
+    assert crf.state_features_ == {}
+    assert crf.transition_features_ == {}
+    assert crf.training_log_.iterations == []
+    assert crf.training_log_.last_iteration is None
+    uniform = dict.fromkeys(crf.classes_, 1 / len(crf.classes_))
+    assert crf.predict_marginals_single(X[0]) == [pytest.approx(uniform)] * len(X[0])
+    assert len(crf.predict_single(X[0])) == len(X[0])
+
+
+def test_weights_need_no_penalty():
+    crf = CRF(c1=0.0, c2=0.0).fit(X, y)
+    assert crf.training_log_.last_iteration["loss"] < 0.01
+    assert crf.score(X, y) == 1.0
+
+
+def test_unseen_attributes_are_ignored(crf):
+    known = X_TEST[0]
+    strange = [{**position, "never": "seen", "count": 3.0} for position in known]
+    assert crf.predict_marginals_single(strange) == crf.predict_marginals_single(known)
+
+
+@pytest.mark.parametrize(
+    "name", ["classes_", "state_features_", "transition_features_", "attributes_", "num_attributes_", "size_"]
+)
+def test_nothing_is_known_before_fit(name):
+    with pytest.raises(NotFittedError, match="Call 'fit' first"):
+        getattr(CRF(), name)
+    assert not hasattr(CRF(), name)
+
+
+def test_nothing_can_be_asked_before_fit(tmp_path):
+    for ask in (CRF().predict, CRF().predict_single, CRF().predict_marginals, CRF().predict_marginals_single):
+        with pytest.raises(NotFittedError, match="Call 'fit' first"):
+            ask(X)
+    with pytest.raises(NotFittedError):
+        CRF().save(tmp_path / "never")
+
+
+def test_there_is_no_tagger(crf):
+    with pytest.raises(AttributeError, match=r"no pycrfsuite\.Tagger.*predict_single"):
+        crf.tagger_  # noqa: B018
+
+
+def test_a_refused_fit_leaves_the_old_one(crf):
+    twin = copy.deepcopy(crf)
+    with pytest.raises(ValueError, match="sequences"):
+        twin.fit(X, y[:-1])
+    assert twin.predict(X_TEST).tolist() == crf.predict(X_TEST).tolist()
