@@ -1,4 +1,9 @@
 import json
+import pickle
+from collections import OrderedDict
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -6,7 +11,16 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features import FeatureDictEncoder, dicts, is_feature_sequences
+
+
+class Tag(str):
+    """Text that does not print as its letters."""
+
+    def __str__(self):
+        return f"Tag({self!r})"
+
+    __format__ = None
 
 
 class Column(list):
@@ -39,6 +53,17 @@ def names_of(position):
         ({np.str_("w"): np.str_("cat")}, {"w:cat": 1.0}),
         ({"a": np.float32(0.5), "b": np.int64(2), "c": np.bool_(True)}, {"a": 0.5, "b": 2.0, "c": 1.0}),
         ({"": "é:ü"}, {":é:ü": 1.0}),
+        ({"a": b"x", b"b": "y"}, {"a:x": 1.0, "b:y": 1.0}),
+        ({"a": Decimal("0.5"), "b": Fraction(1, 4), "c": np.array(2.0)}, {"a": 0.5, "b": 0.25, "c": 2.0}),
+        (MappingProxyType({"a": 2.0, "b": ("x", "y")}), {"a": 2.0, "b:x": 1.0, "b:y": 1.0}),
+        (OrderedDict(a="x"), {"a:x": 1.0}),
+        ({"b": 1, "a": 1}.keys(), {"b": 1.0, "a": 1.0}),
+        (np.array(["u", "v"]), {"u": 1.0, "v": 1.0}),
+        (["name:1.0", "x:2.5", "a\\:b"], {"name:1.0": 1.0, "x:2.5": 1.0, "a\\:b": 1.0}),
+        ({"x:2.5": 3.0, "\\": "\\:2"}, {"x:2.5": 3.0, "\\:\\:2": 1.0}),
+        ({Tag("a"): Tag("noun")}, {"a:noun": 1.0}),
+        ([Tag("noun"), "end\0", "end"], {"noun": 1.0, "end\0": 1.0, "end": 1.0}),
+        (["\ud800"], {"\ud800": 1.0}),
     ],
 )
 def test_names_follow_crfsuite(position, expected):
@@ -87,42 +112,115 @@ def test_unseen_features_are_ignored():
 
 
 def test_spec_survives_json():
-    encoder = FeatureDictEncoder().fit([[{"w": "ä"}, ["x", "y"]]])
+    encoder = FeatureDictEncoder().fit([[{"w": "ä"}, ["x", "y", "\0", "\ud800", ""]]])
     again = FeatureDictEncoder.from_spec(json.loads(json.dumps(encoder.spec())))
     assert again.vocabulary_ == encoder.vocabulary_
+    packed, _ = again.transform([[["y", "\ud800", ""]]])
+    np.testing.assert_array_equal(packed.toarray(), [[0, 0, 1, 0, 1, 1]])
+
+
+def test_a_spec_with_equal_or_odd_names_is_refused():
+    with pytest.raises(ValueError, match="1 feature names are there twice"):
+        FeatureDictEncoder.from_spec(["a", "b", "a"])
+    with pytest.raises(TypeError, match="str"):
+        FeatureDictEncoder.from_spec(["a", 3])
+
+
+def test_a_pickled_encoder_knows_its_columns():
+    encoder = FeatureDictEncoder(min_freq=2).fit([[["a", "b"], ["b", "c"], ["c"]]])
+    assert encoder.vocabulary_ == {"b": 0, "c": 1}
+    again = pickle.loads(pickle.dumps(encoder))
+    assert again.vocabulary_ == encoder.vocabulary_
+    assert again.min_freq == 2
+    np.testing.assert_array_equal(again.transform([[["c", "a"]]])[0].toarray(), [[0, 1]])
+
+
+MIXED = [
+    [["w=a", "bias"], ["w=b", "bias", "bias"], []],
+    [{"w": "a", "n": 0.5, "no": False}, {"w": "b", "n": 0.0, "no": True}, {}],
+    [{"w": {"in": "a"}, "n": 2}, ("w=c", "bias"), {"w=a", "bias"}],
+    [{"n": np.float32(0.25), "w": np.str_("a")}, OrderedDict(bias=1, w="z")],
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_the_size_of_chunks_does_not_matter(size, monkeypatch):
+    expected, offsets = FeatureDictEncoder().fit_transform(MIXED)
+    monkeypatch.setattr(dicts, "_POSITIONS_PER_CHUNK", size)
+    encoder = FeatureDictEncoder()
+    for packed, at in (encoder.fit_transform(MIXED), encoder.transform(MIXED), encoder.transform(iter(MIXED))):
+        np.testing.assert_array_equal(packed.toarray(), expected.toarray())
+        np.testing.assert_array_equal(at, offsets)
+        assert packed.has_canonical_format
+        assert packed.data.dtype == np.float64
+    columns = ["w=a", "bias", "w=b", "w:a", "n", "w:b", "no", "w:in:a", "w=c", "w:z"]
+    assert encoder.feature_names_ == columns
+    np.testing.assert_array_equal(expected.toarray()[[0, 1, 3, 5]], [
+        [1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 2, 1, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 1, 0.5, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ])  # fmt: skip
+
+
+def test_sequences_may_come_from_an_iterator():
+    X = [[["a", "b"]], [["b"], ["c"]]]
+    packed, offsets = FeatureDictEncoder().fit_transform(sequence for sequence in X)
+    np.testing.assert_array_equal(packed.toarray(), [[1, 1, 0], [0, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(offsets, [0, 1, 3])
+
+
+RARE = [[["a", "b", "a"], ["c", "b"]], [{"d": "x", "a": 0.0}, {"d": "x", "b": -1.0, "e": 0.5}]]
 
 
 @pytest.mark.parametrize(
-    ("X", "error", "words"),
+    ("min_freq", "expected"),
     [
-        (
-            [[{"a": 1}], [{"a": 1}, {"b": float("nan")}]],
-            ValueError,
-            "sequence 1, position 1: feature 'b' is nan",
-        ),
-        ([[{"a": {"b": float("inf")}}]], ValueError, "sequence 0, position 0: feature 'a:b' is inf"),
-        ([[{"a": 1}, {"a": None}]], TypeError, r"sequence 0, position 1: feature 'a' is None \(NoneType\)"),
-        ([[{"a": b"x"}]], TypeError, "sequence 0, position 0: feature 'a' .*bytes"),
-        ([[{"a": 1j}]], TypeError, "complex"),
-        ([[{1: "x"}]], TypeError, "sequence 0, position 0: feature name 1 is int"),
-        ([[{"a": [1, 2]}]], TypeError, "feature name 1 is int"),
-        ([[["a", 3]]], TypeError, "sequence 0, position 0: feature name 3"),
-        ([["word"]], TypeError, "sequence 0, position 0 is 'word'"),
-        ([[{"a": 1}], []], ValueError, "sequence 1 must be a list with at least one feature dict"),
-        ([{"a": 1}], ValueError, "sequence 0 must be a list"),
-        ([], ValueError, "at least one sequence"),
-        ("text", ValueError, "at least one sequence"),
-        ([[{}, []]], ValueError, "no features"),
+        (0, ["a", "b", "c", "d:x", "e"]),
+        (1, ["a", "b", "c", "d:x", "e"]),
+        (1.5, ["b", "d:x"]),
+        (2, ["b", "d:x"]),
+        (3, ["b"]),
     ],
 )
-def test_errors_name_the_place(X, error, words):
-    with pytest.raises(error, match=words):
-        FeatureDictEncoder().fit(X)
+def test_min_freq_counts_the_positions_with_a_feature(min_freq, expected):
+    full, _ = FeatureDictEncoder().fit_transform(RARE)
+    names = FeatureDictEncoder().fit(RARE).feature_names_
+    encoder = FeatureDictEncoder(min_freq=min_freq)
+    packed, offsets = encoder.fit_transform(RARE)
+    assert encoder.feature_names_ == expected
+    np.testing.assert_array_equal(packed.toarray(), full.toarray()[:, [names.index(name) for name in expected]])
+    np.testing.assert_array_equal(offsets, [0, 2, 4])
+    assert packed.has_canonical_format
+    np.testing.assert_array_equal(encoder.transform(RARE)[0].toarray(), packed.toarray())
+
+
+def test_min_freq_that_leaves_nothing():
+    with pytest.raises(ValueError, match="no feature occurs in min_freq=4 positions"):
+        FeatureDictEncoder(min_freq=4).fit(RARE)
+
+
+@pytest.mark.parametrize("min_freq", [-1, float("nan"), float("inf"), "2", None, True])
+def test_a_bad_min_freq_is_refused(min_freq):
+    with pytest.raises(ValueError, match="min_freq must be a number of positions"):
+        FeatureDictEncoder(min_freq=min_freq)
+
+
+def test_zeros_can_be_kept():
+    X = [[{"a": 1, "b": False}, {"a": 0.0, "b": False, "c": "x"}, ["a"]]]
+    encoder = FeatureDictEncoder(keep_zeros=True)
+    packed, _ = encoder.fit_transform(X)
+    assert encoder.feature_names_ == ["a", "b", "c:x"]
+    np.testing.assert_array_equal(packed.indices, [0, 1, 0, 1, 2, 0])
+    np.testing.assert_array_equal(packed.data, [1, 0, 0, 0, 1, 1])
+    assert encoder.transform(X)[0].nnz == 3
+    assert FeatureDictEncoder(min_freq=1, keep_zeros=True).fit(X).feature_names_ == ["a", "c:x"]
 
 
 def test_transform_before_fit():
     with pytest.raises(ValueError, match="call fit first"):
         FeatureDictEncoder().transform([[{"a": 1}]])
+    assert not hasattr(FeatureDictEncoder(), "vocabulary_")
 
 
 @pytest.mark.parametrize(
@@ -148,6 +246,11 @@ def test_transform_before_fit():
         (Column([[{"a": 1}]]), True),
         (Column([Column([{"a": 1}])]), True),
         ([scipy.sparse.csr_array(np.eye(2))], False),
+        ([np.array([["a", "b"]])], False),
+        ([[np.array(["a", "b"])]], True),
+        ([np.array(["a", "b"])], False),
+        ([[b"ab"]], False),
+        ([[[b"ab"]]], True),
     ],
 )
 def test_feature_sequences_are_recognised(X, expected):

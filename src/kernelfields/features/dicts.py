@@ -1,31 +1,35 @@
-"""Feature dicts, one per position, to sparse rows.
+"""Feature dicts or lists of feature strings, one per position, to sparse rows.
 
     {"word": "cat", "upper": True, "len": 3.0}  ->  word:cat = 1, upper = 1, len = 3
 
-The naming is that of python-crfsuite: a string value joins its name with ":" and weighs 1, numbers are
-weights, True is 1 and False nothing, a nested dict or a collection of strings puts its name in front
-("a:b"). A position may also be a plain list of feature strings, each of weight 1. A name seen twice in
-one position adds up. Weights of zero leave no trace, so they do not enter the vocabulary.
+Names and weights are those of python-crfsuite, as position_features.py spells out. A name seen twice in one
+position adds up. Weights of zero leave no trace, so that they do not enter the vocabulary, unless asked for.
 
-Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Cost: one pass over the Python
-objects into flat buffers of 12 bytes per feature. Columns are numbered in order of first sight; sets are
-read in sorted order because their own changes from run to run.
+Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
+Cost: one pass over the Python objects, some thousand positions at a time, into flat buffers of 12 bytes per
+feature. Fails: TypeError or ValueError that names sequence, position and feature.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import chain, islice
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.fields.sequences import is_sequence, locate
+from kernelfields.features.feature_chunks import kept_counts, read_chunk
+from kernelfields.features.name_table import NameTable
+from kernelfields.features.position_features import is_collection
+from kernelfields.fields.sequences import is_sequence, locate, offsets_of
 
-_SEPARATOR = ":"
-_COLLECTIONS = (list, tuple, set, frozenset)
+_EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
+#: Large enough that a step per chunk costs nothing, small enough that chunks need little memory.
+_POSITIONS_PER_CHUNK = 2048
 
 
 def is_feature_sequences(X: Any) -> bool:
@@ -34,20 +38,30 @@ def is_feature_sequences(X: Any) -> bool:
         for position in sequence if _is_listing(sequence) else ():
             if isinstance(position, Mapping):
                 return True
-            if not isinstance(position, _COLLECTIONS):
+            if not is_collection(position):
                 return False
-            if position:
-                return isinstance(next(iter(position)), str)
+            if len(position):
+                return isinstance(next(iter(position)), str | bytes)
     return False
 
 
 class FeatureDictEncoder:
     """Learns the columns of feature names; unseen names are ignored when transforming.
 
-    Attributes: ``vocabulary_`` maps a feature's name to its column, in order of first sight.
+    ``min_freq``: names that occur in fewer positions of the fitted data are left out. ``keep_zeros``: weights of
+    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them when it asks
+    which features occur with which labels.
+
+    X may also be an iterator over sequences; then only one chunk of it is held in memory. Attributes after fit:
+    ``vocabulary_`` maps a feature's name to its column, in order of first sight.
     """
 
-    vocabulary_: dict[str, int]
+    def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False):
+        number = isinstance(min_freq, Real) and not isinstance(min_freq, bool)
+        if not number or not 0 <= min_freq < np.inf:
+            raise ValueError(f"min_freq must be a number of positions that is not negative, got {min_freq!r}")
+        self.min_freq = min_freq
+        self.keep_zeros = keep_zeros
 
     def fit(self, X: Any) -> FeatureDictEncoder:
         """Learn the vocabulary of a list of sequences."""
@@ -56,17 +70,25 @@ class FeatureDictEncoder:
 
     def fit_transform(self, X: Any) -> tuple[Any, np.ndarray]:
         """Learn the vocabulary; return the packed CSR (N, d) and the offsets (S + 1,)."""
-        self.vocabulary_ = {}
-        encoded = self._encode(X, grow=True)
-        if not self.vocabulary_:
+        table = NameTable()
+        packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros)
+        if not len(table):
             raise ValueError("X holds no features: every position is empty or all its weights are zero")
-        return encoded
+        if self.min_freq > 0:
+            packed, table = _drop_rare(packed, table, self.min_freq)
+        self._set_table(table)
+        return packed, offsets
 
     def transform(self, X: Any) -> tuple[Any, np.ndarray]:
         """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
-        if not hasattr(self, "vocabulary_"):
+        if not hasattr(self, "_table"):
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
-        return self._encode(X, grow=False)
+        return _encode(X, self._table, grow=False, keep_zeros=False)
+
+    @cached_property
+    def vocabulary_(self) -> dict[str, int]:
+        """Columns by name, made when first asked for."""
+        return {name: column for column, name in enumerate(self._table.names())}
 
     @property
     def feature_names_(self) -> list[str]:
@@ -80,97 +102,112 @@ class FeatureDictEncoder:
     @classmethod
     def from_spec(cls, names: Iterable[str]) -> FeatureDictEncoder:
         """Rebuild the encoder from what ``spec`` returned."""
+        given = list(names)
         encoder = cls()
-        encoder.vocabulary_ = {name: column for column, name in enumerate(names)}
+        encoder._set_table(NameTable(given))
+        if len(encoder._table) < len(given):
+            raise ValueError(f"{len(given) - len(encoder._table)} feature names are there twice")
         return encoder
 
-    def _encode(self, X: Any, grow: bool) -> tuple[Any, np.ndarray]:
-        if not _is_listing(X) or len(X) == 0:
-            raise ValueError(
-                f"X must be a list with at least one sequence of feature dicts, got {type(X).__name__}"
-            )
-        columns, weights, row_ends, offsets = array("i"), array("d"), array("q", [0]), array("q", [0])
-        vocabulary = self.vocabulary_
-        for index, sequence in enumerate(X):
-            if not _is_listing(sequence) or len(sequence) == 0:
-                raise ValueError(
-                    f"sequence {index} must be a list with at least one feature dict, got {sequence!r:.60}"
-                )
-            for row, position in enumerate(sequence):
-                for name, weight in _features(position, index, row):
-                    if weight == 0.0:
-                        continue
-                    column = vocabulary.setdefault(name, len(vocabulary)) if grow else vocabulary.get(name)
-                    if column is not None:
-                        columns.append(column)
-                        weights.append(weight)
-                row_ends.append(len(columns))
-            offsets.append(len(row_ends) - 1)
-        return self._assemble(columns, weights, row_ends, np.array(offsets, dtype=np.int64))
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "vocabulary_"}
 
-    def _assemble(
-        self, columns: array, weights: array, row_ends: array, offsets: np.ndarray
-    ) -> tuple[Any, np.ndarray]:
-        data, indices, indptr = np.asarray(weights), np.asarray(columns), np.asarray(row_ends)
-        if (bad := np.flatnonzero(~np.isfinite(data))).size:
-            entry = int(bad[0])
-            row = int(np.searchsorted(indptr, entry, side="right")) - 1
-            sequence, place = locate(offsets, row)
-            raise ValueError(
-                f"sequence {sequence}, position {place}: feature "
-                f"{self.feature_names_[indices[entry]]!r} is {data[entry]}. Weights must be finite; "
-                "leave the feature out where it is unknown."
-            )
-        if len(data) <= np.iinfo(np.int32).max:
-            indptr = indptr.astype(np.int32)
-        packed = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(self.vocabulary_)))
-        packed.sum_duplicates()
-        return packed, offsets
+    def _set_table(self, table: NameTable) -> None:
+        self._table = table
+        self.__dict__.pop("vocabulary_", None)
 
 
 def _is_listing(values: Any) -> bool:
-    # Arrays of numbers and sparse matrices can be walked as well, but hold no features with names.
+    # Arrays of numbers and sparse matrices can be walked as well, but hold no features with names. A table of
+    # strings looks like names, but what it says is mostly in its columns.
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
 
-def _features(position: Any, index: int, row: int) -> Iterator[tuple[str, float]]:
-    """Yield the names and weights of one position."""
-    if isinstance(position, Mapping):
-        for name, value in position.items():
-            kind = type(value)
-            if not isinstance(name, str):
-                raise _bad_name(name, index, row)
-            if kind is str:
-                yield f"{name}{_SEPARATOR}{value}", 1.0
-            elif kind is float or kind is bool or kind is int:
-                yield name, value
-            elif isinstance(value, Mapping | list | tuple | set | frozenset):
-                for inner, weight in _features(value, index, row):
-                    yield f"{name}{_SEPARATOR}{inner}", weight
-            elif isinstance(value, str):
-                yield f"{name}{_SEPARATOR}{value}", 1.0
-            elif isinstance(value, Real | np.bool_):
-                yield name, float(value)
-            else:
-                raise TypeError(
-                    f"sequence {index}, position {row}: feature {name!r} is {value!r:.60} "
-                    f"({type(value).__name__}). Use a number, a bool, a string, a dict or a list of strings."
-                )
-    elif isinstance(position, _COLLECTIONS):
-        ordered = position if isinstance(position, list | tuple) else sorted(position, key=str)
-        for name in ordered:
-            if not isinstance(name, str):
-                raise _bad_name(name, index, row)
-            yield name, 1.0
-    else:
-        raise TypeError(
-            f"sequence {index}, position {row} is {position!r:.60} ({type(position).__name__}), expected a "
-            "feature dict or a list of feature strings"
-        )
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        return f"{value!r:.60} ({type(value).__name__})"
+    return f"a {type(value).__name__} of shape {shape}, which has no names of features"
 
 
-def _bad_name(name: Any, index: int, row: int) -> TypeError:
-    return TypeError(
-        f"sequence {index}, position {row}: feature name {name!r:.60} is {type(name).__name__}, expected a "
-        "string; write str(name)"
-    )
+def _walk(X: Any, lengths: array) -> Iterator[Any]:
+    """Yield the sequences of X and note their lengths."""
+    for index, sequence in enumerate(X):
+        if not (type(sequence) is list or _is_listing(sequence)) or len(sequence) == 0:
+            raise ValueError(
+                f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
+                f"got {_describe(sequence)}"
+            )
+        lengths.append(len(sequence))
+        yield sequence
+
+
+def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool) -> tuple[Any, np.ndarray]:
+    """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
+    if not _is_listing(X) and not isinstance(X, Iterator):
+        raise ValueError(f"{_EXPECTED}, got {_describe(X)}")
+    lengths, rows = array("q"), _Rows()
+    positions = chain.from_iterable(_walk(X, lengths))
+
+    def place(row: int) -> str:
+        sequence, position = locate(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
+        return f"sequence {sequence}, position {position}"
+
+    while some := list(islice(positions, _POSITIONS_PER_CHUNK)):
+        chunk = read_chunk(some, place)
+        if chunk.weights is not None and not keep_zeros and not chunk.weights.all():
+            chunk = chunk.select(chunk.weights != 0.0)
+        columns = table.add(chunk.names) if grow else table.find(chunk.names)
+        rows.append(columns, chunk.weights, chunk.counts)
+    if not lengths:
+        raise ValueError(f"{_EXPECTED}, got an empty one")
+    return rows.packed(len(table)), offsets_of(np.asarray(lengths))
+
+
+class _Rows:
+    """Growing flat buffers of a CSR: columns and weights of its entries, number of entries of its rows."""
+
+    def __init__(self) -> None:
+        self.columns, self.weights, self.counts = array("i"), array("d"), array("q")
+
+    def append(self, columns: np.ndarray, weights: np.ndarray | None, counts: np.ndarray) -> None:
+        if weights is not None:
+            self._weigh_all()
+            _extend(self.weights, weights)
+        _extend(self.columns, columns)
+        _extend(self.counts, counts)
+
+    def packed(self, n_columns: int) -> Any:
+        """Return the CSR with sorted columns; what has the column -1 is left out, what has the same adds up."""
+        columns, counts = np.asarray(self.columns), np.asarray(self.counts)
+        if self.weights:
+            self._weigh_all()
+        weights = np.asarray(self.weights) if self.weights else np.ones(len(columns))
+        if not (known := columns >= 0).all():
+            columns, weights, counts = columns[known], weights[known], kept_counts(counts, known)
+        indptr = offsets_of(counts)
+        index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+        packed = sp.csr_array((weights, columns, indptr.astype(index)), shape=(len(counts), n_columns))
+        packed.sum_duplicates()
+        return packed
+
+    def _weigh_all(self) -> None:
+        # Entries that came without weights weigh 1; they are written when the first weight asks for it.
+        _extend(self.weights, np.ones(len(self.columns) - len(self.weights)))
+
+
+def _extend(values: array, more: np.ndarray) -> None:
+    values.frombytes(more.view(np.uint8).data)
+
+
+def _drop_rare(packed: Any, table: NameTable, min_freq: float) -> tuple[Any, NameTable]:
+    kept = np.bincount(packed.indices[packed.data != 0.0], minlength=len(table)) >= min_freq
+    if kept.all():
+        return packed, table
+    if not kept.any():
+        raise ValueError(f"no feature occurs in min_freq={min_freq} positions: make it smaller")
+    entries = kept[packed.indices]
+    columns = (np.cumsum(kept) - 1).astype(packed.indices.dtype)[packed.indices[entries]]
+    indptr = np.concatenate([[0], np.cumsum(entries)]).astype(packed.indptr.dtype)[packed.indptr]
+    smaller = sp.csr_array((packed.data[entries], columns, indptr), shape=(packed.shape[0], int(kept.sum())))
+    return smaller, table.keep(kept)
