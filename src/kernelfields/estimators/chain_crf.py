@@ -15,6 +15,8 @@ from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.class_weights import check_class_weight, weigh_classes
+from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
@@ -32,7 +34,7 @@ from kernelfields.estimators.parameters import (
 )
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_spaces
-from kernelfields.fields import Chains, EdgeCliques, NodeCliques, resolve_constraints
+from kernelfields.fields import Chains, ConstraintMasks, EdgeCliques, NodeCliques, resolve_constraints
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress
@@ -96,6 +98,10 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
     random_state : int, Generator, RandomState or None
     verbose : int, default 0
     callbacks : callables that see each Iteration; returning True stops the fit
+    class_weight : dict of labels, "balanced" or None
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1.
+    patience : int, default 5
+        With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
@@ -107,6 +113,7 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
+    dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
 
@@ -136,6 +143,8 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        class_weight: Any = None,
+        patience: int = 5,
         warm_start: bool = False,
     ):
         self.kernel = kernel
@@ -161,12 +170,16 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.class_weight = class_weight
+        self.patience = patience
         self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChainCRF:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> ChainCRF:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
 
-        ``sample_weight`` holds one weight per sequence. Ctrl-C keeps the best estimate so far and warns.
+        ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
+        stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
+        the best estimate so far and warns.
         """
         self._check_parameters()
         cliques = name_cliques(self._resolved_cliques())
@@ -178,10 +191,12 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
             inputs = ChainInputs()
             seen_counts = any(clique.support == "observed" for _, clique in cliques)
             chains, classes = inputs.fit_chains(X, y, sample_weight, keep_zeros=seen_counts)
+        chains = weigh_classes(chains, classes, self.class_weight)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
+        development = self._development_set(inputs, X_dev, y_dev, classes, masks, workers)
         progress = FitProgress(enabled=bool(self.verbose))
         with blas_threads(self._blas_limit(workers, chains.n_positions)), progress:
             spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
@@ -197,6 +212,8 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
                 watch=self._watcher(progress),
                 random=random,
                 start=[each.coefficients for each in self.model_.sets] if continues else None,
+                development=development,
+                dtype=self.dtype,
             )
         self._inputs = inputs
         self.classes_ = classes
@@ -214,6 +231,7 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         self.solution_: Solution = fitted.solution
         self.certificate_: Certificate = fitted.span
         self.rkhs_certificate_: Certificate = fitted.rkhs
+        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self._set_views()
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
         warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
@@ -265,7 +283,29 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         check_count(self.max_iter, "max_iter")
         check_solver(self.solver)
         check_callbacks(self.callbacks)
+        check_class_weight(self.class_weight)
+        check_count(self.patience, "patience")
         resolve_dtype(self.dtype)
+
+    def _development_set(
+        self,
+        inputs: ChainInputs,
+        X_dev: Any,
+        y_dev: Any,
+        classes: np.ndarray,
+        masks: ConstraintMasks,
+        workers: Workers,
+    ) -> DevelopmentSet | None:
+        if (X_dev is None) != (y_dev is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X_dev is None:
+            return None
+        try:
+            chains, _ = inputs.chains(X_dev, y_dev, None, classes)
+        except ValueError as error:
+            raise ValueError(f"development set: {error}") from error
+        masks.check_labels(chains.labels, chains.offsets, classes)
+        return DevelopmentSet(chains, self.patience, masks=masks, workers=workers)
 
     def _resolved_cliques(self) -> Any:
         if self.cliques is not None:

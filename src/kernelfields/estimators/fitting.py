@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis import Gradient
 from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.feature_rounding import rounding_of_features
 from kernelfields.estimators.spaces import CliqueSpace, check_transitions_fit
 from kernelfields.fields import Chains, ConstraintMasks
@@ -57,11 +58,19 @@ def fit_field(
     watch: Watcher | None,
     random: np.random.Generator,
     start: Sequence[np.ndarray] | None = None,
+    development: DevelopmentSet | None = None,
+    dtype: Any = "auto",
 ) -> FittedField:
     """Fit the coefficients of all sets; grow the bases that ask for it."""
     if any(space.features is not None and space.clique.labels_per_clique == 2 for space in spaces):
         check_transitions_fit(chains.n_positions, n_labels)
     growing = [space for space in spaces if isinstance(space.basis, Gradient)]
+    if development is not None:
+        if growing:
+            raise ValueError(
+                "a basis that grows by the gradient cannot be stopped by a development set; leave out one"
+            )
+        development.attach(spaces, n_labels, tol=tol, dtype=dtype)
     history: list[Iteration] = []
     while True:
         posterior, solution = _solve(
@@ -76,6 +85,7 @@ def fit_field(
             watch=_continue_history(history, watch),
             random=random,
             start=start,
+            monitor=development,
         )
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
@@ -162,6 +172,7 @@ def _solve(
     watch: Watcher | None,
     random: np.random.Generator,
     start: Sequence[np.ndarray] | None,
+    monitor: DevelopmentSet | None,
 ) -> tuple[LogPosterior, Solution]:
     sets = [space.clique_features(n_labels) for space in spaces]
     posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
@@ -175,6 +186,7 @@ def _solve(
             tol=tol,
             max_iter=max_iter,
             watch=watch,
+            monitor=monitor,
         )
     return posterior, solution
 

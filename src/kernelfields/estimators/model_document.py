@@ -55,6 +55,7 @@ _PLAIN = (
     "max_iter",
     "n_jobs",
     "verbose",
+    "patience",
     "warm_start",
 )
 
@@ -107,6 +108,7 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     estimator.certificate_, estimator.rkhs_certificate_ = (
         Certificate(**each) for each in document["certificates"]
     )
+    estimator.dev_log_likelihoods_ = None
     estimator._set_views()
     return estimator
 
@@ -146,6 +148,8 @@ def _describe_parameters(estimator: Any) -> dict[str, Any]:
     parameters["basis"] = _describe_basis(estimator.basis)
     parameters["label_kernel"] = resolve_label_kernel(estimator.label_kernel).spec()
     parameters["constraints"] = Constraints.of(estimator.constraints).spec()
+    weight = estimator.class_weight
+    parameters["class_weight"] = weight if weight is None or isinstance(weight, str) else list(weight.items())
     parameters["spelled_out"] = estimator.cliques is not None
     return parameters
 
@@ -159,6 +163,8 @@ def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dic
     parameters["label_kernel"] = label_kernel_from_spec(parameters["label_kernel"])
     constraints = Constraints.from_spec(parameters["constraints"])
     parameters["constraints"] = None if constraints == Constraints() else constraints
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
     if parameters.pop("spelled_out"):
         return {**parameters, "cliques": [each.clique for each in sets]}
     # A sum of kernels is several sets of one kind.
@@ -237,9 +243,10 @@ def _rebuild_set(
         label_kernel=label_kernel_from_spec(description["label_kernel"]),
         basis=_rebuild_basis(description["basis"]),
         rank=description["rank"],
-        support=description["support"],
-        min_freq=description["min_freq"],
-        l1=description["l1"],
+        # Files written before these existed do without.
+        support=description.get("support", "all"),
+        min_freq=description.get("min_freq", 0.0),
+        l1=description.get("l1", 0.0),
         name=description["name"],
     )
     if kernel is None:

@@ -44,14 +44,15 @@ def continued_spaces(
                 f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}"
             )
     return [
-        _continued_space(name, clique, each, chains, tol=tol, dtype=dtype)
+        continued_space(name, clique, each, chains, tol=tol, dtype=dtype)
         for (name, clique), each in zip(cliques, known, strict=True)
     ]
 
 
-def _continued_space(
+def continued_space(
     name: str, clique: CliqueSet, known: FittedSet, chains: Chains, *, tol: float, dtype: Any
 ) -> CliqueSpace:
+    """Return one set of a fitted field, its subspace as it is, on other chains."""
     subspace, factor, positions = known.subspace, known.label_factor, clique.positions(chains)
     if isinstance(subspace, ConstantSubspace):
         return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions, support=known.support)

@@ -64,11 +64,27 @@ class ChainBeliefs:
         node = self._weighted(self.node_marginals)
         if not self._tied:
             return node, self._weighted(self.edge_marginals())
-        gamma = self._weighted(self.node_marginals * self._inverse_predicted)
-        edge = self._transfer * (self._alpha[:-1].T @ gamma[1:])
+        edge = self._transfer * self._summed_steps()
         for sequence, beliefs in self._rescued.items():
             edge += self._sequence_weight(sequence) * beliefs.edge_marginals.sum(axis=0)
         return node, edge
+
+    def _summed_steps(self) -> np.ndarray:
+        """Return sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
+        last = len(self._alpha) - 1
+        pieces = self._workers.pieces(last, last * self._alpha.shape[1] ** 2)
+        partial: dict[int, np.ndarray] = {}
+
+        def run(first: int, end: int) -> None:
+            rows = slice(first + 1, end + 1)
+            gamma = self.node_marginals[rows] * self._inverse_predicted[rows]
+            if self.position_weights is not None:
+                gamma *= self.position_weights[rows, None]
+            partial[first] = self._alpha[first:end].T @ gamma
+
+        self._workers.each(run, pieces)
+        # In order, so that the sum does not depend on which thread was first.
+        return np.sum([partial[first] for first, _ in pieces], axis=0)
 
     def hessian_product(self, d_node: np.ndarray, d_edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""

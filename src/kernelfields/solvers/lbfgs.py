@@ -34,6 +34,8 @@ class LBFGS:
         self.start = start
         if start is not None:
             self.name = f"sgd+{self.name}"
+            # Inference costs as much as a pass over sparse features: a second trial must be worth it.
+            self.slope_reduction = 0.9
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
         self._dtype = np.dtype(np.float64)
         self._metric = np.empty(0)

@@ -33,7 +33,9 @@ class _End:
     slope: float
 
 
-def search(line: Line, value: float, first_step: float = 1.0) -> float | None:
+def search(
+    line: Line, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
+) -> float | None:
     """Return an acceptable step, or None if rounding leaves none."""
     if not line.slope < 0:
         return None
@@ -43,7 +45,7 @@ def search(line: Line, value: float, first_step: float = 1.0) -> float | None:
     for _ in range(MAX_TRIALS):
         trial, slope = line(step)
         enough = trial <= value + SUFFICIENT_DECREASE * step * line.slope + allowance
-        if enough and abs(slope) <= SLOPE_REDUCTION * abs(line.slope):
+        if enough and abs(slope) <= slope_reduction * abs(line.slope):
             return step
         if enough and trial < value:  # not by the allowance alone, or steps of nothing would go on for ever
             fallback = step

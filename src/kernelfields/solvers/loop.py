@@ -19,7 +19,7 @@ from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
 from kernelfields.posterior.mixed_bound import MixedBound
 from kernelfields.solvers import orthant
-from kernelfields.solvers.line_search import search
+from kernelfields.solvers.line_search import SLOPE_REDUCTION, search
 from kernelfields.solvers.solution import Iteration, Solution
 
 
@@ -28,7 +28,7 @@ class DirectionRule(Protocol):
 
     A rule whose directions come from dense factorisations may say ``factors_matrices = True``: BLAS then spreads
     them over threads. One with a ``first_point(posterior)`` starts there, unless the caller says where; one with a
-    ``begin(point)`` is told where the fit starts.
+    ``begin(point)`` is told where the fit starts; ``slope_reduction`` says how exact line searches are to be.
     """
 
     name: str
@@ -47,6 +47,15 @@ class DirectionRule(Protocol):
 Watcher = Callable[[Iteration], object]
 
 
+class Monitor(Protocol):
+    """Sees every point; may stop the fit, and says which point was best by a measure of its own."""
+
+    best: Point | None
+
+    def __call__(self, point: Point) -> bool:
+        """Take note of a point; True to stop."""
+
+
 def minimize(
     posterior: LogPosterior,
     rule: DirectionRule,
@@ -55,11 +64,12 @@ def minimize(
     tol: float = 1e-3,
     max_iter: int = 100,
     watch: Watcher | None = None,
+    monitor: Monitor | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
 
     An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
-    never increases from step to step, so the last point is the best one.
+    never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
     """
     begin = time.perf_counter()
     passes_before = posterior.passes
@@ -86,7 +96,7 @@ def minimize(
 
     try:
         point = posterior.at(_first_point(posterior, rule) if start is None else start)
-        stop_asked = record(point, 0.0)
+        stop_asked, stalled = record(point, 0.0), monitor is not None and monitor(point)
         if hasattr(rule, "begin"):
             rule.begin(point)
         while True:
@@ -95,6 +105,8 @@ def minimize(
                 reason = "gap"
             elif stop_asked:
                 reason = "callback"
+            elif stalled:
+                reason = "early"
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
@@ -104,6 +116,7 @@ def minimize(
                 else:
                     point = following
                     stop_asked = record(point, step)
+                    stalled = monitor is not None and monitor(point)
                     continue
             break
     except KeyboardInterrupt:
@@ -111,6 +124,8 @@ def minimize(
             raise
         reason = "interrupted"
     last = history[-1]
+    if monitor is not None and monitor.best is not None:
+        point = monitor.best
     return Solution(
         theta=point.theta,
         solver=rule.name,
@@ -142,7 +157,7 @@ def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: fl
             rule.learn(point, projected)
         return projected, length
     line = posterior.along(point, direction)
-    step = search(line, point.value, min(1.0, line.reach))
+    step = search(line, point.value, min(1.0, line.reach), getattr(rule, "slope_reduction", SLOPE_REDUCTION))
     if step is None:
         return None, 0.0
     following = line.point(step)
