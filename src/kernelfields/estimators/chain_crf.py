@@ -12,29 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_parameters
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
-from kernelfields.estimators.class_weights import check_class_weight, weigh_classes
+from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
-from kernelfields.estimators.parameters import (
-    check_callbacks,
-    check_count,
-    check_penalty,
-    check_prior_variance,
-    check_solver,
-    check_support,
-    check_tolerance,
-    random_generator,
-    resolve_dtype,
-)
+from kernelfields.estimators.parameters import check_callbacks, random_generator
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_spaces
-from kernelfields.fields import Chains, ConstraintMasks, EdgeCliques, NodeCliques, resolve_constraints
+from kernelfields.fields import Chains, ConstraintMasks, resolve_constraints
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress
@@ -181,8 +172,8 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
         the best estimate so far and warns.
         """
-        self._check_parameters()
-        cliques = name_cliques(self._resolved_cliques())
+        check_chain_parameters(self)
+        cliques = name_cliques(chain_cliques(self))
         continues = self.warm_start and hasattr(self, "model_")
         if continues:
             inputs = self._inputs
@@ -262,31 +253,6 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
         return read_chain_crf(cls, path, callables)
 
-    def _check_parameters(self) -> None:
-        check_support(self.support, "support")
-        check_penalty(self.l1, "l1")
-        check_penalty(self.min_freq, "min_freq")
-        if self.min_freq > 0 and "observed" not in (self.support, self.edge_support):
-            raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
-        for name, check in (
-            ("edge_support", check_support),
-            ("edge_l1", check_penalty),
-        ):
-            if getattr(self, name) is not None:
-                check(getattr(self, name), name)
-        for name in ("prior_variance", "edge_prior_variance"):
-            variances = getattr(self, name)
-            for variance in variances if isinstance(variances, list | tuple) else [variances]:
-                if variance is not None or name == "prior_variance":
-                    check_prior_variance(variance, name)
-        check_tolerance(self.tol)
-        check_count(self.max_iter, "max_iter")
-        check_solver(self.solver)
-        check_callbacks(self.callbacks)
-        check_class_weight(self.class_weight)
-        check_count(self.patience, "patience")
-        resolve_dtype(self.dtype)
-
     def _development_set(
         self,
         inputs: ChainInputs,
@@ -306,37 +272,6 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
             raise ValueError(f"development set: {error}") from error
         masks.check_labels(chains.labels, chains.offsets, classes)
         return DevelopmentSet(chains, self.patience, masks=masks, workers=workers)
-
-    def _resolved_cliques(self) -> Any:
-        if self.cliques is not None:
-            return self.cliques
-        shared = {"basis": self.basis, "rank": self.rank, "window": self.window}
-        node_support, edge_support = self.support, self.edge_support or self.support
-        return [
-            NodeCliques(
-                self.kernel,
-                label_kernel=self.label_kernel,
-                prior_variance=self.prior_variance,
-                support=node_support,
-                min_freq=self.min_freq if node_support == "observed" else 0.0,
-                l1=self.l1,
-                **shared,
-            ),
-            EdgeCliques(
-                self.edge_kernel,
-                prior_variance=self._edge_variance(),
-                support=edge_support,
-                min_freq=self.min_freq if edge_support == "observed" else 0.0,
-                l1=self.l1 if self.edge_l1 is None else self.edge_l1,
-                **shared,
-            ),
-        ]
-
-    def _edge_variance(self) -> Any:
-        """Return the prior variance of transitions: by default that of the nodes, or of their first part."""
-        if self.edge_prior_variance is not None:
-            return self.edge_prior_variance
-        return self.prior_variance[0] if isinstance(self.prior_variance, list | tuple) else self.prior_variance
 
     def _spaces(
         self,

@@ -7,6 +7,7 @@ Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precompu
 
 from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import (
@@ -27,6 +28,7 @@ __all__ = [
     "RBF",
     "CallableKernel",
     "CentredDelta",
+    "Columns",
     "Constant",
     "Cosine",
     "Delta",

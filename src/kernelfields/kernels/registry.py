@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
 from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.precomputed import Precomputed
@@ -51,6 +52,7 @@ _KINDS: dict[str, type[Kernel]] = {
         Power,
         Scaled,
         Normalized,
+        Columns,
         Precomputed,
         CallableKernel,
         ScikitLearnKernel,
