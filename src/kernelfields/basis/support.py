@@ -42,9 +42,10 @@ class Support:
         return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.begin))
 
     def matrix(self, values: np.ndarray) -> Any:
-        """Return one number per pair as a sparse (r, L^k) matrix."""
+        """Return one number per pair as a sparse (r, L^k) matrix, a copy."""
         shape = (self.n_features, self.n_outcomes)
-        return scipy.sparse.csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape)
+        # SciPy works in place, eliminate_zeros for one, and must not reach the support itself.
+        return scipy.sparse.csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape, copy=True)
 
     def row(self, values: np.ndarray) -> np.ndarray:
         """Return one number per pair of the only feature as (1, L^k), zero elsewhere."""
@@ -55,9 +56,13 @@ class Support:
     def check(self) -> None:
         """Raise ValueError unless begin and outcomes fit together."""
         begin, outcomes = self.begin, self.outcomes
-        sound = len(begin) > 1 and begin[0] == 0 and begin[-1] == len(outcomes) and np.all(np.diff(begin) >= 0)
+        whole = all(each.ndim == 1 and each.dtype.kind == "i" for each in (begin, outcomes))
+        sound = whole and len(begin) > 1 and begin[0] == 0 and begin[-1] == len(outcomes)
+        sound = sound and bool(np.all(np.diff(begin) >= 0))
         if not sound or (len(outcomes) and not 0 <= outcomes.min() <= outcomes.max() < self.n_outcomes):
             raise ValueError("the pairs of features and labels do not fit together")
+        if np.any(np.diff(self.features.astype(np.int64) * self.n_outcomes + outcomes) <= 0):
+            raise ValueError("the pairs of features and labels are not sorted, or one occurs twice")
 
 
 def observed_support(features: Any, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:

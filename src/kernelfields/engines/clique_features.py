@@ -100,6 +100,11 @@ class CliqueFeatures:
         return 0 if self._table is None else self._table.stored_values
 
     @property
+    def pair_table(self) -> PairTable | None:
+        """The features with their support, where there are both."""
+        return self._table if isinstance(self._table, PairTable) else None
+
+    @property
     def density(self) -> float:
         """Which share of the features is stored; 1 for dense ones and for none."""
         if not scipy.sparse.issparse(self.features):

@@ -5,7 +5,7 @@ Per sequence: scores from the pairs of its features, forward-backward with scali
     w <- (1 - rate / s) w - rate * weight * gradient of the sequence            rate per sequence, s scaled by n
 
 The decay of node coefficients is one running factor, ``scale``: the coefficients are scale * node. Sequences whose
-probabilities leave the range of doubles are passed over; this is a start, not the fit.
+probabilities leave the range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def descend(
                 inverse[t, b] = 1.0 / predicted[b] if predicted[b] > 1e-280 else 0.0
             loss += np.log(mass) + top
         if not fine:
+            total = np.inf
             continue
         total += weights[s] * loss
         if not moving:

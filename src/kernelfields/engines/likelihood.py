@@ -7,6 +7,7 @@ residual = weight * (marginals - one-hot labels)      its gradient in the potent
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -49,18 +50,19 @@ class ChainLikelihood:
         weights = chains.position_weights
         # None stands for weights that are all one, the usual case, where no product is needed.
         self._weights = None if np.all(weights == 1.0) else weights
-        self._node_mask: np.ndarray | None = None
-        self._edge_mask: np.ndarray | None = None
-        if masks is not None and masks.any:
-            self._node_mask = np.zeros((chains.n_positions, n_labels))
-            masks.apply(self._node_mask, chains.offsets)
-            self._edge_mask = masks.edge[None]
+        self._masks = masks if masks is not None and masks.any else None
         self._edge_counts = self._count_edges()
 
     @property
     def constrained(self) -> bool:
         """Whether some labellings are forbidden."""
-        return self._node_mask is not None
+        return self._masks is not None
+
+    @cached_property
+    def _node_mask(self) -> np.ndarray:
+        """Penalties of every position, (N, L), for constrained fields."""
+        assert self._masks is not None
+        return self._masks.apply(np.zeros((self.chains.n_positions, self.n_labels)), self.chains.offsets)
 
     def _count_edges(self) -> np.ndarray:
         """Return the weighted number of observed steps a -> b, (L, L)."""
@@ -81,8 +83,8 @@ class ChainLikelihood:
         """Return value, residual and beliefs at the given potentials."""
         node, edge = potentials.node, potentials.edge
         score = self._observed_score(node, edge)
-        if self._node_mask is not None:
-            node, edge = node + self._node_mask, edge + self._edge_mask
+        if self._masks is not None:
+            node, edge = node + self._node_mask, edge + self._masks.edge
         beliefs = infer_chains(
             node,
             edge,

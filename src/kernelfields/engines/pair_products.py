@@ -16,10 +16,10 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
-def gather_pairs(first, last, indptr, indices, values, begin, outcomes, coefficients, slots, table, scores):
-    """Fill rows first..last-1 of scores."""
-    width = scores.shape[1]
-    for i in range(first, last):
+def gather_pairs(indptr, indices, values, begin, outcomes, coefficients, slots, table, scores):
+    """Fill scores (n, L^k) from n rows, whose stored entries are indptr[i] .. indptr[i + 1] - 1."""
+    n_rows, width = scores.shape
+    for i in range(n_rows):
         row = scores[i]
         for b in range(width):
             row[b] = 0.0
@@ -36,10 +36,10 @@ def gather_pairs(first, last, indptr, indices, values, begin, outcomes, coeffici
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
-def scatter_pairs(first, last, indptr, indices, values, begin, outcomes, slots, residual, table, gradient):
-    """Add rows first..last-1 of residual to the table (features with a slot) and the gradient (the others)."""
-    width = residual.shape[1]
-    for i in range(first, last):
+def scatter_pairs(indptr, indices, values, begin, outcomes, slots, residual, table, gradient):
+    """Add residual (n, L^k) to the table (features with a slot) and the gradient (the others)."""
+    n_rows, width = residual.shape
+    for i in range(n_rows):
         row = residual[i]
         for k in range(indptr[i], indptr[i + 1]):
             f, value = indices[k], values[k]

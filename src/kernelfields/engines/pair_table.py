@@ -6,6 +6,7 @@ transposed_product(R)  (n, L^k) residuals  -> (P, 1) gradient
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from itertools import pairwise
 from typing import Any
@@ -46,27 +47,68 @@ class PairScorer:
 
     def scores(self, features: Any, workers: Workers) -> np.ndarray:
         """Return the scores of every row of a CSR, (n, L^k) float64."""
-        from kernelfields.engines.pair_products import gather_pairs
-
-        layout, support = self._layout, self._layout.support
-        scores = np.empty((features.shape[0], support.n_outcomes))
+        scores = np.empty((features.shape[0], self._layout.support.n_outcomes))
         workers.each(
-            lambda first, last: gather_pairs(
-                first,
-                last,
-                features.indptr,
-                features.indices,
-                features.data,
-                support.begin,
-                support.outcomes,
-                self._flat,
-                layout.slots,
-                self._table,
-                scores,
-            ),
-            workers.weighted_pieces(features.indptr, support.n_outcomes),
+            lambda first, last: self._fill(features, first, last, scores[first:last]),
+            workers.weighted_pieces(features.indptr, scores.shape[1]),
         )
         return scores
+
+    def block(self, features: Any, first: int, last: int) -> np.ndarray:
+        """Return the scores of rows first..last-1 of a CSR."""
+        scores = np.empty((last - first, self._layout.support.n_outcomes))
+        self._fill(features, first, last, scores)
+        return scores
+
+    def _fill(self, features: Any, first: int, last: int, scores: np.ndarray) -> None:
+        from kernelfields.engines.pair_products import gather_pairs
+
+        support = self._layout.support
+        gather_pairs(
+            features.indptr[first : last + 1],
+            features.indices,
+            features.data,
+            support.begin,
+            support.outcomes,
+            self._flat,
+            self._layout.slots,
+            self._table,
+            scores,
+        )
+
+
+class PairGatherer:
+    """Adds up the gradient of every pair from rows of residuals, a run of rows at a time."""
+
+    def __init__(self, features: Any, layout: PairLayout):
+        self._features, self._layout = features, layout
+        self._table = np.zeros(layout.table_shape)
+        self._gradient = np.zeros(layout.support.size)
+
+    def add(self, first: int, last: int, rows: np.ndarray) -> None:
+        """Add what rows first..last-1 of the features make of residuals (last - first, L^k)."""
+        from kernelfields.engines.pair_products import scatter_pairs
+
+        features, support = self._features, self._layout.support
+        scatter_pairs(
+            features.indptr[first : last + 1],
+            features.indices,
+            features.data,
+            support.begin,
+            support.outcomes,
+            self._layout.slots,
+            np.ascontiguousarray(rows, dtype=np.float64),
+            self._table,
+            self._gradient,
+        )
+
+    def total(self, others: Sequence[PairGatherer]) -> np.ndarray:
+        """Return the sum of this and others, in their order, (P, 1)."""
+        for other in others:
+            self._table += other._table
+            self._gradient += other._gradient
+        self._gradient[self._layout.wide_pairs] = self._table.reshape(-1)[self._layout.wide_places]
+        return self._gradient[:, None]
 
 
 class PairTable:
@@ -78,7 +120,7 @@ class PairTable:
         self.shape = (support.size, 1)
         self.dtype = self.features.dtype
         self.stored_values = self.features.nnz
-        self._layout = PairLayout(support)
+        self.layout = PairLayout(support)
 
     def mean_square(self) -> float:
         """Return the mean over features of sum_t z_tf^2."""
@@ -92,47 +134,28 @@ class PairTable:
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the scores of every row, (n, L^k) float64."""
-        return PairScorer(self._layout, coefficients).scores(self.features, workers)
+        return PairScorer(self.layout, coefficients).scores(self.features, workers)
 
     def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient of every pair, (P, 1) float64."""
-        from kernelfields.engines.pair_products import scatter_pairs
-
-        features, support, layout = self.features, self.support, self._layout
-        rows = np.ascontiguousarray(rows, dtype=np.float64)
         pieces = self._private_pieces(workers)
-        tables = np.zeros((len(pieces), *layout.table_shape))
-        gradients = np.zeros((len(pieces), support.size))
-        number = {first: index for index, (first, _) in enumerate(pieces)}
+        gatherers = {first: self.gatherer() for first, _ in pieces}
+        workers.each(lambda first, last: gatherers[first].add(first, last, rows[first:last]), pieces)
+        first, *others = (gatherers[start] for start, _ in pieces)
+        return first.total(others)
 
-        def run(first: int, last: int) -> None:
-            index = number[first]
-            scatter_pairs(
-                first,
-                last,
-                features.indptr,
-                features.indices,
-                features.data,
-                support.begin,
-                support.outcomes,
-                layout.slots,
-                rows,
-                tables[index],
-                gradients[index],
-            )
+    def gatherer(self) -> PairGatherer:
+        """Return an empty gradient to add rows of residuals to."""
+        return PairGatherer(self.features, self.layout)
 
-        workers.each(run, pieces)
-        for other in range(1, len(pieces)):
-            tables[0] += tables[other]
-            gradients[0] += gradients[other]
-        gradients[0, layout.wide_pairs] = tables[0].reshape(-1)[layout.wide_places]
-        return gradients[0][:, None].copy() if len(pieces) > 1 else gradients[0][:, None]
+    def affordable_copies(self) -> int:
+        """Return how many gradients may be held at a time: no more memory than a transposed index would take."""
+        each = 8 * (self.support.size + self.layout.table_shape[0] * self.layout.table_shape[1])
+        return max(1, 12 * self.stored_values // max(1, each))
 
     def _private_pieces(self, workers: Workers) -> list[tuple[int, int]]:
         """Cut the rows into one run per thread; fewer where arrays per thread would outweigh the data."""
         pieces = workers.weighted_pieces(self.features.indptr, self.support.n_outcomes)
-        each = 8 * (self.support.size + self._layout.table_shape[0] * self._layout.table_shape[1])
-        affordable = max(1, 12 * self.stored_values // max(1, each))
-        wanted = min(len(pieces), workers.n_threads, affordable)
+        wanted = min(len(pieces), workers.n_threads, self.affordable_copies())
         cuts = [pieces[index * len(pieces) // wanted][0] for index in range(wanted)] + [pieces[-1][1]]
         return list(pairwise(cuts))

@@ -22,8 +22,8 @@ from kernelfields.fields import Chains
 
 _SAMPLE = 500
 _FIRST_RATE = 0.1
-_RATE_STEP = 2.0
-_MAX_TRIALS = 12
+_MOST_HALVINGS = 30
+_MOST_DOUBLINGS = 12
 
 
 @dataclass
@@ -93,21 +93,23 @@ class StochasticDescent:
         return loss
 
     def _find_rate(self, random: np.random.Generator) -> float:
-        """Return the rate after which the loss of a sample is lowest, searched by doubling and halving."""
+        """Return the rate after which the loss of a sample is lowest, searched by halving and doubling."""
         n_sequences = self.chains.n_sequences
         sample = random.choice(n_sequences, size=min(_SAMPLE, n_sequences), replace=False)
+        loss_at_zero = self._epoch(self._fresh(), sample, 0.0, moving=False)
 
         def loss_after(rate: float) -> float:
             state = self._fresh()
             self._epoch(state, sample, rate)
             loss = self._epoch(state, sample, rate, moving=False)
-            return loss if np.isfinite(loss) and np.isfinite(state.scale) else np.inf
+            # Far above the best rate the loss need not fall as the rate does: all that is no help is alike.
+            return loss if loss < loss_at_zero and np.isfinite(state.scale) else np.inf
 
         rate, best = _FIRST_RATE, loss_after(_FIRST_RATE)
-        for factor in (_RATE_STEP, 1.0 / _RATE_STEP):
-            for _ in range(_MAX_TRIALS):
+        for factor, most in ((0.5, _MOST_HALVINGS), (2.0, _MOST_DOUBLINGS)):
+            for _ in range(most):
                 tried = loss_after(rate * factor)
-                if not tried < best:
+                if not tried < best and (np.isfinite(best) or factor > 1.0):
                     break
                 rate, best = rate * factor, tried
         return rate
@@ -128,7 +130,7 @@ def of_field(chains: Chains, sets: list[CliqueFeatures], n_labels: int, constrai
     """Return a StochasticDescent for a field of the right kind, else None."""
     node = sets[0]
     sparse_node = node.labels_per_clique == 1 and node.positions is None and scipy.sparse.issparse(node.features)
-    if constrained or not sparse_node or not _orthonormal(node.label_factor) or len(sets) > 2:
+    if constrained or not sparse_node or not _all_contrasts(node.label_factor) or len(sets) > 2:
         return None
     edge = sets[1] if len(sets) == 2 else None
     if edge is not None and not (
@@ -138,8 +140,9 @@ def of_field(chains: Chains, sets: list[CliqueFeatures], n_labels: int, constrai
     return StochasticDescent(chains, node, edge, n_labels)
 
 
-def _orthonormal(factor: np.ndarray | None) -> bool:
-    return factor is None or np.allclose(factor.T @ factor, np.eye(factor.shape[1]))
+def _all_contrasts(factor: np.ndarray | None) -> bool:
+    """Whether A A^T is the identity or centres: steps then stay in the space of coefficients V A^T."""
+    return factor is None or np.allclose(factor @ factor.T, np.eye(len(factor)) - 1.0 / len(factor))
 
 
 def _every_pair(n_features: int, n_labels: int) -> Support:

@@ -13,12 +13,14 @@ values. Inference and reductions are float64.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.engines.fused_passes import FusedPasses, fused_passes
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
 from kernelfields.engines.potentials import Potentials
 from kernelfields.engines.stochastic_descent import of_field
@@ -42,6 +44,7 @@ class ThreadsEngine:
         self.sets = list(sets)
         tied = all(each.tied_everywhere for each in self.sets if each.labels_per_clique == 2)
         self.likelihood = ChainLikelihood(chains, n_labels, tied=tied, masks=masks, workers=workers)
+        self._masks = masks
         self.passes = 0.0
         self._stored_values = max(1, sum(each.stored_values for each in self.sets))
 
@@ -101,6 +104,12 @@ class ThreadsEngine:
         self.passes += 0.5 * each.stored_values / self._stored_values
         return each.squared_pull_back(variances, self.likelihood.workers)
 
+    @cached_property
+    def fused(self) -> FusedPasses | None:
+        """Passes that keep nothing per position, for sparse fields with a support; None for others."""
+        likelihood = self.likelihood
+        return fused_passes(self.chains, self.sets, likelihood.n_labels, self._masks, likelihood.workers)
+
     def stochastic_descent(self) -> Any:
         """Return a StochasticDescent on this field's objective, or None if it is not of the kind for it."""
         return of_field(self.chains, self.sets, self.likelihood.n_labels, self.likelihood.constrained)
@@ -120,15 +129,10 @@ class ThreadsEngine:
     def curvature_block(self, evaluation: Evaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q).
 
-        Sum over cliques of (A^T Cov_t A) kron (z_t z_t^T), in the order of coefficients V.ravel().
+        Sum over cliques of (A^T Cov_t A) kron (z_t z_t^T), in the order of coefficients V.ravel(). With a support
+        its pairs only, (P, P).
         """
         each = self.sets[index]
-        if each.support is not None:
-            pairs = each.support.features.astype(np.int64) * each.n_configurations + each.support.outcomes
-            return self._full_curvature_block(evaluation, each)[np.ix_(pairs, pairs)]
-        return self._full_curvature_block(evaluation, each)
-
-    def _full_curvature_block(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
         marginals = (
             evaluation.beliefs.node_marginals
             if each.labels_per_clique == 1
@@ -140,21 +144,27 @@ class ThreadsEngine:
         factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
         outputs = factor.shape[1]
         means = marginals @ factor
-        if each.features is None:
-            return factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
-        features = each.features
-        rank = features.shape[1]
-        block = np.zeros((rank, outputs, rank, outputs))
+        support, features = each.support, each.features
+        if features is None:
+            block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
+            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
+        size = each.shape[0] * each.shape[1]
+        block = np.zeros((size, size))
+        # The coefficients of one output, and the columns of the features they belong to.
+        places = [
+            np.arange(output, size, outputs) if support is None else np.flatnonzero(support.outcomes == output)
+            for output in range(outputs)
+        ]
+        columns = [features if support is None else features[:, support.features[place]] for place in places]
         for i in range(outputs):
             for j in range(i + 1):
                 covariance = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
-                weighted = _scaled_rows(features, covariance * weights)
-                product = features.T @ weighted
+                product = columns[i].T @ _scaled_rows(columns[j], covariance * weights)
                 if scipy.sparse.issparse(product):
                     product = product.toarray()
-                block[:, i, :, j] = product
-                block[:, j, :, i] = product
-        return block.reshape(rank * outputs, rank * outputs)
+                block[np.ix_(places[i], places[j])] = product
+                block[np.ix_(places[j], places[i])] = product.T
+        return block
 
 
 def _scaled_rows(features: Any, scale: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,11 +17,12 @@ from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_par
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
-from kernelfields.estimators.fitting import fit_field, warn_unless_converged
+from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
 from kernelfields.estimators.parameters import check_callbacks, random_generator
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
@@ -88,7 +90,9 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         Threads; None and -1 mean all cores.
     random_state : int, Generator, RandomState or None
     verbose : int, default 0
-    callbacks : callables that see each Iteration; returning True stops the fit
+        1 shows where the fit is, 2 every iteration.
+    callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
+        writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
         A sequence counts with the mean weight of its labels; labels that are not named weigh 1.
     patience : int, default 5
@@ -188,9 +192,19 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
         development = self._development_set(inputs, X_dev, y_dev, classes, masks, workers)
-        progress = FitProgress(enabled=bool(self.verbose))
+        progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
+        checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
         with blas_threads(self._blas_limit(workers, chains.n_positions)), progress:
             spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
+
+            def keep(present: Callable[[], FittedField]) -> None:
+                for checkpoint in checkpoints:
+                    checkpoint.keep(
+                        lambda: copy.copy(self)._take_over(inputs, classes, masks, spaces, present(), development)
+                    )
+
             fitted = fit_field(
                 spaces,
                 chains,
@@ -205,7 +219,25 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
                 start=[each.coefficients for each in self.model_.sets] if continues else None,
                 development=development,
                 dtype=self.dtype,
+                keep=keep if checkpoints else None,
             )
+        self._take_over(inputs, classes, masks, spaces, fitted, development)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
+        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
+        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
+        return self
+
+    def _take_over(
+        self,
+        inputs: ChainInputs,
+        classes: np.ndarray,
+        masks: ConstraintMasks,
+        spaces: list[CliqueSpace],
+        fitted: FittedField,
+        development: DevelopmentSet | None,
+    ) -> ChainCRF:
+        """Take what a fit has found as one's own."""
         self._inputs = inputs
         self.classes_ = classes
         self.n_features_in_ = inputs.n_features
@@ -224,8 +256,6 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
         self.rkhs_certificate_: Certificate = fitted.rkhs
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self._set_views()
-        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
-        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
         return self
 
     def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:

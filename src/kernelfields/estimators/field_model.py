@@ -152,7 +152,8 @@ class FieldModel:
                 slope = _slope(each, chains, residuals, workers)
                 value += penalty(each.coefficients, variance, each.clique.l1)
                 parts[each.name] = penalty_gap(each.coefficients, slope, variance, each.clique.l1)
-        return Certificate(scope, value, value - sum(parts.values()), True, parts)
+        # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
+        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts)
 
 
 def _clique_residuals(each: FittedSet, chains: Chains, residual: Any) -> np.ndarray:

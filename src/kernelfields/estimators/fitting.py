@@ -9,7 +9,7 @@ padded with zeros.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +45,10 @@ class FittedField:
     roundings: list[float]
 
 
+#: Called after each iteration with a function that returns the field as an interrupt there would leave it.
+FieldKeeper = Callable[[Callable[[], FittedField]], None]
+
+
 def fit_field(
     spaces: Sequence[CliqueSpace],
     chains: Chains,
@@ -60,6 +64,7 @@ def fit_field(
     start: Sequence[np.ndarray] | None = None,
     development: DevelopmentSet | None = None,
     dtype: Any = "auto",
+    keep: FieldKeeper | None = None,
 ) -> FittedField:
     """Fit the coefficients of all sets; grow the bases that ask for it."""
     if any(space.features is not None and space.clique.labels_per_clique == 2 for space in spaces):
@@ -71,6 +76,10 @@ def fit_field(
                 "a basis that grows by the gradient cannot be stopped by a development set; leave out one"
             )
         development.attach(spaces, n_labels, tol=tol, dtype=dtype)
+    if growing and keep is not None:
+        raise ValueError(
+            "a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one"
+        )
     history: list[Iteration] = []
     while True:
         posterior, solution = _solve(
@@ -86,6 +95,7 @@ def fit_field(
             random=random,
             start=start,
             monitor=development,
+            keep=keep,
         )
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
@@ -106,6 +116,7 @@ def fit_field(
             if history[-1].iteration >= max_iter:
                 solution = replace(solution, reason="max_iter")
                 break
+            assert point_residual is not None  # growing sets have pivots
             if not _grow(growing, posterior, point_residual, random):
                 break
         except KeyboardInterrupt:
@@ -126,8 +137,13 @@ def fit_field(
 
 def _assess(
     posterior: LogPosterior, spaces: Sequence[CliqueSpace], solution: Solution, coefficients: Sequence[np.ndarray]
-) -> tuple[Potentials, Certificate, Certificate, list[float]]:
-    """Return the residual at a solution, its certificates in both scopes, and the rounding of float32 features."""
+) -> tuple[Potentials | None, Certificate, Certificate, list[float]]:
+    """Return the residual at a solution, its certificates in both scopes, and the rounding of float32 features.
+
+    The residual is None where no set has pivots: nothing needs it.
+    """
+    if all(space.residual_diagonal is None for space in spaces):
+        return None, span_certificate(solution), rkhs_bound(posterior, spaces, solution, None), []
     residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
     roundings = [
         rounding_of_features(space, part, _label_residuals(posterior, each, residual))
@@ -173,6 +189,7 @@ def _solve(
     random: np.random.Generator,
     start: Sequence[np.ndarray] | None,
     monitor: DevelopmentSet | None,
+    keep: FieldKeeper | None,
 ) -> tuple[LogPosterior, Solution]:
     sets = [space.clique_features(n_labels) for space in spaces]
     posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
@@ -187,8 +204,17 @@ def _solve(
             max_iter=max_iter,
             watch=watch,
             monitor=monitor,
+            keep=None if keep is None else lambda present: keep(lambda: _unfinished(posterior, spaces, present())),
         )
     return posterior, solution
+
+
+def _unfinished(posterior: LogPosterior, spaces: Sequence[CliqueSpace], solution: Solution) -> FittedField:
+    """Return the field at a solution that is still to be improved: half a pass for its certificates."""
+    coefficients = posterior.expanded(solution.theta)
+    _, span, rkhs, roundings = _assess(posterior, spaces, solution, coefficients)
+    solution = replace(solution, theta=posterior.flatten(coefficients))
+    return FittedField(coefficients, solution, span, rkhs, roundings)
 
 
 def span_certificate(solution: Solution) -> Certificate:
@@ -200,7 +226,7 @@ def rkhs_bound(
     posterior: LogPosterior,
     spaces: Sequence[CliqueSpace],
     solution: Solution,
-    residual: Potentials,
+    residual: Potentials | None,
     *,
     exact: bool = False,
 ) -> Certificate:
@@ -209,6 +235,7 @@ def rkhs_bound(
     if all(space.residual_diagonal is None for space in spaces):
         # Explicit features span their whole RKHS: what holds in the span holds there.
         return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
+    assert residual is not None  # sets with pivots come with one
     for space, each in zip(spaces, posterior.engine.sets, strict=True):
         if space.residual_diagonal is None:
             continue

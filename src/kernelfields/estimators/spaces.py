@@ -105,7 +105,13 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
             name = next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
         elif name in taken:
             raise ValueError(f"two clique sets are named {name!r}; give each a name of its own")
-        named += [(part_name, resolved_clique(part)) for part_name, part in split_sum(name, clique)]
+        for part_name, part in split_sum(name, clique):
+            if part_name in taken:
+                raise ValueError(
+                    f"two clique sets are named {part_name!r}, one of them a part of the sum of kernels in "
+                    f"{name!r}; give each a name of its own"
+                )
+            named.append((part_name, resolved_clique(part)))
     if not any(clique.default_name == "node" for _, clique in named):
         raise ValueError("cliques holds no NodeCliques: add NodeCliques(kernel), the potential of single labels")
     if all(clique.kernel is None for _, clique in named):

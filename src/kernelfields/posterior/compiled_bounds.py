@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -24,11 +23,10 @@ def mixture_bound(slope, moved, share, precision, l1):
 
 
 @njit(nogil=True, cache=True)
-def largest_share(slope, moved, precision, l1):
-    """Return the largest share with |slope + share * moved| <= l1 wherever there is no Gaussian prior."""
-    share = np.inf
+def largest_share(slope, precision, l1):
+    """Return the largest share up to one with |share * slope| <= l1 wherever there is no Gaussian prior."""
+    share = 1.0
     for j in range(slope.size):
-        if precision[j] == 0.0 and moved[j] != 0.0:
-            room = l1[j] - slope[j] if moved[j] > 0.0 else l1[j] + slope[j]
-            share = min(share, max(0.0, room) / abs(moved[j]))
+        if precision[j] == 0.0 and abs(slope[j]) > l1[j]:
+            share = min(share, l1[j] / abs(slope[j]))
     return share

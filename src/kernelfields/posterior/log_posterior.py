@@ -25,6 +25,8 @@ from kernelfields.posterior.penalty import penalty_gap
 
 # Nats that a potential may move in the first trial of a line search.
 _FAR = 100.0
+# Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
+_FLATTEST = 1e-8
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,10 @@ class Trial:
 
     theta: np.ndarray
     value: float
-    potentials: Potentials
-    evaluation: Evaluation
+    potentials: Potentials | None
+    evaluation: Evaluation | None
+    #: Known already where value and gradient come from one fused pass.
+    gradient: np.ndarray | None = None
 
 
 class Point:
@@ -57,15 +61,22 @@ class Point:
         theta: np.ndarray,
         value: float,
         gradient: np.ndarray,
-        potentials: Potentials,
+        potentials: Potentials | None,
         evaluation: Evaluation | None,
     ):
         self.posterior = posterior
         self.theta = theta
         self.value = value
         self.gradient = gradient
-        self.potentials = potentials
+        self._potentials = potentials
         self._evaluation = evaluation
+
+    @property
+    def potentials(self) -> Potentials:
+        """Potentials at this point, computed if a fused pass did not keep them."""
+        if self._potentials is None:
+            self._potentials = self.posterior.potentials(self.theta)
+        return self._potentials
 
     @property
     def evaluation(self) -> Evaluation:
@@ -143,6 +154,42 @@ class Line:
         return self.posterior.complete(Trial(theta, value, potentials, evaluation))
 
 
+class FusedLine:
+    """P along point + step * direction, one fused pass for each step."""
+
+    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
+        self.posterior = posterior
+        self.origin = point
+        self.direction = direction.theta
+        self.slope = dot(point.gradient, direction.theta)
+        self._last: tuple[float, Trial] | None = None
+
+    @property
+    def reach(self) -> float:
+        """The step that moves a potential by a hundred nats, for a first step from zero; else no limit."""
+        if np.any(self.origin.theta):
+            return np.inf
+        furthest = self.posterior.largest_potential(self.direction)
+        return _FAR / furthest if furthest > 0 else np.inf
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step."""
+        self._last = None
+        trial = self.posterior.trial(self.origin.theta + step * self.direction)
+        if trial is None or trial.gradient is None:
+            return np.inf, np.inf
+        self._last = (step, trial)
+        return trial.value, dot(trial.gradient, self.direction)
+
+    def point(self, step: float) -> Point:
+        """Return the point at a step, with its gradient."""
+        if self._last is None or self._last[0] != step:
+            self(step)
+        if self._last is None:
+            raise ValueError(f"the objective is not finite at step {step!r}")
+        return self.posterior.complete(self._last[1])
+
+
 def _distance(one: Potentials, other: Potentials) -> float:
     return max(float(np.abs(one.node - other.node).max()), float(np.abs(one.edge - other.edge).max()))
 
@@ -160,11 +207,16 @@ class LogPosterior:
             self.blocks.append(Block(each.name, rows, each.shape, each.prior_variance, each.l1))
             begin += size
         self.size = begin
+        self.fused = False
         self.prior_precision = np.empty(begin)
         self.l1 = np.empty(begin)
         for block in self.blocks:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
             self.l1[block.rows] = block.l1
+
+    def prefer_fused_passes(self) -> None:
+        """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
+        self.fused = self.engine.fused is not None
 
     @cached_property
     def has_l1(self) -> bool:
@@ -193,6 +245,7 @@ class LogPosterior:
         metric = self.prior_precision.copy()
         for index, block in enumerate(self.blocks):
             metric[block.rows] += self.engine.start_curvature(index)
+        metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
         return metric
 
     def metric_at(self, point: Point) -> np.ndarray:
@@ -202,10 +255,14 @@ class LogPosterior:
         """
         metric = self.metric.copy()
         for index, block in enumerate(self.blocks):
-            diagonal = self.engine.curvature_diagonal(point.evaluation, index)
-            if diagonal is not None:
+            if self.fused:
+                diagonal = None if index else self.engine.fused.curvature_diagonal(self.split(point.theta))  # type: ignore[union-attr]
+            else:
+                diagonal = self.engine.curvature_diagonal(point.evaluation, index)
+            if diagonal is not None and diagonal.any():
                 curvature = diagonal.ravel() + self.prior_precision[block.rows]
-                metric[block.rows] = np.sqrt(curvature * curvature.mean())
+                mean = curvature.mean()
+                metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
         return metric
 
     @property
@@ -255,14 +312,40 @@ class LogPosterior:
         hundred, inference needs logarithms and is far slower, and no step of use is that long.
         """
         theta = np.asarray(theta, dtype=np.float64)
+        if self.fused:
+            return self._fused_trial(theta)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
         if near is not None and _distance(near.potentials, potentials) > _FAR:
             return None
         evaluation = self.engine.evaluate(potentials)
         return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
 
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        chains = self.engine.chains
+        return float(chains.weights @ chains.lengths) * float(np.log(self.engine.likelihood.n_labels))
+
+    def _fused_trial(self, theta: np.ndarray) -> Trial | None:
+        if not np.isfinite(theta.sum()):
+            return None
+        value, parts = self.engine.fused.value_and_gradient(self.split(theta))  # type: ignore[union-attr]
+        self.engine.passes += 1.0
+        gradient = self.flatten(parts)
+        gradient += self.prior_precision * theta
+        value += self.penalty(theta)
+        return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
+
+    def largest_potential(self, theta: np.ndarray) -> float:
+        """Return the largest absolute potential of theta, by a fused walk."""
+        self.engine.passes += 0.5
+        return self.engine.fused.largest_potential(self.split(theta))  # type: ignore[union-attr]
+
     def complete(self, trial: Trial) -> Point:
-        """Return a trial with its gradient: half a pass."""
+        """Return a trial with its gradient: half a pass, none if it is known already."""
+        if trial.gradient is not None or trial.evaluation is None:
+            assert trial.gradient is not None
+            return Point(self, trial.theta, trial.value, trial.gradient, None, None)
         gradient = self.flatten(self.engine.pull_back(trial.evaluation.residual))
         gradient += self.prior_precision * trial.theta
         return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
@@ -270,12 +353,13 @@ class LogPosterior:
     def at(self, theta: np.ndarray) -> Point:
         """Return value and gradient at theta: one pass (half of one at zero)."""
         trial = self.trial(theta)
-        assert trial is not None  # only a trial near something can be too far
+        if trial is None:
+            raise ValueError("the objective is not finite at these coefficients")
         return self.complete(trial)
 
-    def along(self, point: Point, direction: Direction) -> Line:
+    def along(self, point: Point, direction: Direction) -> Line | FusedLine:
         """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return Line(self, point, direction)
+        return FusedLine(self, point, direction) if self.fused else Line(self, point, direction)
 
     def hessian_product(
         self, point: Point, vector: np.ndarray, only: Sequence[int] | None = None

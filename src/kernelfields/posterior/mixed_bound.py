@@ -6,8 +6,8 @@ any mixture of cuts (H, D)
     min P >= H - sum_j R_j*(-D_j),      R*(-d) = s/2 max(|d| - l1, 0)^2      (see penalty.py)
 
 One mixture is kept. A new cut is mixed in with the weight that makes the bound best, a concave problem in one
-number. Without a Gaussian prior the bound needs |D_j| <= l1 in every coordinate; mixing with C >= 0 can always
-have that, so the bound is never worse than zero.
+number. Without a Gaussian prior the bound needs |D_j| <= l1 in every coordinate. A new cut is first mixed with
+C >= 0 until it has that, which near the optimum takes next to nothing; so the bound is never worse than zero.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class MixedBound:
         intercept = likelihood - dot(theta, slope)
         if self._slope is None:
             self._slope = np.zeros_like(slope)
+        allowed = largest_share(slope, precision, l1)
+        intercept *= allowed
+        slope *= allowed
         moved = slope - self._slope
 
         def bound(share: float) -> tuple[float, float]:
@@ -47,7 +50,7 @@ class MixedBound:
             conjugate, change = mixture_bound(self._slope, moved, share, precision, l1)
             return height - conjugate, intercept - self._intercept - change
 
-        low, high = 0.0, min(1.0, largest_share(self._slope, moved, precision, l1))
+        low, high = 0.0, 1.0
         best, share = bound(high)[0], high
         if bound(high)[1] < 0:
             for _ in range(_TRIALS):

@@ -25,6 +25,9 @@ SOLVERS: dict[str, type] = {
 }
 
 
+#: Solvers that divide by the prior precision or factor the Hessian, which may be singular without a prior.
+_NEED_PRIOR = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
+
 SMALL = 400
 #: From this many stored values of sparse features a stochastic start is worth finding its rate.
 MANY_VALUES = 50_000
@@ -44,7 +47,12 @@ def resolve_solver(
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
         if solver == "sgd+lbfgs":
             return LBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
-        return SOLVERS[solver]()
+        solver = SOLVERS[solver]()
+    if isinstance(solver, _NEED_PRIOR) and not posterior.has_squares_only:
+        raise ValueError(
+            f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
+            "infinite: use solver='lbfgs'"
+        )
     if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
         return solver
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")

@@ -37,12 +37,14 @@ class LBFGS:
             # Inference costs as much as a pass over sparse features: a second trial must be worth it.
             self.slope_reduction = 0.9
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
-        self._dtype = np.dtype(np.float64)
+        self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
-        self._dtype = posterior.dtype
+        posterior.prefer_fused_passes()
+        # Pairs of a fused fit would be most of its memory.
+        self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))

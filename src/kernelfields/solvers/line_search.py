@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.posterior.log_posterior import Line
+from kernelfields.posterior.log_posterior import FusedLine, Line
 
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
@@ -34,7 +34,7 @@ class _End:
 
 
 def search(
-    line: Line, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
+    line: Line | FusedLine, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
 ) -> float | None:
     """Return an acceptable step, or None if rounding leaves none."""
     if not line.slope < 0:

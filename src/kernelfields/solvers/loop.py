@@ -56,6 +56,10 @@ class Monitor(Protocol):
         """Take note of a point; True to stop."""
 
 
+#: Called after each iteration with a function that returns the Solution as an interrupt there would leave it.
+Keeper = Callable[[Callable[[], Solution]], None]
+
+
 def minimize(
     posterior: LogPosterior,
     rule: DirectionRule,
@@ -65,6 +69,7 @@ def minimize(
     max_iter: int = 100,
     watch: Watcher | None = None,
     monitor: Monitor | None = None,
+    keep: Keeper | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
 
@@ -74,7 +79,7 @@ def minimize(
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    bound = LowerBound(wanted=tol) if posterior.has_squares_only else MixedBound()
+    bound = _lower_bound(posterior, tol)
     history: list[Iteration] = []
     point: Point | None = None
 
@@ -94,9 +99,34 @@ def minimize(
         )
         return bool(watch(history[-1])) if watch is not None else False
 
+    def visit(point: Point, step: float) -> tuple[bool, bool]:
+        """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
+        wishes = record(point, step), monitor is not None and monitor(point)
+        if keep is not None:
+            keep(lambda: outcome(point, "interrupted"))
+        return wishes
+
+    def outcome(point: Point, reason: str) -> Solution:
+        """Return the solution if the fit ends here."""
+        if monitor is not None and monitor.best is not None:
+            point = monitor.best
+        return Solution(
+            theta=point.theta,
+            solver=rule.name,
+            value=point.value,
+            lower_bound=bound.value,
+            gradient_norm=history[-1].gradient_norm,
+            iterations=history[-1].iteration,
+            passes=posterior.passes - passes_before,
+            seconds=time.perf_counter() - begin,
+            reason=reason,
+            history=list(history),
+            gap_parts=posterior.gap_parts(point),
+        )
+
     try:
         point = posterior.at(_first_point(posterior, rule) if start is None else start)
-        stop_asked, stalled = record(point, 0.0), monitor is not None and monitor(point)
+        stop_asked, stalled = visit(point, 0.0)
         if hasattr(rule, "begin"):
             rule.begin(point)
         while True:
@@ -115,30 +145,21 @@ def minimize(
                     reason = "precision"
                 else:
                     point = following
-                    stop_asked = record(point, step)
-                    stalled = monitor is not None and monitor(point)
+                    stop_asked, stalled = visit(point, step)
                     continue
             break
     except KeyboardInterrupt:
         if point is None or not history:
             raise
         reason = "interrupted"
-    last = history[-1]
-    if monitor is not None and monitor.best is not None:
-        point = monitor.best
-    return Solution(
-        theta=point.theta,
-        solver=rule.name,
-        value=point.value,
-        lower_bound=bound.value,
-        gradient_norm=last.gradient_norm,
-        iterations=last.iteration,
-        passes=posterior.passes - passes_before,
-        seconds=time.perf_counter() - begin,
-        reason=reason,
-        history=history,
-        gap_parts=posterior.gap_parts(point),
-    )
+    return outcome(point, reason)
+
+
+def _lower_bound(posterior: LogPosterior, tol: float) -> LowerBound | MixedBound:
+    """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data."""
+    if not posterior.has_squares_only:
+        return MixedBound()
+    return LowerBound(size=5 if posterior.fused else 10, wanted=tol)
 
 
 def _first_point(posterior: LogPosterior, rule: DirectionRule) -> np.ndarray:

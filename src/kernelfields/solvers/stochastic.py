@@ -28,5 +28,5 @@ class StochasticStart:
         posterior.engine.passes += self.epochs
         if not np.all(np.isfinite(start)):
             return zero
-        there, here = posterior.trial(start), posterior.trial(zero)
-        return start if there is not None and here is not None and there.value < here.value else zero
+        there = posterior.trial(start)
+        return start if there is not None and there.value < posterior.value_at_zero else zero
