@@ -5,8 +5,8 @@
 The sparse part is the template of templates.py with observed support. The kernel sees the single words and tags
 at -2..2 only (the first columns), of which it learns conjunctions that the template may lack. Prior variances and
 kernels are chosen on training data: fitted on the first 3,000 sentences, compared by the log-likelihood of the
-next 1,500. --final then fits the linear field and the best sum on all training sentences and compares entity F1 on the
-test set, with a paired bootstrap over sentences.
+next 1,500. --final then fits the linear field and the best sum on all training sentences and compares entity F1 on
+the test set, with a paired bootstrap over sentences.
 """
 
 from __future__ import annotations

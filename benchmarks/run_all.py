@@ -16,6 +16,8 @@ SCRIPTS = [
     ["start_scaling.py"],
     ["precision.py"],
     ["gpstruct.py"],
+    ["ingest.py"],
+    ["crfsuite_speed.py"],
     ["ocr_letters.py", "small", "--folds", "0", "1"],
 ]
 

@@ -1,0 +1,124 @@
+"""Fused passes: the same value, gradient and curvature as with potentials kept for all positions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields.basis import observed_support
+from kernelfields.engines import CliqueFeatures, ThreadsEngine, fused_passes
+from kernelfields.fields import Chains, EdgeCliques, resolve_constraints
+from kernelfields.inference.workers import Workers
+from kernelfields.posterior import Direction, LogPosterior
+
+N_LABELS, N_FEATURES = 5, 40
+
+
+def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=None, l1=0.0):
+    """A field on random sparse rows, with observed support."""
+    random = np.random.default_rng(3)
+    offsets = np.concatenate([[0], np.cumsum(random.integers(1, 9, size=30))])
+    n = int(offsets[-1])
+    Z = sp.random_array((n, N_FEATURES), density=0.1, rng=random, format="csr") if features is None else features
+    labels = random.integers(0, N_LABELS, size=n)
+    chains = Chains(Z, offsets, labels, random.uniform(0.2, 3.0, size=30) if weighted else None)
+    shared = {"n_labels": N_LABELS, "l1": l1}
+    node = CliqueFeatures(
+        "node",
+        Z,
+        positions=None,
+        labels_per_clique=1,
+        prior_variance=0.7,
+        support=observed_support(Z, labels, N_LABELS),
+        **shared,
+    )
+    sets = [node]
+    if edges:
+        steps = EdgeCliques().positions(chains)
+        pairs = observed_support(None, labels[steps - 1] * N_LABELS + labels[steps], N_LABELS**2)
+        sets.append(
+            CliqueFeatures(
+                "edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared
+            )
+        )
+    return LogPosterior(ThreadsEngine(chains, sets, N_LABELS, masks=masks, workers=Workers(threads)))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(fused_passes, "_BLOCK_POSITIONS", 16)
+
+
+VARIANTS = [
+    {},
+    {"threads": 2},
+    {"weighted": True, "threads": 3},
+    {"edges": False},
+    {"l1": 0.3},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_value_gradient_and_curvature_are_the_same(variant):
+    plain, fused = sparse_field(**variant), sparse_field(**variant)
+    fused.prefer_fused_passes()
+    assert fused.fused
+    assert not plain.fused
+    theta = np.random.default_rng(0).normal(size=plain.size)
+    expected, point = plain.at(theta), fused.at(theta)
+    assert point.value == pytest.approx(expected.value, rel=1e-13)
+    np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
+    np.testing.assert_allclose(fused.metric_at(point), plain.metric_at(expected), rtol=1e-11)
+    np.testing.assert_allclose(point.potentials.node, expected.potentials.node, atol=1e-12)
+
+
+def test_constraints_hold_in_every_block():
+    allowed = np.random.default_rng(3)
+    posterior = sparse_field()
+    labels, offsets = posterior.engine.chains.labels, posterior.engine.chains.offsets
+    steps = np.flatnonzero(~posterior.engine.chains.is_start)
+    seen = set(zip(labels[steps - 1].tolist(), labels[steps].tolist(), strict=True))
+    unseen = [(a, b) for a in range(N_LABELS) for b in range(N_LABELS) if (a, b) not in seen]
+    never_first = sorted(set(range(N_LABELS)) - set(labels[offsets[:-1]].tolist()))
+    masks = resolve_constraints({"transitions": unseen, "start": never_first}, np.arange(N_LABELS))
+    plain, fused = sparse_field(masks=masks), sparse_field(masks=masks)
+    fused.prefer_fused_passes()
+    theta = allowed.normal(size=plain.size)
+    assert fused.at(theta).value == pytest.approx(plain.at(theta).value, rel=1e-13)
+    np.testing.assert_allclose(fused.at(theta).gradient, plain.at(theta).gradient, atol=1e-11)
+
+
+def test_lines_agree():
+    plain, fused = sparse_field(), sparse_field()
+    fused.prefer_fused_passes()
+    random = np.random.default_rng(1)
+    theta, direction = random.normal(size=plain.size), Direction(random.normal(size=plain.size))
+    kept, walked = (field.along(field.at(theta), direction) for field in (plain, fused))
+    assert walked.slope == pytest.approx(kept.slope)
+    for step in (0.0, 0.3, 2.0):
+        np.testing.assert_allclose(walked(step), kept(step), rtol=1e-11)
+    np.testing.assert_allclose(walked.point(0.3).gradient, kept.point(0.3).gradient, atol=1e-10)
+    origin = np.zeros(plain.size)
+    from_zero = [field.along(field.at(origin), direction).reach for field in (plain, fused)]
+    assert from_zero[1] == pytest.approx(from_zero[0])
+    assert walked.reach == np.inf
+
+
+def test_coefficients_that_are_no_numbers_are_no_point():
+    fused = sparse_field()
+    fused.prefer_fused_passes()
+    theta = np.zeros(fused.size)
+    theta[0] = np.nan
+    assert fused.trial(theta) is None
+    with pytest.raises(ValueError, match="not finite"):
+        fused.at(theta)
+
+
+def test_other_fields_keep_their_potentials():
+    dense = sparse_field()
+    node = dense.engine.sets[0]
+    node_all = CliqueFeatures(
+        "node", node.features, positions=None, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
+    )
+    posterior = LogPosterior(ThreadsEngine(dense.engine.chains, [node_all], N_LABELS))
+    posterior.prefer_fused_passes()
+    assert not posterior.fused
