@@ -87,7 +87,7 @@ def speed_table() -> list[str]:
 def crfsuite_table() -> list[str]:
     """Return the table of sparse linear fields beside CRFsuite."""
     lines = [
-        "**Sparse linear fields beside CRFsuite** (`python benchmarks/crfsuite_speed.py`, `--l1` for the elastic net): "
+        "**Sparse linear fields beside CRFsuite** (`python benchmarks/crfsuite_speed.py`, also with `--l1`): "
         "CoNLL-2000 chunking and UD English part-of-speech tags; seconds after ingest to within 0.01 % of the "
         "loss CRFsuite stops at, in one run on two cores; entity F1 or accuracy on the test set.",
         "",

@@ -63,7 +63,7 @@ class CRF(BaseEstimator):
     n_jobs : int or None
         Threads; None and -1 mean all cores. Not in sklearn-crfsuite.
     random_state : int, Generator, RandomState or None
-        Not in sklearn-crfsuite.
+        Seed of the stochastic start; None means 0, so that fits repeat. Not in sklearn-crfsuite.
 
     Attributes
     ----------
@@ -167,7 +167,8 @@ class CRF(BaseEstimator):
         chain = options.chain_crf(
             callbacks=[stopping],
             n_jobs=self.n_jobs,
-            random_state=self.random_state,
+            # CRFsuite repeats itself, so that a fit that draws its start should too.
+            random_state=0 if self.random_state is None else self.random_state,
             verbose=int(bool(self.verbose)),
         )
         chain.fit(X, y)

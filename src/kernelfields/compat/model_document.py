@@ -6,16 +6,14 @@ The file holds data and never code. ``random_state`` is kept if it is a whole nu
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from kernelfields.compat.one_label import OneLabel
 from kernelfields.compat.training_log import Holdout, TrainingLog
 from kernelfields.compat.weights import n_weights
 from kernelfields.estimators import ChainCRF
-from kernelfields.estimators.model_document import KIND as CHAIN_KIND
+from kernelfields.estimators.model_document import describe_chain_crf, rebuild_chain_crf
 from kernelfields.estimators.parameters import is_whole
 from kernelfields.features import FeatureDictEncoder
 from kernelfields.formats import ModelFileError, read_model, write_model
@@ -57,16 +55,10 @@ def read_crf(cls: type, path: str | os.PathLike) -> Any:
 def _describe(field: ChainCRF | OneLabel) -> dict[str, Any]:
     if isinstance(field, OneLabel):
         return {"label": field.classes_[0].item(), "feature_names": field.encoder.spec()}
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Path(folder) / "chain"
-        field.save(inner)
-        return {"chain": read_model(inner, CHAIN_KIND)[0]}
+    return {"chain": describe_chain_crf(field)}
 
 
 def _rebuild(described: dict[str, Any]) -> ChainCRF | OneLabel:
     if "label" in described:
         return OneLabel(described["label"], FeatureDictEncoder.from_spec(described["feature_names"]))
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Path(folder) / "chain"
-        write_model(inner, CHAIN_KIND, described["chain"], {})
-        return ChainCRF.load(inner)
+    return rebuild_chain_crf(ChainCRF, described["chain"])

@@ -62,8 +62,13 @@ _PLAIN = (
 
 def write_chain_crf(path: str | os.PathLike, estimator: Any) -> None:
     """Write a fitted estimator to a model file."""
+    write_model(path, KIND, describe_chain_crf(estimator), {})
+
+
+def describe_chain_crf(estimator: Any) -> dict[str, Any]:
+    """Return a fitted estimator as a document of plain values and arrays."""
     masks = estimator.model_.masks
-    document = {
+    return {
         "parameters": _describe_parameters(estimator),
         "classes": estimator.classes_,
         "n_features": estimator._inputs.n_features,
@@ -74,19 +79,19 @@ def write_chain_crf(path: str | os.PathLike, estimator: Any) -> None:
         "solution": {**asdict(estimator.solution_), "theta": None},
         "certificates": [asdict(estimator.certificate_), asdict(estimator.rkhs_certificate_)],
     }
-    write_model(path, KIND, document, {})
 
 
 def read_chain_crf(cls: type, path: str | os.PathLike, callables: Mapping[str, Callable] | None) -> Any:
     """Read an estimator from a model file."""
     document, _ = read_model(path, KIND)
     try:
-        return _rebuild(cls, document, callables)
+        return rebuild_chain_crf(cls, document, callables)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise ModelFileError(f"{path} is not a sound {KIND} model: {error}") from error
 
 
-def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callable] | None) -> Any:
+def rebuild_chain_crf(cls: type, document: dict[str, Any], callables: Mapping[str, Callable] | None = None) -> Any:
+    """Return the estimator that :func:`describe_chain_crf` described; errors of any kind if it is not sound."""
     classes = np.asarray(document["classes"])
     n_labels = len(classes)
     sets = [_rebuild_set(each, n_labels, callables) for each in document["sets"]]
