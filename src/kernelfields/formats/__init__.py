@@ -1,5 +1,33 @@
-"""Files: models as data."""
+"""Files: models as data, sequences with their labels, templates of features."""
 
+from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
+from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.formats.prediction_files import write_predictions
+from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+from kernelfields.formats.sequence_files import SequenceFile, format_of, read_sequences, write_sequences
+from kernelfields.formats.sequence_tables import read_table, write_table
+from kernelfields.formats.templates import Template
+from kernelfields.formats.text_files import SequenceFileError
 
-__all__ = ["ModelFileError", "read_model", "write_model"]
+__all__ = [
+    "ColumnSequence",
+    "ModelFileError",
+    "SequenceFile",
+    "SequenceFileError",
+    "Template",
+    "format_of",
+    "read_arrays",
+    "read_columns",
+    "read_crfsuite",
+    "read_model",
+    "read_sequences",
+    "read_table",
+    "write_arrays",
+    "write_columns",
+    "write_crfsuite",
+    "write_model",
+    "write_predictions",
+    "write_sequences",
+    "write_table",
+]

@@ -1,0 +1,203 @@
+"""Column files in the CoNLL manner: a line per position, cells in columns, an empty line between sequences.
+
+    # id = 1                 a comment: kept, and written again in its place
+    He    PRP   B-NP         rows: cells separated by tabs, or by runs of spaces and tabs
+    ran   VBD   B-VP
+
+The first row says how many columns there are and, unless told, what separates them: a tab if it holds one, else
+spaces. With tabs a cell may hold spaces or be empty.
+
+"#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
+either has another number of cells than the rows or reads "# name = value". A -DOCSTART- line is a row like others;
+where it has another number of cells it is kept like a comment. With ``conllu=True`` the rows are those of words:
+lines with ids such as 1-2 or 1.1 are kept like comments, wherever they stand.
+
+Cost: one sequence in memory at a time. Fails: SequenceFileError naming file, line, columns found and expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kernelfields.formats.text_files import (
+    PathName,
+    SequenceFileError,
+    input_name,
+    open_text_output,
+    read_lines,
+)
+
+SEPARATORS = {"tab": "\t", "space": " "}
+_NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
+_DOCUMENT_START = "-DOCSTART-"
+_NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
+_CONLLU_COLUMNS = 10
+
+
+@dataclass
+class ColumnSequence:
+    """Rows of cells, the number of each row's line, and the lines that were kept beside the rows.
+
+    ``kept`` holds pairs (r, line) with r rising: the line stood after r rows of the sequence; r = len(rows) + 1 is
+    for what follows the last sequence of a file, beyond an empty line.
+    """
+
+    rows: list[list[str]]
+    lines: list[int] = field(default_factory=list)
+    kept: list[tuple[int, str]] = field(default_factory=list)
+    separator: str = "\t"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What separates the cells, how many a row has, and what says so."""
+
+    separator: str
+    n_columns: int
+    authority: str
+
+
+def read_columns(
+    path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
+) -> Iterator[ColumnSequence]:
+    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
+
+    ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
+    """
+    if separator not in ("auto", *SEPARATORS):
+        raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
+    name = input_name(path)
+    numbered = enumerate(read_lines(path), start=1)
+    head, layout = _find_layout(numbered, separator, comments, conllu)
+    if layout is None:
+        return
+    current = ColumnSequence([], separator=layout.separator)
+    done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
+    for source in (head, numbered):
+        for number, line in source:
+            if not line.strip(" \t"):
+                if current.rows:
+                    done, current = current, ColumnSequence([], separator=layout.separator)
+                continue
+            cells = _split(line, layout.separator)
+            plain = len(cells) == layout.n_columns and line[0] != "#" and not conllu
+            if not plain:
+                if _is_kept(line, cells, layout, bool(current.rows), comments, conllu):
+                    current.kept.append((len(current.rows), line))
+                    continue
+                if len(cells) != layout.n_columns:
+                    raise SequenceFileError(_ragged(name, number, line, len(cells), layout))
+            if done is not None:
+                yield done
+                done = None
+            current.rows.append(cells)
+            current.lines.append(number)
+    if current.rows:
+        yield current
+    elif done is not None:
+        done.kept += [(len(done.rows) + 1, line) for _, line in current.kept]
+        yield done
+
+
+def write_columns(
+    path: PathName,
+    sequences: Iterable[ColumnSequence],
+    appended: Iterable[Sequence[Sequence[str]]] | None = None,
+) -> None:
+    """Write sequences, an empty line after each, with the lines that were kept; "-" is standard output.
+
+    ``appended`` holds for every sequence, and in it for every row, the cells to put after the row's own.
+    """
+    with open_text_output(path) as file:
+        if appended is None:
+            for sequence in sequences:
+                _write_sequence(file.write, sequence, [()] * len(sequence.rows))
+        else:
+            for sequence, cells in zip(sequences, appended, strict=True):
+                _write_sequence(file.write, sequence, cells)
+
+
+def _find_layout(
+    numbered: Iterator[tuple[int, str]], separator: str, comments: bool, conllu: bool
+) -> tuple[list[tuple[int, str]], _Layout | None]:
+    """Read on to the first line that must be a row; return the lines read and the layout it shows."""
+    head: list[tuple[int, str]] = []
+    for number, line in numbered:
+        head.append((number, line))
+        doubtful = (comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
+        if line.strip(" \t") and not doubtful:
+            return head, _layout_of(number, line, separator, conllu)
+    # Nothing but doubtful lines: those that look like rows are rows.
+    for number, line in head:
+        if line.startswith((_DOCUMENT_START, "#\t")):
+            return head, _layout_of(number, line, separator, conllu)
+    return head, None
+
+
+def _layout_of(number: int, line: str, separator: str, conllu: bool) -> _Layout:
+    if conllu:
+        return _Layout("\t", _CONLLU_COLUMNS, "CoNLL-U")
+    character = SEPARATORS.get(separator) or ("\t" if "\t" in line else " ")
+    return _Layout(character, len(_split(line, character)), f"line {number}")
+
+
+def _split(line: str, separator: str) -> list[str]:
+    if separator == "\t":
+        return line.split("\t")
+    # Not str.split(): other spaces of Unicode, such as the ideographic one, can be words.
+    return [cell for cell in line.replace("\t", " ").split(" ") if cell]
+
+
+def _is_kept(line: str, cells: list[str], layout: _Layout, inside: bool, comments: bool, conllu: bool) -> bool:
+    if conllu and _NO_WORD.fullmatch(cells[0]):
+        return True
+    if inside:
+        return False
+    if line[0] == "#" and comments:
+        return len(cells) != layout.n_columns or _NAMED_COMMENT.match(line) is not None
+    return len(cells) != layout.n_columns and line.startswith(_DOCUMENT_START)
+
+
+def _ragged(name: str, number: int, line: str, found: int, layout: _Layout) -> str:
+    if line.startswith("#"):
+        advice = "Comments may stand before a sequence, not inside."
+    elif layout.separator == " ":
+        advice = "Cells are separated by spaces here; with cells that hold spaces, use tabs and separator='tab'."
+    elif found == 1:
+        advice = "Cells are separated by tabs here, and this line has none; for both, use separator='space'."
+    else:
+        advice = "Cells are separated by tabs here; an empty cell counts."
+    expected = f"{layout.n_columns} column{'s' if layout.n_columns != 1 else ''}"
+    return f"{name}, line {number}: found {found}, expected {expected} as in {layout.authority}. {advice}"
+
+
+def _write_sequence(
+    write: Callable[[str], object], sequence: ColumnSequence, appended: Sequence[Sequence[str]]
+) -> None:
+    if len(appended) != len(sequence.rows):
+        raise ValueError(f"{len(appended)} rows to append to a sequence of {len(sequence.rows)} rows")
+    kept = deque(sequence.kept)
+
+    def write_kept(place: int) -> None:
+        while kept and kept[0][0] <= place:
+            write(kept.popleft()[1] + "\n")
+
+    for index, (row, more) in enumerate(zip(sequence.rows, appended, strict=True)):
+        write_kept(index)
+        write(sequence.separator.join(_checked([*row, *more], sequence.separator)) + "\n")
+    write_kept(len(sequence.rows))
+    write("\n")
+    write_kept(len(sequence.rows) + 1)
+
+
+def _checked(cells: list[str], separator: str) -> list[str]:
+    last = cells[-1]
+    for cell in cells:
+        broken = "\n" in cell or (cell is last and cell.endswith("\r"))
+        if broken or separator in cell or (separator == " " and ("\t" in cell or not cell)):
+            names = {"\t": "tabs or ends of lines", " ": "spaces, tabs or ends of lines, nor be empty"}[separator]
+            raise ValueError(f"the cell {cell!r:.60} cannot be written: cells may not hold {names}")
+    return cells

@@ -1,0 +1,219 @@
+r"""CRFsuite's text format: a line per position, its label and its attributes, an empty line between sequences.
+
+    B-NP <TAB> w[0]=An <TAB> len:2.5 <TAB> time=12\:30
+
+A colon separates an attribute from its weight, which is 1 where there is none; in names "\:" is a colon and "\\" a
+backslash. A line "@weight:2" before the first position gives its sequence a weight. There are no comments.
+
+Read: positions are lists of names, or feature dicts {name: weight} throughout if any weight in the file is not 1.
+Cost: one line in memory at a time beside the result. Fails: SequenceFileError naming file and line, also where
+CRFsuite would go on with a weight of zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.formats.text_files import (
+    PathName,
+    SequenceFileError,
+    input_name,
+    open_text_output,
+    read_lines,
+)
+
+_ESCAPED = re.compile(r"([:\\])")
+_DECLARATION = "@"
+_WEIGHT = "@weight"
+
+
+@dataclass
+class CRFsuiteData:
+    """Positions X and labels y of every sequence; weights (S,) if the file gives any, else None."""
+
+    X: list[list[Any]]
+    y: list[list[str]]
+    weights: np.ndarray | None
+
+
+def read_crfsuite(path: PathName) -> CRFsuiteData:
+    """Read a file in CRFsuite's text format; "-" is standard input, gzip is unpacked."""
+    X: list[list[Any]] = []
+    y: list[list[str]] = []
+    weights: list[float] = []
+    weighted = False
+    for positions, labels, weight in _read_sequences(path):
+        X.append(positions)
+        y.append(labels)
+        weights.append(weight)
+        weighted = weighted or any(type(position) is dict for position in positions)
+    if weighted:
+        X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in X]
+    return CRFsuiteData(X, y, np.array(weights) if any(weight != 1.0 for weight in weights) else None)
+
+
+def write_crfsuite(path: PathName, X: Any, y: Any, weights: Any = None) -> None:
+    """Write sequences in CRFsuite's text format; "-" is standard output.
+
+    Positions are feature dicts or lists of feature strings; for arrays, dense or sparse, the names of features are
+    the numbers of columns, and zeros are left out. ``weights`` holds one number per sequence.
+    """
+    each = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
+    if not len(X) == len(y) == len(each):
+        raise ValueError(f"{len(X)} sequences, labels of {len(y)} and {len(each)} weights: they have to match")
+    written = _Escaped()
+    with open_text_output(path) as file:
+        for index, (positions, labels, weight) in enumerate(zip(X, y, each, strict=True)):
+            if weight != 1.0:
+                file.write(f"{_WEIGHT}:{weight!r}\n")
+            try:
+                _check_lengths(positions, labels)
+                for position, label in zip(_positions(positions), labels, strict=True):
+                    cells = [_written_label(label, written), *_written_position(position, written)]
+                    file.write("\t".join(cells) + "\n")
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"sequence {index}: {error}") from error
+            file.write("\n")
+
+
+def write_crfsuite_labels(path: PathName, rows: Iterable[Iterable[Sequence[str]]]) -> None:
+    """Write cells as CRFsuite's tagger does: a line per position, tabs between, an empty line per sequence."""
+    with open_text_output(path) as file:
+        for sequence in rows:
+            file.writelines("\t".join(cells) + "\n" for cells in sequence)
+            file.write("\n")
+
+
+def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], float]]:
+    name, attributes = input_name(path), _Attributes()
+    positions: list[Any] = []
+    labels: list[str] = []
+    weight: float | None = None
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line:
+            if positions:
+                yield positions, labels, 1.0 if weight is None else weight
+                positions, labels, weight = [], [], None
+            continue
+        # CRFsuite takes runs of tabs as one, and a backslash or a colon is rare: most lines need nothing more.
+        cells = [cell for cell in line.split("\t") if cell]
+        try:
+            if not cells:
+                raise ValueError("a line of tabs; the label is missing")
+            if cells[0].startswith(_DECLARATION):
+                if positions or weight is not None or len(cells) > 1:
+                    raise ValueError(f"{cells[0]!r:.60} belongs on a line of its own, once, before a sequence")
+                weight = _declared_weight(cells[0])
+                continue
+            if ":" not in line and "\\" not in line:
+                label, position = cells[0], cells[1:]
+            else:
+                label, position = attributes.label(cells[0]), attributes.position(cells[1:])
+        except ValueError as error:
+            raise SequenceFileError(f"{name}, line {number}: {error}") from error
+        positions.append(position)
+        labels.append(label)
+    if positions:
+        yield positions, labels, 1.0 if weight is None else weight
+    elif weight is not None:
+        raise SequenceFileError(f"{name}, last line: {_WEIGHT} without a sequence after it")
+
+
+def _declared_weight(text: str) -> float:
+    name, _, value = text.partition(":")
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = -1.0
+    if name != _WEIGHT or not 0 <= weight < np.inf:
+        raise ValueError(f"{text!r:.60} is unknown; lines that begin with @ read @weight:number, not negative")
+    return weight
+
+
+class _Attributes(dict[str, Any]):
+    """What attributes mean, by how they are written: a name or, if the weight is not 1, (name, weight).
+
+    The same ones come again and again, so each is read once.
+    """
+
+    def __missing__(self, text: str) -> Any:
+        from kernelfields.features.weighted_strings import read_weighted  # here, because it loads scikit-learn
+
+        ((name, weight),) = read_weighted([text]).items()
+        self[text] = meaning = name if weight == 1.0 else (name, weight)
+        return meaning
+
+    def label(self, text: str) -> str:
+        """Return the label of a cell."""
+        label = self[text]
+        if not label or type(label) is tuple:
+            raise ValueError(rf"{text!r:.60} is no label; a colon in a label is written \:")
+        return label
+
+    def position(self, texts: list[str]) -> Any:
+        """Return the names of cells, or a feature dict if a weight is not 1."""
+        position = list(map(self.__getitem__, texts))
+        return _sum_by_name(position) if tuple in set(map(type, position)) else position
+
+
+class _Escaped(dict[str, str]):
+    """How names are written, each worked out once."""
+
+    def __missing__(self, name: str) -> str:
+        if not name or "\t" in name or "\n" in name or "\r" in name:
+            raise ValueError(f"the name {name!r:.60} cannot be written: it is empty, or holds a tab or line end")
+        self[name] = written = _ESCAPED.sub(r"\\\1", name)
+        return written
+
+
+def _sum_by_name(attributes: Iterable[Any]) -> dict[str, float]:
+    features: dict[str, float] = {}
+    for attribute in attributes:
+        name, weight = attribute if type(attribute) is tuple else (attribute, 1.0)
+        features[name] = features.get(name, 0.0) + weight
+    return features
+
+
+def _check_lengths(positions: Any, labels: Any) -> None:
+    rows = positions.shape[0] if hasattr(positions, "shape") else len(positions)
+    if rows != len(labels):
+        raise ValueError(f"{rows} positions but {len(labels)} labels")
+
+
+def _positions(sequence: Any) -> Iterable[Any]:
+    """Rows of arrays as feature dicts by number of column; everything else as it is."""
+    if hasattr(sequence, "tocsr"):
+        table = sequence.tocsr()
+        for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True):
+            columns, values = table.indices[start:stop].tolist(), table.data[start:stop].tolist()
+            yield {str(column): value for column, value in zip(columns, values, strict=True) if value}
+    elif isinstance(sequence, np.ndarray) and sequence.dtype.kind in "biuf":
+        if sequence.ndim != 2:
+            raise ValueError(f"an array of shape {sequence.shape}, expected (rows, features)")
+        for row in sequence:
+            yield {str(column): row[column].item() for column in np.flatnonzero(row)}
+    else:
+        yield from sequence
+
+
+def _written_position(position: Any, written: _Escaped) -> list[str]:
+    if type(position) is list and set(map(type, position)) <= {str}:
+        return [written[name] for name in position]
+    from kernelfields.features.position_features import features_of  # here, because it loads scikit-learn
+
+    return [
+        written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)
+    ]
+
+
+def _written_label(label: Any, written: _Escaped) -> str:
+    text = str(label)
+    if text.startswith(_DECLARATION):
+        raise ValueError(f"the label {text!r:.60} cannot be written: CRFsuite reads @ as a declaration")
+    return written[text]

@@ -1,0 +1,260 @@
+"""Sequences in .npz files: arrays of numbers, and the offsets where sequences begin.
+
+    X (N, d)                                  dense inputs, or
+    data, indices, indptr, n_features         the parts of a CSR with N rows; without data all entries are 1,
+                                              and shape (2,) can stand for n_features
+    offsets (S + 1,)                          sequence i owns rows offsets[i] .. offsets[i + 1] - 1
+    y or label (N,), weights (S,)             labels of positions and weights of sequences, if known
+
+Files that call them otherwise are read by a mapping, names={"X": "pixels"}. Several arrays for X are put side by
+side, names={"X": ["position", "velocity"]}. names={"label_names": ...} turns numbers of labels into their names.
+Other arrays are left alone. Pickled objects are never loaded.
+Cost: the arrays, once; sequences are views of dense inputs. Fails: SequenceFileError naming file and array.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
+
+_ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
+_LABELS = ("y", "label")
+_ZIP = b"PK"
+
+
+@dataclass
+class SequenceArrays:
+    """Inputs of every sequence, dense or CSR, with labels and weights (S,), or None where the file has none."""
+
+    X: list[Any]
+    y: list[np.ndarray] | None
+    weights: np.ndarray | None
+    offsets: np.ndarray
+
+
+def read_arrays(
+    path: PathName, names: Mapping[str, str | Sequence[str]] | None = None, *, label_required: bool = True
+) -> SequenceArrays:
+    """Read an .npz file; ``names`` says what the file calls its arrays, where that differs from the above.
+
+    Without ``label_required`` the labels are None where the file has no array of the name given for y.
+    """
+    for role in names or {}:
+        if role not in _ROLES:
+            raise ValueError(f"names has the key {role!r}, which means nothing: use {', '.join(_ROLES)}")
+    file = _Archive(path, names or {})
+    offsets = file.vector("offsets", "iu")
+    inputs = file.inputs()
+    n_rows = inputs.shape[0]
+    file.check_offsets(offsets, n_rows)
+    labels = file.labels(n_rows, label_required)
+    weights = file.weights(len(offsets) - 1) if file.has("weights") else None
+    cuts = list(pairwise(offsets.tolist()))
+    return SequenceArrays(
+        X=[inputs[first:last] for first, last in cuts],
+        y=None if labels is None else [labels[first:last] for first, last in cuts],
+        weights=weights,
+        offsets=offsets.astype(np.int64),
+    )
+
+
+def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any = None) -> None:
+    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse."""
+    if not len(X):
+        raise ValueError("X is empty: there is nothing to write")
+    sparse = hasattr(X[0], "tocsr")
+    for index, table in enumerate(X):
+        if hasattr(table, "tocsr") != sparse or getattr(table, "ndim", 0) != 2:
+            raise ValueError(
+                f"sequence {index} is {type(table).__name__}, expected arrays of shape (rows, features), all "
+                "dense or all sparse. Encode feature dicts and strings first, or write CRFsuite's text format."
+            )
+    arrays: dict[str, Any] = {"offsets": np.cumsum([0, *(table.shape[0] for table in X)])}
+    if sparse:
+        import scipy.sparse as sp
+
+        packed = sp.vstack(list(X), format="csr")
+        arrays |= {"data": packed.data, "indices": packed.indices, "indptr": packed.indptr}
+        arrays["n_features"] = np.array(packed.shape[1])
+    else:
+        arrays["X"] = np.concatenate(list(X))
+    if y is not None:
+        arrays["y"] = _joined_labels(y, arrays["offsets"])
+    if weights is not None:
+        arrays["weights"] = np.asarray(weights, dtype=np.float64)
+        if arrays["weights"].shape != (len(X),):
+            raise ValueError(
+                f"weights have shape {arrays['weights'].shape}, expected ({len(X)},), one per sequence"
+            )
+    write_archive(path, arrays)
+
+
+def write_archive(path: PathName, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as a compressed .npz; "-" is standard output."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "O":
+            raise ValueError(f"{name} holds Python objects: use strings or numbers")
+    buffer = io.BytesIO()  # a zip file needs to go back and forth, which standard output cannot
+    np.savez_compressed(buffer, **arrays)
+    with open_output(path) as file:
+        file.write(buffer.getbuffer())
+
+
+def _joined_labels(y: Iterable[Any], offsets: np.ndarray) -> np.ndarray:
+    labels = [np.asarray(sequence) for sequence in y]
+    if [sequence.shape for sequence in labels] != [(length,) for length in np.diff(offsets)]:
+        raise ValueError("y does not fit X: each position of each sequence needs one label")
+    return np.concatenate(labels)
+
+
+class _Archive:
+    """The arrays of an .npz file by the part they play."""
+
+    def __init__(self, path: PathName, names: Mapping[str, str | Sequence[str]]):
+        self.file = input_name(path)
+        self.names = names
+        content = read_content(path)
+        if not content.startswith(_ZIP):
+            raise SequenceFileError(f"{self.file} is not an .npz file: numpy.savez writes them")
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                self.members = archive.files
+                wanted = {member for role in _ROLES for member in self.candidates(role)}
+                self.arrays = {member: archive[member] for member in self.members if member in wanted}
+        except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise SequenceFileError(
+                f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})"
+            ) from error
+        if strange := [name for name, array in self.arrays.items() if not isinstance(array, np.ndarray)]:
+            raise SequenceFileError(f"{self.file}: {strange[0]!r} is no array")
+
+    def candidates(self, role: str) -> Sequence[str]:
+        """Names of members that may play a part."""
+        if role in self.names:
+            given = self.names[role]
+            return [given] if isinstance(given, str) else list(given)
+        if role == "label_names":
+            return []
+        return _LABELS if role == "y" else [role]
+
+    def has(self, role: str) -> bool:
+        """Whether the file has an array for this part, or the caller named one."""
+        return role in self.names or any(name in self.arrays for name in self.candidates(role))
+
+    def array(self, role: str) -> np.ndarray:
+        """Return the one array of a part."""
+        found = [name for name in self.candidates(role) if name in self.arrays]
+        if len(found) > 1 and role == "y":
+            raise SequenceFileError(f"{self.file} holds both {' and '.join(found)}: choose by names={{'y': ...}}")
+        if not found or (role in self.names and len(found) < len(self.candidates(role))):
+            missing = next(name for name in self.candidates(role) if name not in self.arrays)
+            there = ", ".join(self.members) or "nothing"
+            advice = "" if role in self.names else f" If it is called otherwise, say so: names={{{role!r}: ...}}."
+            raise SequenceFileError(f"{self.file} has no array {missing!r}; it holds {there}.{advice}")
+        return self.arrays[found[0]]
+
+    def vector(self, role: str, kinds: str) -> np.ndarray:
+        """Return a flat array of numbers."""
+        array = self.array(role)
+        if array.ndim != 1 or array.dtype.kind not in kinds:
+            kind = "whole numbers" if kinds == "iu" else "numbers"
+            self.fail(role, f"is {array.dtype} of shape {array.shape}, expected a flat array of {kind}")
+        return array
+
+    def fail(self, role: str, problem: str) -> None:
+        """Raise an error about an array."""
+        name = next((name for name in self.candidates(role) if name in self.arrays), role)
+        raise SequenceFileError(f"{self.file}: array {name!r} {problem}")
+
+    def inputs(self) -> Any:
+        """Return the inputs of all positions, dense (N, d) or CSR."""
+        sparse = self.has("indptr") or self.has("indices")
+        if sparse and self.has("X") and "X" not in self.names:
+            raise SequenceFileError(
+                f"{self.file} holds both X and the parts of a CSR: choose X by names={{'X': 'X'}}, or remove one"
+            )
+        return self.sparse_inputs() if sparse and "X" not in self.names else self.dense_inputs()
+
+    def dense_inputs(self) -> np.ndarray:
+        """Return the columns of the arrays for X, side by side."""
+        self.array("X")
+        tables = [self.arrays[name] for name in self.candidates("X")]
+        for name, table in zip(self.candidates("X"), tables, strict=True):
+            if table.ndim != 2 or table.dtype.kind not in "biuf" or len(table) != len(tables[0]):
+                rows = f"({len(tables[0])}, features)" if tables[0].ndim else "(rows, features)"
+                raise SequenceFileError(
+                    f"{self.file}: array {name!r} is {table.dtype} of shape {table.shape}, expected numbers of "
+                    f"shape {rows}; a flat array with one number per position is reshaped to (rows, 1) first"
+                )
+        return tables[0] if len(tables) == 1 else np.hstack(tables)
+
+    def sparse_inputs(self) -> Any:
+        """Return the CSR of the parts."""
+        import scipy.sparse as sp
+
+        indptr, indices = self.vector("indptr", "iu"), self.vector("indices", "iu")
+        if not len(indptr) or indptr[0] != 0 or (np.diff(indptr.astype(np.int64)) < 0).any():
+            self.fail("indptr", "must begin with 0 and never fall")
+        if indptr[-1] != len(indices):
+            self.fail("indptr", f"ends at {indptr[-1]}, but there are {len(indices)} indices")
+        data = self.vector("data", "biuf") if self.has("data") else np.ones(len(indices))
+        if len(data) != len(indices):
+            self.fail("data", f"has {len(data)} entries, but there are {len(indices)} indices")
+        width = self.n_features(len(indptr) - 1)
+        if len(indices) and not (indices.min() >= 0 and indices.max() < width):
+            self.fail("indices", f"runs from {indices.min()} to {indices.max()}, expected 0 to {width - 1}")
+        return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width))
+
+    def n_features(self, n_rows: int) -> int:
+        """Return the number of columns of the CSR."""
+        if self.has("shape") and not self.has("n_features"):
+            shape = self.vector("shape", "iu")
+            if len(shape) != 2 or shape[0] != n_rows:
+                self.fail("shape", f"is {shape.tolist()}, expected [{n_rows}, number of features] as in indptr")
+            return int(shape[1])
+        count = self.array("n_features")
+        if count.size != 1 or count.dtype.kind not in "iu" or count.item() < 1:
+            self.fail("n_features", f"is {count.dtype} of shape {count.shape}, expected one whole number")
+        return int(count.item())
+
+    def check_offsets(self, offsets: np.ndarray, n_rows: int) -> None:
+        """Check that the offsets run through all rows and leave no sequence empty."""
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
+            ends = f"from {offsets[0]} to {offsets[-1]}" if len(offsets) else "nowhere"
+            self.fail("offsets", f"runs {ends}, expected from 0 to {n_rows}, the number of rows")
+        if (bad := np.flatnonzero(np.diff(offsets.astype(np.int64)) <= 0)).size:
+            self.fail("offsets", f"leaves sequence {bad[0]} without rows: it must rise from entry to entry")
+
+    def labels(self, n_rows: int, required: bool) -> np.ndarray | None:
+        """Return the labels of all positions, by name if the caller says where the names are."""
+        there = any(name in self.arrays for name in self.candidates("y"))
+        if not there and not (required and "y" in self.names):
+            return None
+        labels = self.array("y")
+        if labels.shape != (n_rows,):
+            self.fail("y", f"has shape {labels.shape}, expected ({n_rows},), one label per position")
+        if not self.has("label_names"):
+            return labels
+        label_names = self.array("label_names")
+        if labels.dtype.kind not in "iu" or label_names.ndim != 1:
+            self.fail("y", f"is {labels.dtype}, expected whole numbers that count a flat array of names")
+        if (bad := np.flatnonzero((labels < 0) | (labels >= len(label_names)))).size:
+            self.fail("y", f"holds {labels[bad[0]]} in row {bad[0]}, but there are {len(label_names)} names")
+        return label_names[labels]
+
+    def weights(self, n_sequences: int) -> np.ndarray:
+        """Return the weights of the sequences."""
+        weights = self.vector("weights", "biuf")
+        if len(weights) != n_sequences:
+            self.fail("weights", f"has {len(weights)} entries, but there are {n_sequences} sequences")
+        return weights.astype(np.float64)

@@ -1,0 +1,214 @@
+"""Sequences in CSV tables: a header, a row per position, and a column that says which sequence a row belongs to.
+
+    recording,temperature,light,label
+    monday,21.5,430,empty
+    monday,21.7,431,occupied
+
+Columns are chosen by name. If all chosen columns hold numbers, the inputs are dense arrays (T, d) of float64; if
+not, positions are feature dicts {"name": number or text}. A column holds numbers if all its values do; a file to
+predict from may look different by chance, so the ``kinds`` found in training can be passed on.
+
+Rows of a sequence stand together; with ``contiguous=False`` they may be anywhere, and sequences come in the order
+of their first rows. Within a sequence rows keep their order. Cost: the table as text and its inputs.
+Fails: SequenceFileError naming file, line and column, also for values that are missing.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kernelfields.formats.text_files import (
+    PathName,
+    SequenceFileError,
+    input_name,
+    open_text_output,
+    read_lines,
+)
+
+NUMBER, TEXT = "number", "text"
+#: What people write where a number is not known, in lower case.
+_UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
+
+
+@dataclass
+class SequenceTable:
+    """Inputs X and labels y of every sequence, and the table they came from.
+
+    ``header`` and ``rows`` are the table as text, in the order of the file; ``members`` holds the numbers of the
+    rows of every sequence, ``kinds`` what the columns of the inputs hold: "number" or "text".
+    """
+
+    X: list[Any]
+    y: list[list[str]] | None
+    header: list[str]
+    rows: list[list[str]]
+    members: list[list[int]]
+    kinds: dict[str, str]
+    delimiter: str
+
+
+def read_table(
+    path: PathName,
+    *,
+    sequence: str,
+    label: str | None = None,
+    label_required: bool = True,
+    features: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    contiguous: bool = True,
+    delimiter: str = ",",
+) -> SequenceTable:
+    """Read a CSV table; "-" is standard input, gzip is unpacked.
+
+    ``sequence`` and ``label`` name columns, ``features`` those of the inputs; None for all others. Without
+    ``label_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
+    "number" or "text", where that is not to be found out.
+    """
+    reader = _Reader(path, delimiter)
+    if label is not None and not label_required and label not in reader.header:
+        label = None
+    if features is None:
+        features = [name for name in reader.header if name not in (sequence, label)]
+    chosen = [sequence, *([] if label is None else [label]), *features]
+    if len(set(chosen)) < len(chosen) or not features:
+        raise ValueError("sequence, label and features must be different columns, at least one of them a feature")
+    if strange := [name for name in kinds or {} if name not in features]:
+        raise ValueError(f"kinds names the column {strange[0]!r}, which is not one of the features")
+    reader.read(chosen)
+    found = {name: reader.kind(name, (kinds or {}).get(name)) for name in features}
+    columns = {name: reader.values(name, kind) for name, kind in found.items()}
+    members = reader.members(sequence, contiguous)
+    X: list[Any]
+    if TEXT in found.values():
+        X = [[{name: values[row] for name, values in columns.items()} for row in rows] for rows in members]
+    else:
+        dense = np.array(list(columns.values()), dtype=np.float64).T
+        X = [dense[rows] for rows in members]
+    labels = None if label is None else reader.values(label, TEXT)
+    y = None if labels is None else [[labels[row] for row in rows] for rows in members]
+    return SequenceTable(X, y, reader.header, reader.rows, members, found, delimiter)
+
+
+def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
+    """Write a table in the order it was read in, with more columns: their names, and per sequence their cells."""
+    for name in appended:
+        if name in table.header:
+            raise ValueError(f"the table has a column {name!r} already: rename or remove it first")
+    cells = [list(row) for row in table.rows]
+    for name, sequences in appended.items():
+        for rows, values in zip(table.members, sequences, strict=True):
+            if len(rows) != len(values):
+                raise ValueError(f"{len(values)} values of {name!r} for a sequence of {len(rows)} rows")
+            for row, value in zip(rows, values, strict=True):
+                cells[row].append(value)
+    with open_text_output(path) as file:
+        writer = csv.writer(file, delimiter=table.delimiter, lineterminator="\n")
+        writer.writerow([*table.header, *appended])
+        writer.writerows(cells)
+
+
+class _Reader:
+    """Header and rows of a table, with the line of every row for messages."""
+
+    def __init__(self, path: PathName, delimiter: str):
+        self.name = input_name(path)
+        self.delimiter = delimiter
+        self.records = self._records(path)
+        self.header = next(self.records, (0, []))[1]
+        self.rows: list[list[str]] = []
+        self.lines: list[int] = []
+        if not self.header:
+            raise SequenceFileError(f"{self.name} is empty, expected a header with the names of the columns")
+        if twice := [name for index, name in enumerate(self.header) if name in self.header[:index]]:
+            raise SequenceFileError(f"{self.name}, line 1: the header has the column {twice[0]!r} twice")
+
+    def _records(self, path: PathName) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line where a record begins, and its cells; empty lines are skipped."""
+        table = csv.reader((line + "\n" for line in read_lines(path)), delimiter=self.delimiter, strict=True)
+        line = 1
+        try:
+            for cells in table:
+                if cells:
+                    yield line, cells
+                line = table.line_num + 1
+        except csv.Error as error:
+            raise SequenceFileError(f"{self.name}, line {line}: {error}") from error
+
+    def column(self, name: str) -> int:
+        """Return the number of a column."""
+        if name in self.header:
+            return self.header.index(name)
+        there = ", ".join(map(repr, self.header))
+        advice = " Is the delimiter another one?" if len(self.header) == 1 else ""
+        raise SequenceFileError(f"{self.name}, line 1: no column {name!r}; there are {there}.{advice}")
+
+    def read(self, names: list[str]) -> None:
+        """Read the rows; the columns of those names must have a value everywhere."""
+        chosen = [(name, self.column(name)) for name in names]
+        for line, cells in self.records:
+            if len(cells) != len(self.header):
+                expected = f"expected {len(self.header)} as in the header"
+                raise SequenceFileError(f"{self.name}, line {line}: found {len(cells)} columns, {expected}")
+            self.rows.append(cells)
+            self.lines.append(line)
+            for name, column in chosen:
+                if not cells[column].strip():
+                    self.fail(len(self.rows) - 1, name, "is empty. Fill it in, or remove the row.")
+        if not self.rows:
+            raise SequenceFileError(f"{self.name} has a header and no rows")
+
+    def fail(self, row: int, name: str, problem: str) -> NoReturn:
+        """Raise an error about a cell."""
+        raise SequenceFileError(f"{self.name}, line {self.lines[row]}: column {name!r} {problem}")
+
+    def values(self, name: str, kind: str) -> list[Any]:
+        """Return the values of a column, as numbers or as text."""
+        column = self.column(name)
+        cells = [cells[column] for cells in self.rows]
+        return [float(cell) for cell in cells] if kind == NUMBER else cells
+
+    def kind(self, name: str, given: str | None) -> str:
+        """Return what a column holds; numbers beside words for unknown ones are an error, not text."""
+        if given not in (None, NUMBER, TEXT):
+            raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {given!r}")
+        if given == TEXT:
+            return TEXT
+        cells = self.values(name, TEXT)
+        other = [row for row, cell in enumerate(cells) if not _is_number(cell)]
+        if not other:
+            return NUMBER
+        if given == NUMBER:
+            self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}, expected a finite number")
+        if len(other) < len(cells) and all(cells[row].strip().lower() in _UNKNOWN for row in other):
+            advice = f"Fill it in, remove the row, or take the column as text: kinds={{{name!r}: {TEXT!r}}}."
+            self.fail(other[0], name, f"holds {cells[other[0]]!r} among numbers. {advice}")
+        return TEXT
+
+    def members(self, name: str, contiguous: bool) -> list[list[int]]:
+        """Return the rows of every sequence, in the order of their first rows."""
+        rows: dict[str, list[int]] = {}
+        last = None
+        for row, sequence in enumerate(self.values(name, TEXT)):
+            if contiguous and sequence != last and sequence in rows:
+                end = self.lines[rows[sequence][-1]]
+                advice = "Sort the rows, or group them with contiguous=False."
+                self.fail(row, name, f"returns to {sequence!r:.60}, which ended in line {end}. {advice}")
+            rows.setdefault(sequence, []).append(row)
+            last = sequence
+        return list(rows.values())
+
+
+def _is_number(text: str) -> bool:
+    # float() also reads digits of other scripts and 1_000, which here are words.
+    if not text.isascii() or "_" in text:
+        return False
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,211 @@
+import gzip
+import io
+import os
+import re
+import sys
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields.formats import SequenceFileError, read_arrays, write_arrays
+
+DENSE = np.arange(12.0).reshape(6, 2)
+OFFSETS = np.array([0, 2, 6])
+SPARSE = {
+    "data": np.array([1.0, 2.0, 3.0]),
+    "indices": np.array([0, 4, 1]),
+    "indptr": np.array([0, 1, 1, 2, 2, 2, 3]),
+    "n_features": np.array(5),
+}
+
+
+@pytest.fixture
+def save(tmp_path):
+    def arrays(**arrays):
+        np.savez(tmp_path / "data.npz", **arrays)
+        return tmp_path / "data.npz"
+
+    return arrays
+
+
+def test_dense_inputs_are_cut_at_the_offsets(save):
+    found = read_arrays(save(X=DENSE, offsets=OFFSETS, y=np.array(list("ABABAB")), other=np.zeros(3)))
+    assert [x.tolist() for x in found.X] == [DENSE[:2].tolist(), DENSE[2:].tolist()]
+    assert [labels.tolist() for labels in found.y] == [["A", "B"], ["A", "B", "A", "B"]]
+    assert found.weights is None
+    assert found.offsets.tolist() == OFFSETS.tolist()
+    assert read_arrays(save(X=DENSE, offsets=OFFSETS)).y is None
+
+
+def test_sparse_inputs_are_put_together_from_their_parts(save):
+    whole = sp.csr_array((SPARSE["data"], SPARSE["indices"], SPARSE["indptr"]), shape=(6, 5)).toarray()
+    shape = {name: array for name, array in SPARSE.items() if name != "n_features"} | {"shape": np.array([6, 5])}
+    for parts in (SPARSE, shape):
+        found = read_arrays(save(**parts, offsets=OFFSETS, label=np.arange(6), weights=np.array([1, 2])))
+        assert np.array_equal(np.vstack([x.toarray() for x in found.X]), whole)
+        assert [x.shape for x in found.X] == [(2, 5), (4, 5)]
+        assert found.weights.tolist() == [1.0, 2.0]
+        assert found.y[1].tolist() == [2, 3, 4, 5]
+
+
+def test_without_data_all_entries_are_one(save):
+    parts = {name: array for name, array in SPARSE.items() if name != "data"}
+    assert np.concatenate([x.data for x in read_arrays(save(**parts, offsets=OFFSETS)).X]).tolist() == [1.0] * 3
+
+
+def test_other_names_are_told_by_a_mapping(save):
+    path = save(
+        position=DENSE, velocity=-DENSE[:, :1], begin=OFFSETS, state=np.array([0, 1] * 3), words=["A", "B"]
+    )
+    names = {"X": ["position", "velocity"], "offsets": "begin", "y": "state", "label_names": "words"}
+    found = read_arrays(path, names)
+    assert np.array_equal(np.vstack(found.X), np.hstack([DENSE, -DENSE[:, :1]]))
+    assert found.y[0].tolist() == ["A", "B"]
+    both = save(X=DENSE, offsets=OFFSETS, y=np.zeros(6, int), label=np.ones(6, int), **SPARSE)
+    assert read_arrays(both, {"y": "label", "X": "X"}).y[0].tolist() == [1, 1]
+
+
+def test_labels_that_are_named_may_be_missing_if_told(save):
+    path = save(X=DENSE, offsets=OFFSETS)
+    assert read_arrays(path, {"y": "state"}, label_required=False).y is None
+    with pytest.raises(SequenceFileError, match="no array 'state'"):
+        read_arrays(path, {"y": "state"})
+
+
+def changed(**arrays):
+    return {"X": DENSE, "offsets": OFFSETS, "y": np.arange(6)} | arrays
+
+
+def without(name):
+    return {key: array for key, array in (SPARSE | {"offsets": OFFSETS}).items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names", "message"),
+    [
+        ({"X": DENSE}, None, "has no array 'offsets'; it holds X. If it is called otherwise, say so"),
+        ({"offsets": OFFSETS, "pixels": DENSE}, None, "no array 'X'; it holds offsets, pixels"),
+        (changed(), {"X": "pixels"}, "has no array 'pixels'; it holds X, offsets, y."),
+        (changed(), {"X": ["X", "more"]}, "has no array 'more'"),
+        (changed(more=DENSE[:3]), {"X": ["X", "more"]}, "array 'more' is float64 of shape (3, 2)"),
+        (changed(X=DENSE.ravel()), None, "array 'X' is float64 of shape (12,), expected numbers of shape"),
+        (changed(X=DENSE.astype(str)), None, "array 'X' is <U32"),
+        (changed(offsets=np.array([0.0, 6.0])), None, "array 'offsets' is float64 of shape (2,), expected a flat"),
+        (changed(offsets=np.array([0, 5])), None, "array 'offsets' runs from 0 to 5, expected from 0 to 6"),
+        (changed(offsets=np.array([1, 6])), None, "runs from 1 to 6"),
+        (changed(offsets=np.array([], dtype=int)), None, "runs nowhere"),
+        (changed(offsets=np.array([0, 2, 2, 6])), None, "leaves sequence 1 without rows"),
+        (changed(offsets=np.array([0, 5, 2, 6], dtype=np.uint8)), None, "leaves sequence 1 without rows"),
+        (changed(y=np.arange(5)), None, "array 'y' has shape (5,), expected (6,), one label per position"),
+        (changed(label=np.arange(6)), None, "holds both y and label"),
+        (changed(weights=np.ones(3)), None, "array 'weights' has 3 entries, but there are 2 sequences"),
+        (changed(weights=np.array(["a", "b"])), None, "array 'weights' is <U1"),
+        (changed(w=np.array(["a"])), {"label_names": "w"}, "array 'y' holds 1 in row 1, but there are 1 names"),
+        (changed(w=np.array(["a"]), y=np.ones(6)), {"label_names": "w"}, "array 'y' is float64"),
+        (SPARSE | {"offsets": OFFSETS, "X": DENSE}, None, "holds both X and the parts of a CSR"),
+        (without("indptr"), None, "no array 'indptr'"),
+        (without("indices"), None, "no array 'indices'"),
+        (without("n_features"), None, "no array 'n_features'"),
+        (
+            SPARSE | {"offsets": OFFSETS, "n_features": np.array([5, 6])},
+            None,
+            "array 'n_features' is int64 of shape",
+        ),
+        (SPARSE | {"offsets": OFFSETS, "n_features": np.array(4)}, None, "array 'indices' runs from 0 to 4"),
+        (SPARSE | {"offsets": OFFSETS, "data": np.ones(2)}, None, "array 'data' has 2 entries"),
+        (SPARSE | {"offsets": OFFSETS, "indptr": np.array([0, 2, 1])}, None, "array 'indptr' must begin with 0"),
+        (SPARSE | {"offsets": OFFSETS, "indptr": np.array([0, 2])}, None, "array 'indptr' ends at 2"),
+        (without("n_features") | {"shape": np.array([7, 5])}, None, "array 'shape' is [7, 5], expected [6,"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(save, arrays, names, message):
+    path = save(**arrays)
+    with pytest.raises(SequenceFileError, match=re.escape(message)) as error:
+        read_arrays(path, names)
+    assert str(path) in str(error.value)
+
+
+def test_parts_that_mean_nothing_are_refused(save):
+    with pytest.raises(ValueError, match="names has the key 'pixels'"):
+        read_arrays(save(X=DENSE, offsets=OFFSETS), {"pixels": "X"})
+
+
+def test_objects_are_never_loaded_and_other_files_refused(tmp_path, save):
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    path = save(X=np.array([[Trap()]]), offsets=np.array([0, 1]))
+    with pytest.raises(SequenceFileError, match=r"holds Python objects, which are never loaded \(.*allow_pickle"):
+        read_arrays(path)
+    assert not (tmp_path / "sprung").exists()
+    content = save(X=DENSE, offsets=OFFSETS).read_bytes()
+    buffer = io.BytesIO()
+    np.save(buffer, DENSE)
+    flipped = bytearray(content)
+    flipped[content.index(DENSE.tobytes())] ^= 1
+    for damaged in (content[:-30], content[:100], flipped):
+        path.write_bytes(damaged)
+        with pytest.raises(SequenceFileError, match="is damaged"):
+            read_arrays(path)
+    for other in (b"", b"text", buffer.getvalue()):
+        path.write_bytes(other)
+        with pytest.raises(SequenceFileError, match=r"is not an \.npz file"):
+            read_arrays(path)
+    path.write_bytes(gzip.compress(content))
+    assert len(read_arrays(path).X) == 2
+    path.write_bytes(gzip.compress(content)[:-10])
+    with pytest.raises(SequenceFileError, match=r"data\.npz: the gzip data are damaged"):
+        read_arrays(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X", b"text")
+    with pytest.raises(SequenceFileError, match="'X' is no array"):
+        read_arrays(path)
+
+
+def test_other_members_are_left_alone(save):
+    assert len(read_arrays(save(X=DENSE, offsets=OFFSETS, notes=np.array([None]))).X) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_round_trip(tmp_path, dtype, sparse):
+    random = np.random.default_rng(0)
+    X = [random.integers(0, 3, size=(length, 4)).astype(dtype) for length in (3, 1, 5)]
+    y = [random.choice(["A", "longer"], size=len(x)) for x in X]
+    write_arrays(tmp_path / "out.npz", [sp.csr_array(x) for x in X] if sparse else X, y, [1.0, 0.5, 2.0])
+    found = read_arrays(tmp_path / "out.npz")
+    for before, after in zip(X, found.X, strict=True):
+        assert after.dtype == dtype
+        assert np.array_equal(after.toarray() if sparse else after, before)
+    assert [labels.tolist() for labels in found.y] == [labels.tolist() for labels in y]
+    assert found.weights.tolist() == [1.0, 0.5, 2.0]
+
+
+def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
+    write_arrays("-", [DENSE], [np.arange(6)])
+    content = capfdbinary.readouterr().out
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content))))
+    assert np.array_equal(read_arrays("-").X[0], DENSE)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([], None, "X is empty"),
+        ([[["a"]]], None, "sequence 0 is list, expected arrays"),
+        ([DENSE, sp.csr_array(DENSE)], None, "sequence 1 is csr_array"),
+        ([DENSE[0]], None, "sequence 0 is ndarray"),
+        ([DENSE], [["A"]], "y does not fit X"),
+        ([DENSE], [np.array(["A", None] * 3)], "y holds Python objects"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        write_arrays(tmp_path / "out.npz", X, y)
+    with pytest.raises(ValueError, match="weights have shape"):
+        write_arrays(tmp_path / "out.npz", [DENSE], weights=[1.0, 2.0])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,247 @@
+import io
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences
+from kernelfields.fields import pack_inputs
+from kernelfields.formats import (
+    SequenceFileError,
+    Template,
+    format_of,
+    read_sequences,
+    write_predictions,
+    write_sequences,
+)
+
+CHUNKS = "He\tPRP\tB\nran\tVBD\tO\n\nShe\tPRP\tB\n\n"
+CONLLU = "".join(f"{i}\t{word}\t_\t{tag}\t" + "\t".join("_" * 6) + "\n" for i, word, tag in [(1, "Go", "VERB")])
+TEMPLATE = Template.parse("U0:%x[0,0]\nU1:%x[-1,1]\nB")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return to_file
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train.tsv", "columns"),
+        ("a/b.c/TRAIN.TSV.GZ", "columns"),
+        ("train.data", "columns"),
+        ("train", "columns"),
+        ("-", "columns"),
+        ("en.conllu.gz", "conllu"),
+        ("x.crfsuite", "crfsuite"),
+        ("x.npz", "npz"),
+        ("x.csv.gz", "csv"),
+    ],
+)
+def test_names_stand_for_formats(name, expected):
+    assert format_of(name) == expected
+
+
+def test_names_that_say_nothing_are_refused(write):
+    with pytest.raises(ValueError, match=re.escape("'train.v2' says nothing about the format")):
+        format_of("train.v2")
+    assert read_sequences(write("train.v2", CHUNKS), "columns").y == [["B", "O"], ["B"]]
+    with pytest.raises(ValueError, match="format must be 'auto' or one of 'columns'"):
+        read_sequences("train.tsv", "tsv")
+
+
+def test_column_files_become_dicts_by_column(write):
+    file = read_sequences(write("a.tsv", CHUNKS))
+    assert file.X == [[{"0": "He", "1": "PRP"}, {"0": "ran", "1": "VBD"}], [{"0": "She", "1": "PRP"}]]
+    assert file.y == [["B", "O"], ["B"]]
+    assert file.format == "columns"
+    middle = read_sequences(write("a.tsv", CHUNKS), label=1, features=[0])
+    assert middle.X[1] == [{"0": "She"}]
+    assert middle.y == [["PRP", "VBD"], ["PRP"]]
+    assert read_sequences(write("a.tsv", CHUNKS), label=None).X[1] == [{"0": "She", "1": "PRP", "2": "B"}]
+
+
+def test_templates_make_strings(write):
+    file = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
+    assert file.X == [[["U0:He", "U1:_B-1"], ["U0:ran", "U1:PRP"]], [["U0:She", "U1:_B-1"]]]
+    with pytest.raises(SequenceFileError, match="reads column 2, which holds the labels"):
+        read_sequences(write("a.tsv", CHUNKS), template=Template.parse("U:%x[0,2]"))
+    with pytest.raises(SequenceFileError, match="reads column 3, but the data have columns 0 to 2"):
+        read_sequences(write("a.tsv", CHUNKS), template=Template.parse("U:%x[0,3]"))
+
+
+def test_a_file_without_labels_is_read_as_the_one_with_them(write):
+    train = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
+    bare = write("b.txt", "He PRP\nran VBD\n\nShe PRP\n")
+    test = read_sequences(bare, **train.reading, template=TEMPLATE, labels_required=False)
+    assert test.X == train.X
+    assert test.y is None
+    again = read_sequences(write("a.tsv", CHUNKS), **train.reading, template=TEMPLATE, labels_required=False)
+    assert again.y == train.y
+    with pytest.raises(SequenceFileError, match=r"b\.txt has 2 columns, expected 3"):
+        read_sequences(bare, **train.reading)
+    with pytest.raises(SequenceFileError, match="has 4 columns, expected 3"):
+        read_sequences(write("c.tsv", "a\tb\tc\td\n"), **train.reading, labels_required=False)
+    middle = read_sequences(write("a.tsv", CHUNKS), label=1)
+    with pytest.raises(SequenceFileError, match="has 2 columns, expected 3"):
+        read_sequences(bare, **middle.reading, labels_required=False)
+
+
+def test_conllu_takes_forms_and_universal_tags(write):
+    file = read_sequences(write("a.conllu", CONLLU))
+    assert (file.X, file.y) == ([[{"1": "Go"}]], [["VERB"]])
+    assert read_sequences(write("a.conllu", CONLLU), **file.reading).X == file.X
+    blank = write("b.conllu", CONLLU.replace("VERB", "_"))
+    assert read_sequences(blank, labels_required=False).y is None
+    with pytest.raises(SequenceFileError, match="holds no labels"):
+        read_sequences(blank)
+    forms = Template.parse("U:%x[0,1]")
+    assert read_sequences(write("a.conllu", CONLLU), template=forms).X == [[["U:Go"]]]
+
+
+def test_tables_are_read_again_with_the_kinds_of_the_first(write):
+    train = read_sequences(
+        write("a.csv", "id;word;tag\n1;a;X\n1;7;Y\n"), sequence="id", label="tag", delimiter=";"
+    )
+    assert train.X == [[{"word": "a"}, {"word": "7"}]]
+    test = read_sequences(write("b.csv", "word;more;id\n7;z;1\n"), **train.reading, labels_required=False)
+    assert (test.X, test.y) == ([[{"word": "7"}]], None)
+    with pytest.raises(SequenceFileError, match="no column 'label'"):
+        read_sequences(write("b.csv", "id,x\n1,2\n"), sequence="id")
+    with pytest.raises(ValueError, match="format 'csv' needs sequence"):
+        read_sequences(write("b.csv", "id,x\n1,2\n"))
+
+
+def test_arrays_need_labels_unless_told(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, pixels=np.ones((3, 2)), offsets=np.array([0, 1, 3]))
+    with pytest.raises(SequenceFileError, match=r"a\.npz holds no labels"):
+        read_sequences(path, names={"X": "pixels"})
+    file = read_sequences(path, names={"X": "pixels"}, labels_required=False)
+    assert [len(x) for x in file.X] == [1, 2]
+    assert len(read_sequences(path, **file.reading, labels_required=False).X) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "message"),
+    [
+        ("a.tsv", "", {}, "a.tsv holds no sequences"),
+        ("a.tsv", "# only\n", {"template": TEMPLATE}, "a.tsv holds no sequences"),
+        ("a.conllu", "# only\n", {}, "a.conllu holds no sequences"),
+        ("a.crfsuite", "\n\n", {}, "a.crfsuite holds no sequences"),
+        ("a.tsv", "a\tB\n\nb\t\n", {}, "a.tsv, line 3: the label, column 1, is empty"),
+        ("a.tsv", "B\nI\n", {}, "no columns beside the labels; without labels, use label=None"),
+        ("a.tsv", "a\tB\n", {"label": 2}, "has columns 0 to 1, so there is no column 2 for the labels"),
+        ("a.tsv", "a\tB\n", {"label": -3}, "no column -3"),
+        ("a.tsv", "a\tB\n", {"features": [1]}, "column 1 holds the labels, so it cannot be a feature"),
+        ("a.tsv", "a\tB\n", {"features": [4]}, "column 4 is not one of 0 to 1"),
+    ],
+)
+def test_files_that_do_not_serve_are_named(write, name, text, options, message):
+    with pytest.raises(SequenceFileError, match=re.escape(message)):
+        read_sequences(write(name, text), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.npz", "format 'npz' takes names, got template"),
+        ("a.crfsuite", "format 'crfsuite' takes no options, got template"),
+    ],
+)
+def test_options_of_other_formats_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        read_sequences(name, template=TEMPLATE)
+
+
+def test_standard_input_is_a_column_file_unless_told(monkeypatch):
+    for kind, text in (("auto", "a\tB\n"), ("crfsuite", "B\ta:2\n")):
+        stream = io.BufferedReader(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        assert read_sequences("-", kind).y == [["B"]]
+
+
+def test_what_is_read_is_what_the_package_takes(write):
+    columns = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
+    assert is_feature_sequences(columns.X)
+    encoder = FeatureDictEncoder()
+    packed, offsets = encoder.fit_transform(columns.X)
+    assert packed.shape == (3, 5)
+    assert offsets.tolist() == [0, 2, 3]
+    numbers = read_sequences(write("a.csv", "id,x,label\n1,2,A\n2,3,B\n"), sequence="id")
+    assert pack_inputs(numbers.X)[0].tolist() == [[2.0], [3.0]]
+
+
+pieces = st.sampled_from(
+    [
+        "#",
+        "# a = b",
+        "\t",
+        " ",
+        "\n",
+        "\n\n",
+        "\r\n",
+        ":",
+        "\\",
+        "@weight:2",
+        ",",
+        '"',
+        "-DOCSTART-",
+        "a",
+        "7",
+        "1-2",
+        "nan",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(st.binary(max_size=40), st.lists(pieces, max_size=30).map(lambda parts: "".join(parts).encode())))
+def test_any_bytes_are_read_or_refused_with_the_name_of_the_file(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("any") / "any.data"
+    path.write_bytes(content)
+    csv = content if b"id" in content else b"id,x\n" + content
+    path.with_name("any.csv").write_bytes(csv)
+    for name, kind, options in [
+        ("any.data", "columns", {}),
+        ("any.data", "columns", {"label": None, "separator": "space", "comments": False}),
+        ("any.data", "conllu", {}),
+        ("any.data", "crfsuite", {}),
+        ("any.data", "npz", {}),
+        ("any.csv", "csv", {"sequence": "id", "label": None}),
+    ]:
+        refused = None
+        try:
+            file = read_sequences(path.with_name(name), kind, **options)
+            write_predictions(path.with_name("out"), file, [["A"] * len(x) for x in file.X])
+        except SequenceFileError as error:
+            refused = str(error)
+        assert refused is None or name in refused
+
+
+def test_sequences_are_converted(write, tmp_path):
+    columns = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
+    write_sequences(tmp_path / "a.crfsuite.gz", columns.X, columns.y, [1.0, 2.0])
+    text = read_sequences(tmp_path / "a.crfsuite.gz")
+    assert (text.X, text.y, text.weights.tolist()) == (columns.X, columns.y, [1.0, 2.0])
+    arrays = [sp.csr_array(np.eye(2)), sp.csr_array(np.eye(2)[:1])]
+    write_sequences(tmp_path / "a.npz", arrays, columns.y, text.weights)
+    found = read_sequences(tmp_path / "a.npz")
+    assert [labels.tolist() for labels in found.y] == columns.y
+    assert found.weights.tolist() == [1.0, 2.0]
+    write_sequences(tmp_path / "b", found.X, found.y, found.weights, format="crfsuite")
+    assert read_sequences(tmp_path / "b", "crfsuite").X == [[["0"], ["1"]], [["0"]]]
+    with pytest.raises(ValueError, match="no place for sequences without labels"):
+        write_sequences(tmp_path / "b.crfsuite", found.X)
+    with pytest.raises(ValueError, match="as 'crfsuite' or 'npz', not as 'columns'"):
+        write_sequences(tmp_path / "b.tsv", found.X, found.y)

@@ -1,0 +1,166 @@
+import csv
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelfields.formats import SequenceFileError, read_table, write_table
+
+ROOMS = """day,temperature,light,state
+monday,21.5,430,empty
+monday,-1e1,431,full
+tuesday,19,0,empty
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text):
+        path = tmp_path / "table.csv"
+        path.write_bytes(text.encode())
+        return path
+
+    return to_file
+
+
+def test_numbers_make_dense_arrays(write):
+    table = read_table(write(ROOMS), sequence="day", label="state")
+    assert [x.tolist() for x in table.X] == [[[21.5, 430.0], [-10.0, 431.0]], [[19.0, 0.0]]]
+    assert all(x.dtype == np.float64 for x in table.X)
+    assert table.y == [["empty", "full"], ["empty"]]
+    assert table.kinds == {"temperature": "number", "light": "number"}
+
+
+def test_text_makes_feature_dicts(write):
+    table = read_table(write("id,word,len,tag\n1,the,3,D\n1,42,2,N\n"), sequence="id", label="tag")
+    assert table.X == [[{"word": "the", "len": 3.0}, {"word": "42", "len": 2.0}]]
+    assert table.kinds == {"word": "text", "len": "number"}
+
+
+def test_columns_are_chosen_by_name_and_in_that_order(write):
+    path = write(ROOMS)
+    table = read_table(path, sequence="day", features=["light", "temperature"])
+    assert table.X[1].tolist() == [[0.0, 19.0]]
+    assert table.y is None
+    assert read_table(path, sequence="day", label="state", features=["light"]).X[0].shape == (2, 1)
+
+
+def test_kinds_found_in_training_hold_for_files_that_look_different(write):
+    path = write("id,word,len\n1,42,2\n")
+    assert read_table(path, sequence="id").X[0].shape == (1, 2)
+    assert read_table(path, sequence="id", kinds={"word": "text"}).X == [[{"word": "42", "len": 2.0}]]
+    with pytest.raises(SequenceFileError, match="line 2: column 'word' holds 'the', expected a finite number"):
+        read_table(write("id,word\n1,the\n"), sequence="id", kinds={"word": "number"})
+
+
+@pytest.mark.parametrize("value", ["1_000", "\u0663", "0x10", "1,5"])
+def test_what_only_python_takes_for_a_number_is_text(write, value):
+    table = read_table(write(f'id,value\n1,"{value}"\n1,2\n'), sequence="id")
+    assert table.kinds == {"value": "text"}
+    assert table.X[0][0] == {"value": value}
+
+
+def test_rows_of_a_sequence_stand_together_or_are_collected(write):
+    path = write("id,x,y\nb,1,P\na,2,Q\nb,3,P\na,4,Q\nc,5,P\n")
+    with pytest.raises(SequenceFileError, match="line 4: column 'id' returns to 'b', which ended in line 2"):
+        read_table(path, sequence="id", label="y")
+    table = read_table(path, sequence="id", label="y", contiguous=False)
+    assert [x.ravel().tolist() for x in table.X] == [[1.0, 3.0], [2.0, 4.0], [5.0]]
+    write_table(path, table, {"seen": [["b1", "b2"], ["a1", "a2"], ["c1"]]})
+    assert path.read_text() == "id,x,y,seen\nb,1,P,b1\na,2,Q,a1\nb,3,P,b2\na,4,Q,a2\nc,5,P,c1\n"
+
+
+def test_quotes_byte_order_mark_crlf_and_empty_lines(write):
+    text = '\ufeffid,word\r\n1,"a ""b"", c"\r\n\r\n1,"two\r\nlines"\r\n'
+    table = read_table(write(text), sequence="id")
+    assert table.X == [[{"word": 'a "b", c'}, {"word": "two\nlines"}]]
+
+
+def test_another_delimiter(write):
+    path = write(ROOMS.replace(",", ";"))
+    assert read_table(path, sequence="day", label="state", delimiter=";").X[0].shape == (2, 2)
+    with pytest.raises(SequenceFileError, match=r"no column 'day'; .* Is the delimiter another one"):
+        read_table(path, sequence="day", label="state")
+
+
+def test_a_column_of_labels_may_be_missing_if_told(write):
+    path = write("id,x\n1,2\n")
+    assert read_table(path, sequence="id", label="y", label_required=False).y is None
+    with pytest.raises(SequenceFileError, match="line 1: no column 'y'; there are 'id', 'x'"):
+        read_table(path, sequence="id", label="y")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty, expected a header"),
+        ("id,x\n", "has a header and no rows"),
+        ("id,x,x\n1,2,3\n", "line 1: the header has the column 'x' twice"),
+        ("id,x\n1,2\n1,2,3\n", "line 3: found 3 columns, expected 2 as in the header"),
+        ("id,x\n1,2\n1\n", "line 3: found 1 columns"),
+        ("id,x\n1,2\n1,\n", "line 3: column 'x' is empty. Fill it in, or remove the row."),
+        ("id,x\n1,2\n ,3\n", "line 3: column 'id' is empty"),
+        ("id,x\n1,2\n1,NA\n1,3\n", "line 3: column 'x' holds 'NA' among numbers"),
+        ("id,x\n1,nan\n1,3\n", "line 2: column 'x' holds 'nan' among numbers"),
+        ('id,x\n1,"two\nlines"\n1,"open\n', "line 4: unexpected end of data"),
+        ('id,x\n1,"a"b\n', "line 2: "),
+        ('id,x\n1,"two\nlines"\n1,2,3\n', "line 4: found 3 columns"),
+    ],
+)
+def test_mistakes_are_named_by_file_and_line(write, text, message):
+    path = write(text)
+    with pytest.raises(SequenceFileError, match=re.escape(f"{path}") + ".*" + re.escape(message)):
+        read_table(path, sequence="id")
+
+
+def test_words_for_unknown_values_can_be_text(write):
+    path = write("id,x\n1,2\n1,NA\n")
+    assert read_table(path, sequence="id", kinds={"x": "text"}).X == [[{"x": "2"}, {"x": "NA"}]]
+    assert read_table(write("id,x\n1,-\n1,?\n"), sequence="id").kinds == {"x": "text"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": "day"}, "must be different columns"),
+        ({"features": ["day"]}, "must be different columns"),
+        ({"features": []}, "at least one"),
+        ({"kinds": {"state": "word"}}, "must be 'number' or 'text'"),
+        ({"kinds": {"day": "text"}}, "kinds names the column 'day'"),
+        ({"features": ["colour"]}, "no column 'colour'"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(write, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(write(ROOMS), sequence="day", **options)
+
+
+def test_columns_are_appended_once(write, tmp_path):
+    table = read_table(write(ROOMS), sequence="day", label="state")
+    with pytest.raises(ValueError, match="has a column 'state' already"):
+        write_table(tmp_path / "out.csv", table, {"state": table.y})
+    with pytest.raises(ValueError, match="1 values of 'p' for a sequence of 2 rows"):
+        write_table(tmp_path / "out.csv", table, {"p": [["1"], ["2"]]})
+    assert not (tmp_path / "out.csv").exists()
+
+
+values = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00\ufeff"), min_size=1, max_size=5).filter(
+    str.strip
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), values, values), min_size=1, max_size=8))
+def test_cells_come_back_in_the_order_of_the_file(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("round") / "table.csv.gz"
+    kinds = {"word": "text", "tag": "text"}
+    first = path.with_name("first.csv")
+    with open(first, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "word", "tag"), *rows])
+    table = read_table(first, sequence="id", kinds=kinds, contiguous=False)
+    write_table(path, table, {"again": [[position["word"] for position in x] for x in table.X]})
+    again = read_table(path, sequence="id", kinds=kinds | {"again": "text"}, contiguous=False)
+    assert again.rows == [[*row, row[1]] for row in rows]
+    assert all(position["again"] == position["word"] for x in again.X for position in x)
