@@ -90,7 +90,10 @@ def of_wrong_shape(a, b):
             0, -1.0, np.nan, "1", None, True
         )),
         ({"prior_variance": np.inf}, ["prior_variance of clique set 'node' must be finite", "RBF"]),
-        ({"edge_prior_variance": 0.0}, ["edge_prior_variance must be a positive number (inf for no Gaussian prior), got 0.0"]),
+        (
+            {"edge_prior_variance": 0.0},
+            ["edge_prior_variance must be a positive number (inf for no Gaussian prior), got 0.0"],
+        ),
         *(({"rank": value}, ["rank", "at least 1 (or None for no limit)", repr(value)]) for value in (
             0, -3, 2.5, "10", True
         )),

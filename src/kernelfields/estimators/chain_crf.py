@@ -20,6 +20,7 @@ from kernelfields.estimators.chain_prediction import ChainPrediction
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
+from kernelfields.estimators.displays import ChainDisplay
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
@@ -37,7 +38,7 @@ from kernelfields.solvers import Iteration, Solution
 _SMALL_PRODUCT = 1_000_000
 
 
-class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
+class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -351,4 +352,4 @@ class ChainCRF(ChainPrediction, ChainInspection, BaseEstimator):
             for each in self.model_.sets
             if each.clique.labels_per_clique == 2 and isinstance(each.subspace, ConstantSubspace)
         ]
-        self.transitions_ = sum(tied) if tied else None
+        self.transitions_ = np.sum(tied, axis=0) if tied else None

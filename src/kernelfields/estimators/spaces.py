@@ -134,6 +134,8 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
+    for name in ("prior_variance", "l1", "min_freq"):
+        parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
     parameters["basis"] = clone(resolve_basis(clique.basis))
     parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
     if weighs_labels_singly(clique) and not isinstance(parameters["label_kernel"], Delta):

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 from kernelfields.reports.axes import Axis, decade_axis, linear_axis, log_axis
+from kernelfields.reports.lines import grid, points
 from kernelfields.reports.markup import Markup, element, join
 from kernelfields.reports.picture import picture, text
 from kernelfields.solvers import Iteration, Solution
@@ -31,11 +32,7 @@ _ROOM_BELOW = 0.3
 
 def convergence_plot(solution: Solution, tol: float | None = None) -> Markup:
     """Return the history of a fit as an SVG picture: value, lower bound and relative gap against passes."""
-    history = [each for each in solution.history if math.isfinite(each.value)]
-    if not history:
-        raise ValueError(
-            "the solution has no history with a finite value; pass the solution_ of a fitted estimator"
-        )
+    history = finite_history(solution)
     passes = linear_axis(min(0.0, history[0].passes), max(each.passes for each in history), _LEFT, _RIGHT)
     description = (
         f"Convergence of {solution.solver}: value {solution.value:.6g}, relative gap "
@@ -54,6 +51,27 @@ def convergence_plot(solution: Solution, tol: float | None = None) -> Markup:
     )
 
 
+def finite_history(solution: Solution) -> list[Iteration]:
+    """Return the iterations of a fit that have a value; raise ValueError if none has."""
+    history = [each for each in solution.history if math.isfinite(each.value)]
+    if not history:
+        raise ValueError(
+            "the solution has no history with a finite value; pass the solution_ of a fitted estimator"
+        )
+    return history
+
+
+def value_range(values: list[float], bounds: list[float]) -> tuple[float, float, bool]:
+    """Return the ends of an axis that covers values and the bounds near the last one, and if it is in decades."""
+    high = max(values)
+    if not bounds:
+        return min(values), high, False
+    last = bounds[-1]
+    if last <= _SMALLEST_GAP * high:  # zero to rounding
+        return max(min(bounds), last - _ROOM_BELOW * (high - last)), high, False
+    return max(min(bounds), last * (last / high) ** _ROOM_BELOW), high, True
+
+
 def _band_panel(history: Sequence[Iteration], passes: Axis) -> Markup:
     values = [(each.passes, each.value) for each in history]
     bounded = [each for each in history if math.isfinite(each.lower_bound)]
@@ -64,9 +82,9 @@ def _band_panel(history: Sequence[Iteration], passes: Axis) -> Markup:
     x, y, width, height = _LEFT - 4, _TOP - 4, _RIGHT - _LEFT + 8, _MIDDLE - _TOP + 8
     drawn = element(
         "svg",
-        element("polygon", points=_points(band, passes, axis), class_="kf-band"),
-        element("polyline", points=_points(bounds, passes, axis), class_="kf-bound"),
-        element("polyline", points=_points(values, passes, axis), class_="kf-value"),
+        element("polygon", points=points(band, passes, axis), class_="kf-band"),
+        element("polyline", points=points(bounds, passes, axis), class_="kf-bound"),
+        element("polyline", points=points(values, passes, axis), class_="kf-value"),
         _dots(bounds, passes, axis, "kf-bound-dot"),
         _dots(values, passes, axis, "kf-dot"),
         x=x,
@@ -75,7 +93,7 @@ def _band_panel(history: Sequence[Iteration], passes: Axis) -> Markup:
         height=height,
         viewBox=f"{x:g} {y:g} {width:g} {height:g}",
     )
-    return join([_grid(axis, 5), drawn, _panel_name(_TOP, "negative log-posterior"), _legend()])
+    return join([grid(axis, _LEFT, _RIGHT, 5), drawn, _panel_name(_TOP, "negative log-posterior"), _legend()])
 
 
 def _gap_panel(history: Sequence[Iteration], passes: Axis, tol: float | None) -> Markup:
@@ -87,8 +105,8 @@ def _gap_panel(history: Sequence[Iteration], passes: Axis, tol: float | None) ->
     heights = [gap for _, gap in gaps] + ([tol] if tol else [])
     axis = decade_axis(min(heights, default=_SMALLEST_GAP), max(heights, default=1.0), _BOTTOM, _LOWER_TOP)
     parts = [
-        _grid(axis, 4),
-        element("polyline", points=_points(gaps, passes, axis), class_="kf-gap"),
+        grid(axis, _LEFT, _RIGHT, 4),
+        element("polyline", points=points(gaps, passes, axis), class_="kf-gap"),
         _dots(gaps, passes, axis, "kf-dot"),
         _panel_name(_LOWER_TOP, "relative gap"),
     ]
@@ -100,23 +118,8 @@ def _gap_panel(history: Sequence[Iteration], passes: Axis, tol: float | None) ->
 
 
 def _value_axis(values: list[float], bounds: list[float]) -> Axis:
-    """Cover the values and the bounds near the last one, in decades once the bound is positive."""
-    high = max(values)
-    if not bounds:
-        return linear_axis(min(values), high, _MIDDLE, _TOP)
-    last = bounds[-1]
-    if last <= _SMALLEST_GAP * high:  # zero to rounding
-        return linear_axis(max(min(bounds), last - _ROOM_BELOW * (high - last)), high, _MIDDLE, _TOP)
-    return log_axis(max(min(bounds), last * (last / high) ** _ROOM_BELOW), high, _MIDDLE, _TOP)
-
-
-def _grid(axis: Axis, count: int) -> Markup:
-    parts = []
-    for tick, label in axis.ticks(count):
-        height = axis.pixel(tick)
-        parts.append(element("line", x1=_LEFT, x2=_RIGHT, y1=height, y2=height, class_="kf-grid"))
-        parts.append(text(_LEFT - 8, height + 4, label, text_anchor="end"))
-    return join(parts)
+    low, high, logarithmic = value_range(values, bounds)
+    return (log_axis if logarithmic else linear_axis)(low, high, _MIDDLE, _TOP)
 
 
 def _panel_name(top: float, name: str) -> Markup:
@@ -136,10 +139,6 @@ def _legend() -> Markup:
             text(_RIGHT, y, "minimum is here", text_anchor="end"),
         ]
     )
-
-
-def _points(data: Sequence[tuple[float, float]], horizontal: Axis, vertical: Axis) -> str:
-    return " ".join(f"{horizontal.pixel(x):.1f},{vertical.pixel(y):.1f}" for x, y in data)
 
 
 def _dots(data: Sequence[tuple[float, float]], horizontal: Axis, vertical: Axis, role: str) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kernelfields.reports.markup import Markup, element, join
 from kernelfields.reports.style import PAGE_STYLE, PLOT_STYLE
@@ -32,17 +32,33 @@ def section(heading: str, *content: object) -> Markup:
     return element("section", element("h2", heading), *parts)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], best: int | None = None) -> Markup:
-    """Return a table whose first column is text and the others numbers; row ``best`` is set in bold."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    best: int | None = None,
+    *,
+    words: Collection[int] = (),
+    totals: int = 0,
+) -> Markup:
+    """Return a table whose first column is text and the others numbers.
+
+    Row ``best`` is set in bold; the columns ``words`` are text that may take several lines; the last ``totals``
+    rows are set apart from those above them.
+    """
     body = []
+    rows = list(rows)
     for index, row in enumerate(rows):
         if len(row) != len(columns):
             raise ValueError(
                 f"row {index} of the table has {len(row)} cells, but there are {len(columns)} columns"
             )
-        cells = [element("td", cell) for cell in row]
-        body.append(element("tr", *cells, class_="best" if index == best else None))
-    heads = [element("th", column, scope="col") for column in columns]
+        cells = [element("td", cell, class_="words" if j in words else None) for j, cell in enumerate(row)]
+        first_total = totals and index == len(rows) - totals
+        body.append(element("tr", *cells, class_="best" if index == best else "total" if first_total else None))
+    heads = [
+        element("th", column, scope="col", class_="words" if j in words else None)
+        for j, column in enumerate(columns)
+    ]
     whole = element("table", element("thead", element("tr", *heads)), element("tbody", *body))
     return element("div", whole, class_="wide")
 

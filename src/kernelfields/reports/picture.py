@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from kernelfields.reports.markup import Markup, element
 from kernelfields.reports.style import PLOT_STYLE
+
+# The usual width of a letter of plots in pixels; an upper estimate, since the font is the reader's.
+_LETTER = 7.5
+_LONGEST_LABEL = 24
 
 
 def picture(width: float, height: float, description: str, *shapes: Markup) -> Markup:
@@ -24,6 +30,17 @@ def picture(width: float, height: float, description: str, *shapes: Markup) -> M
 def text(x: float, y: float, content: object, **attributes: object) -> Markup:
     """Return text with its baseline at (x, y)."""
     return element("text", content, x=x, y=y, **attributes)
+
+
+def text_width(content: object) -> float:
+    """Return about how many pixels text takes in a plot; letters of East Asian scripts count twice."""
+    return _LETTER * sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in str(content))
+
+
+def short(label: object) -> str:
+    """Return a label for a plot, cut with an ellipsis where it is long; hover texts have the whole."""
+    label = str(label)
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 
 def standalone(svg: Markup) -> str:

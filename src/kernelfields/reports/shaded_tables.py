@@ -25,8 +25,9 @@ _SMALLEST_CELL = 6
 
 _STYLE = """
 .kf-inspect { font: 13px/1.4 system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-serif; }
-.kf-inspect table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0; }
+.kf-inspect table { border-collapse: collapse; width: auto; font-variant-numeric: tabular-nums; margin: 0; }
 .kf-inspect th, .kf-inspect td { padding: 0.1rem 0.5rem; text-align: right; white-space: nowrap; border: 0; }
+.kf-inspect th.kf-name { text-align: left; }
 .kf-inspect td.kf-name { text-align: left; white-space: pre-wrap; overflow-wrap: anywhere; max-width: 24rem; }
 .kf-inspect td.kf-part { padding-left: 1.5rem; }
 .kf-inspect caption { text-align: left; font-weight: 650; padding: 0.3rem 0.5rem; caption-side: top; }

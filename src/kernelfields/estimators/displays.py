@@ -1,0 +1,137 @@
+"""How a fitted chain field shows itself: a summary in a notebook, and one labelled sequence to look at.
+
+A field that is not fitted shows scikit-learn's diagram; once fitted, its sizes, certificates and transitions. Both
+follow scikit-learn's ``set_config(display=...)``. Cost: a summary counts the weights that are not zero,
+O(weights); showing a sequence costs two predictions of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn import get_config
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace
+from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.features import check_window, is_feature_sequences
+from kernelfields.posterior import Certificate
+from kernelfields.reports.labelled_sequences import LabelledSequence
+from kernelfields.reports.model_summary import ModelSummary, SetSummary
+from kernelfields.solvers import Solution
+
+_LONGEST_VALUE = 200
+
+
+class ChainDisplay:
+    """Displays of chain estimators; expects what a fitted ChainCRF has, and to stand before BaseEstimator."""
+
+    model_: FieldModel
+    classes_: np.ndarray
+    transitions_: np.ndarray | None
+    solution_: Solution
+    certificate_: Certificate
+    rkhs_certificate_: Certificate
+    tol: float
+    _inputs: ChainInputs
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
+
+        Print it, let a notebook show it, or pass it to ``kernelfields.reports.model_report.report_page``.
+        """
+        check_is_fitted(self, "model_")
+        forbidden = np.isneginf(self.model_.masks.edge)
+        return ModelSummary(
+            name=type(self).__name__,
+            labels=tuple(self.classes_.tolist()),
+            n_features=self._inputs.n_features,
+            sets=tuple(_summarise(each) for each in self.model_.sets),
+            solution=self.solution_,
+            certificates=(self.certificate_, self.rkhs_certificate_),
+            tol=self.tol,
+            parameters=_changed_parameters(self),
+            transitions=self.transitions_,
+            forbidden=forbidden if forbidden.any() else None,
+        )
+
+    def show(self, x: Any, y: Any = None, *, tokens: Any = None, caption: str = "") -> LabelledSequence:
+        """Return one sequence as the field labels it, for a notebook or a page.
+
+        Words are coloured by their labels, and hovering over one tells the probabilities of the others.
+
+        Parameters
+        ----------
+        x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
+            strings, or an array (positions, features)
+        y : its true labels, to mark those that are wrong; labels the model does not know are allowed
+        tokens : what to show for each position, such as its word; by default its number
+        caption : a line above the sequence
+        """
+        check_is_fitted(self, "model_")
+        _check_one_sequence(x)
+        field: Any = self  # predictions come from a class beside this one
+        labels, marginals = field.predict([x])[0], field.predict_marginals([x])[0]
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML behind scikit-learn's ``_repr_html_``, which is there if diagrams are asked for."""
+        if hasattr(self, "model_"):
+            return self.summary()._repr_html_()
+        return super()._repr_html_inner()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does, with a summary in the place of the diagram."""
+        if hasattr(self, "model_") and get_config()["display"] == "diagram":
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
+        return super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+
+
+def _summarise(each: FittedSet) -> SetSummary:
+    """Return a clique set in words and numbers."""
+    if isinstance(each.subspace, ConstantSubspace):
+        kernel, sees = "none", "labels only"
+    else:
+        before, after = check_window(each.clique.window)
+        kernel = repr(each.subspace.kernel)
+        kind = "explicit features" if isinstance(each.subspace, ExplicitSubspace) else "pivots"
+        sees = "one position" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
+        sees = f"{sees}, {kind}"
+    return SetSummary(
+        name=each.name,
+        kernel=_cut(kernel),
+        sees=sees,
+        rank=int(each.subspace.rank),
+        n_weights=int(each.coefficients.size),
+        n_nonzero=int(np.count_nonzero(each.coefficients)),
+        prior_variance=float(each.clique.prior_variance),
+        l1=float(each.clique.l1),
+    )
+
+
+def _changed_parameters(estimator: Any) -> dict[str, str]:
+    """Return the parameters that differ from their defaults, in words."""
+    defaults = {
+        name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()
+    }
+    given = estimator.get_params(deep=False)
+    return {name: _cut(repr(value)) for name, value in given.items() if repr(value) != repr(defaults[name])}
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST_VALUE else words[: _LONGEST_VALUE - 1] + "…"
+
+
+def _check_one_sequence(x: Any) -> None:
+    """Raise unless x can be one sequence; what is in it is checked where it is read."""
+    first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
+    row = first[0] if isinstance(first, list | tuple) and len(first) else None
+    table = scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1
+    if table or isinstance(row, list | tuple | np.ndarray) or is_feature_sequences(x):
+        raise ValueError(f"show takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
+    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
+        raise ValueError(f"show takes one sequence of shape (positions, features), got shape {x.shape}")

@@ -1,0 +1,287 @@
+"""l1 and infinite prior variances: CRFsuite's elastic net, sparse weights, honest certificates."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from labelled_sequences import as_words, labelled_sequences
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
+from kernelfields.kernels import RBF, Linear
+
+X, y = labelled_sequences(n_sequences=14)
+STRINGS = [[["bias", f"a{round(row[0])}", f"b{round(row[1])}", f"c{round(row[2])}"] for row in x] for x in X]
+WORDS = as_words(y)
+
+
+def fit(inputs=STRINGS, labels=WORDS, **settings):
+    crf = ChainCRF("linear", **{"random_state": 0, "tol": 1e-6, "max_iter": 2000, "n_jobs": 1, **settings})
+    with warnings.catch_warnings():
+        # Without a Gaussian prior the gap cannot always be closed to the last digit.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return crf.fit(inputs, labels)
+
+
+def dense(coefficients):
+    return coefficients.toarray() if sp.issparse(coefficients) else np.asarray(coefficients)
+
+
+def residual_sums(crf):
+    """Expected minus observed counts of every (feature, label) and (label, label), with loops over the data."""
+    names = {name: column for column, name in enumerate(crf.feature_names_in_)}
+    node, edge = np.zeros((len(names), 3)), np.zeros((3, 3))
+    marginals, pairs = crf.predict_marginals(STRINGS, pairs=True)
+    for x, tags, nodes, steps in zip(STRINGS, WORDS, marginals, pairs, strict=True):
+        codes = np.searchsorted(crf.classes_, tags)
+        for t, features in enumerate(x):
+            for feature in features:
+                node[names[feature]] += nodes[t]
+                node[names[feature], codes[t]] -= 1.0
+            if t > 0:
+                edge[codes[t - 1], codes[t]] -= 1.0
+        edge += steps.sum(axis=0)
+    return node, edge
+
+
+PENALTIES = {
+    "elastic net": {"l1": 0.5},
+    "observed": {"l1": 0.5, "support": "observed"},
+    "strong": {"l1": 3.0},
+    "edges free": {"l1": 0.7, "edge_l1": 0.0},
+    "nodes free": {"l1": 0.0, "edge_l1": 2.0},
+    "lasso": {"l1": 0.5, "prior_variance": np.inf, "support": "observed"},
+    "lasso of nodes": {"l1": 1.0, "edge_l1": 0.0, "prior_variance": np.inf, "edge_prior_variance": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_optimum_satisfies_the_subgradient_conditions(name):
+    settings = PENALTIES[name]
+    crf = fit(**settings)
+    l1, variance = settings["l1"], settings.get("prior_variance", 1.0)
+    penalties = {
+        "node": (l1, variance),
+        "edge": (settings.get("edge_l1", l1), settings.get("edge_prior_variance", variance)),
+    }
+    zeros = {}
+    for (key, (weight, s)), slopes, each in zip(
+        penalties.items(), residual_sums(crf), crf.model_.sets, strict=True
+    ):
+        weights = dense(crf.coef_[key])
+        gradient = slopes.reshape(weights.shape) + weights / s
+        if each.support is not None:
+            has_weight = dense(each.support.matrix(np.ones(each.support.size))) > 0
+            assert not weights[~has_weight].any()
+            weights, gradient = weights[has_weight], gradient[has_weight]
+        at_zero = weights == 0.0
+        assert np.all(np.abs(gradient[at_zero]) <= weight + 0.01)
+        np.testing.assert_allclose(gradient[~at_zero], -weight * np.sign(weights[~at_zero]), atol=0.01)
+        zeros[key] = int(at_zero.sum())
+    assert sum(zeros.values()) > 0
+    assert all(count == 0 for key, count in zeros.items() if penalties[key][0] == 0.0)
+
+
+def test_more_l1_leaves_fewer_weights():
+    counts = [np.count_nonzero(fit(l1=l1).solution_.theta) for l1 in (0.1, 0.5, 2.0, 8.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 2 * counts[-1]
+    # Beyond the largest count of anything, nothing is left.
+    crf = fit(l1=1e4)
+    assert not crf.solution_.theta.any()
+    assert crf.solution_.value == pytest.approx(sum(map(len, X)) * np.log(3), rel=1e-12)
+
+
+def test_a_vanishing_l1_is_none():
+    without, with_a_little = fit(), fit(l1=1e-9)
+    assert with_a_little.solution_.value == pytest.approx(without.solution_.value, rel=1e-6)
+    assert with_a_little.solution_.solver == "owl-qn"
+    np.testing.assert_allclose(
+        np.concatenate(with_a_little.predict_marginals(STRINGS)),
+        np.concatenate(without.predict_marginals(STRINGS)),
+        atol=1e-3,
+    )
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("scope", ["span", "rkhs"])
+def test_certificates_hold_the_best_value(name, scope):
+    best = fit(**PENALTIES[name], solver="lbfgs").solution_
+    for tol in (0.3, 0.01):
+        crf = fit(**PENALTIES[name], tol=tol)
+        certificate = crf.certify(STRINGS, WORDS, scope=scope)
+        assert certificate.value == pytest.approx(crf.solution_.value, rel=1e-10)
+        for lower in (certificate.lower_bound, crf.certificate_.lower_bound, crf.rkhs_certificate_.lower_bound):
+            assert 0.0 <= lower <= best.value * (1 + 1e-12)
+        assert best.lower_bound <= certificate.value
+        assert best.value <= certificate.value * (1 + 1e-7)
+
+
+@given(
+    st.integers(0, 1000),
+    st.sampled_from(["all", "observed"]),
+    st.floats(0.01, 3.0),
+    st.sampled_from([0.2, 1.0, 5.0, np.inf]),
+)
+@settings(deadline=None, max_examples=20)
+def test_certificates_of_random_problems(seed, support, l1, prior_variance):
+    random = np.random.default_rng(seed)
+    labels = [random.integers(2, size=int(random.integers(1, 5))) for _ in range(4)]
+    labels[0] = np.array([0, 1])
+    inputs = [[[f"w{random.integers(4)}", f"{label}"] for label in tags] for tags in labels]
+    problem = {"support": support, "l1": l1, "prior_variance": prior_variance}
+    rough, good = (fit(inputs, labels, **problem, tol=tol, max_iter=500) for tol in (0.2, 1e-6))
+    for scope in ("span", "rkhs"):
+        certificate = rough.certify(inputs, labels, scope=scope)
+        assert 0.0 <= certificate.lower_bound <= good.solution_.value * (1 + 1e-12)
+        assert good.solution_.lower_bound <= certificate.value
+        assert not np.isnan(certificate.relative_gap)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd+lbfgs"])
+@pytest.mark.parametrize(
+    ("c1", "c2"), [(0.0, 1.0), (0.1, 0.1), (0.5, 0.05), (1.0, 1.0), (2.0, 0.0), (0.3, 0.0)], ids=str
+)
+@pytest.mark.parametrize("observed", [True, False])
+def test_losses_are_those_of_crfsuite(c1, c2, observed, solver, tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    trainer = pycrfsuite.Trainer(verbose=False)
+    trainer.set_params(
+        {
+            "c1": c1,
+            "c2": c2,
+            "epsilon": 1e-8,
+            "delta": 0.0,
+            "max_iterations": 3000,
+            "feature.possible_states": not observed,
+            "feature.possible_transitions": not observed,
+        }
+    )
+    for x, tags in zip(STRINGS, WORDS, strict=True):
+        trainer.append(x, tags)
+    trainer.train(str(tmp_path / "model"))
+    theirs = trainer.logparser.last_iteration["loss"]
+    ours = fit(
+        l1=c1,
+        prior_variance=1.0 / (2.0 * c2) if c2 else np.inf,
+        support="observed" if observed else "all",
+        solver=solver,
+    )
+    assert ours.solution_.value == pytest.approx(theirs, rel=1e-5)
+    assert ours.certificate_.lower_bound <= theirs * (1 + 1e-6)
+
+
+def test_solvers_agree():
+    plain, started = (fit(l1=0.5, support="observed", solver=name) for name in ("lbfgs", "sgd+lbfgs"))
+    assert (plain.solution_.solver, started.solution_.solver) == ("owl-qn", "sgd+owl-qn")
+    assert plain.solution_.value == pytest.approx(started.solution_.value, rel=2e-6)
+    np.testing.assert_allclose(plain.solution_.theta, started.solution_.theta, atol=0.02)
+
+
+@pytest.mark.parametrize("inputs", [STRINGS, X, [sp.csr_array(x) for x in X]], ids=["strings", "dense", "sparse"])
+@pytest.mark.parametrize("support", ["all", "observed"])
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "sgd+lbfgs"])
+def test_without_a_prior_the_certificate_is_honest(inputs, support, solver):
+    """The gradient vanishes, but no bound other than zero can be known; and no NaN and no warning but the one."""
+    crf = ChainCRF("linear", prior_variance=np.inf, support=support, solver=solver, max_iter=60, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        crf.fit(inputs, y)
+    assert {each.category for each in caught} <= {ConvergenceWarning}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        certificate = crf.certify(inputs, y)
+    for each in (certificate, crf.certificate_, crf.rkhs_certificate_):
+        assert each.lower_bound == 0.0
+        assert not np.isnan(each.relative_gap)
+    assert certificate.value == pytest.approx(crf.solution_.value, rel=1e-9, abs=1e-9)
+    assert np.isfinite(crf.solution_.theta).all()
+    # More likely than under any prior.
+    ridge = ChainCRF("linear", prior_variance=10.0, support=support, max_iter=1000).fit(inputs, y)
+    assert crf.log_likelihood(inputs, y) > ridge.log_likelihood(inputs, y)
+
+
+def test_without_a_prior_only_explicit_features_will_do():
+    with pytest.raises(ValueError, match=r"prior_variance of clique set 'node' must be finite: without a prior"):
+        ChainCRF(RBF(gamma=0.3), prior_variance=np.inf).fit(X, y)
+    with pytest.raises(ValueError, match=r"prior_variance of clique set 'node_2' must be finite"):
+        ChainCRF(Linear() + RBF(gamma=0.3), prior_variance=np.inf).fit(X, y)
+    with pytest.raises(ValueError, match=r"solver='newton' needs a Gaussian prior"):
+        ChainCRF("linear", prior_variance=np.inf, solver="newton").fit(X, y)
+    for wrong in (0.0, -1.0, np.nan, -np.inf, "inf", True):
+        with pytest.raises(ValueError, match="prior_variance must be a positive number"):
+            ChainCRF("linear", prior_variance=wrong).fit(X, y)
+
+
+def test_a_prior_on_some_sets_only():
+    crf = fit(X, y, prior_variance=np.inf, edge_prior_variance=0.5)
+    assert crf.model_.sets[0].clique.prior_variance == np.inf
+    # The transitions are where their prior wants them: gradient zero.
+    edge = crf.coef_["edge"].reshape(3, 3)
+    _, pairs = crf.predict_marginals(X, pairs=True)
+    expected = sum(each.sum(axis=0) for each in pairs)
+    observed = np.zeros((3, 3))
+    for labels in y:
+        np.add.at(observed, (labels[:-1], labels[1:]), 1.0)
+    np.testing.assert_allclose(expected - observed, -edge / 0.5, atol=1e-3)
+
+
+def test_l1_survives_files_and_warm_starts(tmp_path):
+    crf = fit(l1=0.5, edge_l1=0.1, prior_variance=np.inf, edge_prior_variance=2.0, warm_start=True, tol=1e-5)
+    crf.save(tmp_path / "model")
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert (loaded.l1, loaded.edge_l1, loaded.prior_variance, loaded.edge_prior_variance) == (
+        0.5,
+        0.1,
+        np.inf,
+        2.0,
+    )
+    assert [each.clique.l1 for each in loaded.model_.sets] == [0.5, 0.1]
+    assert loaded.certify(STRINGS, WORDS) == crf.certify(STRINGS, WORDS)
+    assert loaded.certificate_ == crf.certificate_
+    np.testing.assert_array_equal(loaded.solution_.theta, crf.solution_.theta)
+    # A path of l1, each fit from the last.
+    crf.set_params(l1=1.0).fit(STRINGS, WORDS)
+    afresh = fit(l1=1.0, edge_l1=0.1, prior_variance=np.inf, edge_prior_variance=2.0)
+    assert crf.solution_.value == pytest.approx(afresh.solution_.value, rel=1e-5)
+    crf.set_params(l1=0.0, prior_variance=1.0, edge_l1=0.0).fit(STRINGS, WORDS)
+    assert crf.solution_.value == pytest.approx(fit(edge_prior_variance=2.0).solution_.value, rel=1e-5)
+
+
+def test_weights_of_single_labels_cannot_begin_from_contrasts():
+    crf = fit(warm_start=True)
+    with pytest.raises(ValueError, match=r"'node' was fitted without l1, in contrasts .* now has l1=0.5"):
+        crf.set_params(l1=0.5).fit(STRINGS, WORDS)
+    observed = fit(support="observed", warm_start=True)
+    observed.set_params(l1=0.5).fit(STRINGS, WORDS)
+    assert observed.solution_.value == pytest.approx(fit(support="observed", l1=0.5).solution_.value, rel=1e-6)
+
+
+def test_spelled_out_cliques_have_penalties_of_their_own():
+    crf = ChainCRF(
+        cliques=[NodeCliques("linear", l1=1.0, support="observed"), StartCliques(l1=50.0), EdgeCliques()],
+        tol=1e-7,
+        max_iter=1000,
+    ).fit(STRINGS, WORDS)
+    assert not crf.coef_["start"].any()
+    assert np.count_nonzero(crf.coef_["edge"]) == 9
+    assert 0 < np.count_nonzero(crf.coef_["node"].data) < crf.model_.sets[0].support.size
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"l1": -1.0}, "l1 must be a finite number of at least 0, got -1.0"),
+        ({"l1": np.inf}, "l1 must be a finite number"),
+        ({"edge_l1": "1"}, "edge_l1 must be a finite number"),
+        ({"l1": 0.1, "label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
+        ({"l1": 0.1, "kernel": RBF(gamma=0.3)}, r"l1 speaks of weights of single features"),
+        ({"l1": 0.1, "solver": "newton"}, r"only solver='lbfgs' knows how; got 'newton'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        ChainCRF(**{"kernel": "linear", **settings}).fit(X, y)

@@ -1,0 +1,222 @@
+"""Sums of kernels: several clique sets that together are the field of the sum, each with a prior of its own."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from labelled_sequences import labelled_sequences
+from sklearn.base import clone
+
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.estimators.kernel_sums import parts_of_sum, split_sum
+from kernelfields.estimators.spaces import name_cliques
+from kernelfields.kernels import RBF, Linear, Polynomial
+
+X, y = labelled_sequences(n_sequences=12)
+STRINGS = [[[f"a{round(row[0])}", f"b{round(row[1])}"] for row in x] for x in X]
+EXACT = {"basis": "all", "rank": None, "tol": 1e-9, "max_iter": 1000, "random_state": 0, "n_jobs": 1}
+SUM = Linear() + RBF(gamma=0.3)
+
+
+class Undivided(RBF):
+    """Linear() + RBF as one kernel, which nothing can take apart."""
+
+    kind = "undivided"
+
+    def _block(self, X, Z):
+        return super()._block(X, Z) + Linear()._block(X, Z)
+
+    def _diagonal(self, X):
+        return super()._diagonal(X) + Linear()._diagonal(X)
+
+
+def fit(kernel, inputs=X, labels=y, **settings):
+    return ChainCRF(kernel, **{**EXACT, **settings}).fit(inputs, labels)
+
+
+def marginals(crf, inputs=X):
+    return np.concatenate(crf.predict_marginals(inputs))
+
+
+@pytest.mark.parametrize("prior_variance", [0.2, 1.0, 5.0])
+def test_a_sum_taken_apart_is_the_field_of_the_sum(prior_variance):
+    split, whole = (fit(kernel, prior_variance=prior_variance) for kernel in (SUM, Undivided(gamma=0.3)))
+    assert [each.name for each in split.model_.sets] == ["node", "node_2", "edge"]
+    assert [each.name for each in whole.model_.sets] == ["node", "edge"]
+    assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
+    np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
+    new, _ = labelled_sequences(n_sequences=5, seed=7)
+    np.testing.assert_allclose(marginals(split, new), marginals(whole, new), atol=1e-5)
+    # The order of the terms is no matter.
+    swapped = fit(RBF(gamma=0.3) + Linear(), prior_variance=prior_variance)
+    assert swapped.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
+
+
+def test_on_edges_as_well():
+    split, whole = (
+        fit("linear", edge_kernel=kernel, prior_variance=0.5) for kernel in (SUM, Undivided(gamma=0.3))
+    )
+    assert [each.name for each in split.model_.sets] == ["node", "edge", "edge_2"]
+    assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
+    np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
+    assert split.transitions_ is None
+
+
+def test_a_prior_variance_for_each_part_scales_its_kernel():
+    apart = fit(SUM, prior_variance=(0.3, 4.0), edge_prior_variance=1.0)
+    together = fit(0.3 * Linear() + 4.0 * RBF(gamma=0.3), prior_variance=1.0)
+    assert apart.solution_.value == pytest.approx(together.solution_.value, rel=1e-8)
+    np.testing.assert_allclose(marginals(apart), marginals(together), atol=1e-5)
+    assert [each.clique.prior_variance for each in apart.model_.sets] == [0.3, 4.0, 1.0]
+    # Without one of their own, transitions take that of the first part.
+    assert fit(SUM, prior_variance=(0.3, 4.0)).model_.sets[2].clique.prior_variance == 0.3
+
+
+def test_parts_with_features_stay_together_unless_told_apart():
+    three = Linear() + Linear() * 2.0 + RBF(gamma=0.3)
+    assert [repr(each) for each in parts_of_sum(three)] == [repr(Linear()), repr(2.0 * Linear()), repr(RBF(0.3))]
+    assert parts_of_sum(RBF(gamma=0.3)) == [RBF(gamma=0.3)]
+    assert [name for name, _ in split_sum("node", NodeCliques(three))] == ["node", "node_2"]
+    assert [name for name, _ in split_sum("node", NodeCliques(three, prior_variance=[1, 2, 3]))] == [
+        "node",
+        "node_2",
+        "node_3",
+    ]
+    assert [name for name, _ in split_sum("node", NodeCliques(Linear() + 1.0))] == ["node"]
+    assert [name for name, _ in split_sum("node", NodeCliques(RBF(gamma=0.3) + Polynomial(2)))] == ["node"]
+    assert [name for name, _ in split_sum("node", NodeCliques(SUM * RBF(gamma=0.1)))] == ["node"], "a product"
+    variance = fit(three, prior_variance=(0.1, 0.2, 0.3))
+    scaled = fit(0.1 * Linear() + 0.4 * Linear() + 0.3 * RBF(gamma=0.3), edge_prior_variance=0.1)
+    assert variance.solution_.value == pytest.approx(scaled.solution_.value, rel=1e-8)
+
+
+def test_the_linear_part_of_a_sum_stays_sparse_and_exact():
+    crf = ChainCRF(SUM, rank=5, support="observed", l1=0.05, tol=1e-4, max_iter=2000, random_state=0)
+    crf.fit(STRINGS, y)
+    linear, other = crf.model_.sets[:2]
+    assert linear.support is not None
+    assert (linear.clique.support, linear.clique.l1) == ("observed", 0.05)
+    assert (other.support, other.clique.support, other.clique.l1, other.clique.min_freq) == (None, "all", 0.0, 0.0)
+    assert other.subspace.rank == 5
+    assert sp.issparse(linear.features(crf._inputs.chains(STRINGS)[0]))
+    for scope in ("span", "rkhs"):
+        certificate = crf.certify(STRINGS, y, scope=scope)
+        assert certificate.value == pytest.approx(crf.solution_.value, rel=1e-9)
+        assert set(certificate.parts) == {"node", "node_2", "edge"}
+
+
+@pytest.mark.parametrize("prior_variance", [1.0, (0.3, 4.0), (np.inf, 1.0)], ids=str)
+def test_certificates_hold_the_best_value(prior_variance):
+    settings = {"prior_variance": prior_variance, "edge_prior_variance": 1.0}
+    best = fit(SUM, **settings, tol=1e-7, solver="lbfgs") if prior_variance != (np.inf, 1.0) else None
+    crf = fit(SUM, **settings, **({"tol": 0.01} if best else {"tol": 1.0}), rank=4, basis="random-cholesky")
+    span, rkhs = (crf.certify(X, y, scope=scope) for scope in ("span", "rkhs"))
+    assert span.value == pytest.approx(crf.solution_.value, rel=1e-9)
+    assert rkhs.value == pytest.approx(crf.solution_.value, rel=1e-9)
+    assert 0.0 <= rkhs.lower_bound <= span.lower_bound + 1e-9
+    if best:
+        assert rkhs.lower_bound <= best.solution_.value <= crf.solution_.value
+        assert crf.rkhs_certificate_.lower_bound <= best.solution_.value
+    else:
+        assert rkhs.lower_bound == 0.0, "without a prior on one part there is no other bound"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings", "words"),
+    [
+        (SUM, {"prior_variance": (1.0,)}, r"'node' holds 1 numbers, but its kernel .* is a sum of 2: give one"),
+        (SUM, {"prior_variance": (1.0, 2.0, 3.0)}, r"'node' holds 3 numbers, but its kernel .* is a sum of 2"),
+        ("linear", {"prior_variance": (1.0, 2.0)}, r"'node' holds 2 numbers, but its kernel .* is a sum of 1"),
+        (SUM, {"prior_variance": (1.0, -2.0)}, "prior_variance must be a positive number"),
+        (SUM, {"prior_variance": (1.0, None)}, "prior_variance must be a positive number"),
+        (SUM, {"edge_prior_variance": (1.0, 2.0)}, "'edge' has no kernel: prior_variance must be one number"),
+        (RBF(0.3) + Polynomial(2), {"support": "observed"}, "support='observed' speaks of weights"),
+    ],
+)
+def test_variances_that_do_not_match_the_sum_are_refused(kernel, settings, words):
+    with pytest.raises(ValueError, match=words):
+        ChainCRF(kernel, **settings).fit(X, y)
+
+
+def test_one_number_in_a_tuple_is_that_number():
+    assert fit("linear", prior_variance=(0.4,)).solution_.value == pytest.approx(
+        fit("linear", prior_variance=0.4).solution_.value, rel=1e-9
+    )
+
+
+def test_names_of_parts_are_not_given_twice():
+    named = name_cliques([NodeCliques(SUM), NodeCliques(RBF(gamma=1.0)), EdgeCliques()])
+    assert [name for name, _ in named] == ["node", "node_2", "node_3", "edge"]
+    assert [clique.name for _, clique in named] == ["node", "node_2", None, None]
+    named = name_cliques([NodeCliques(SUM, name="words"), NodeCliques(SUM)])
+    assert [name for name, _ in named] == ["words", "words_2", "node", "node_2"]
+    for cliques in (
+        [NodeCliques("rbf", name="a_2"), NodeCliques(SUM, name="a")],
+        [NodeCliques(SUM, name="a"), NodeCliques("rbf", name="a_2")],
+        [NodeCliques("rbf", name="node_2"), NodeCliques(SUM)],
+    ):
+        with pytest.raises(
+            ValueError, match=r"two clique sets are named '(a|node)_2'.* give each a name of its own"
+        ):
+            name_cliques(cliques)
+
+
+MODELS = {
+    "one variance": ({"prior_variance": 0.7}, X),
+    "two variances": ({"prior_variance": (0.3, 4.0)}, X),
+    "a list of numpy numbers": ({"prior_variance": [np.float64(0.3), np.float32(4.0)]}, X),
+    "no prior on one part": ({"prior_variance": (np.inf, 1.0), "edge_prior_variance": 1.0, "tol": 1.0}, X),
+    "sums on both": ({"edge_kernel": SUM, "edge_prior_variance": (0.1, 0.2)}, X),
+    "observed": ({"support": "observed", "l1": 0.1, "tol": 1e-3}, STRINGS),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_and_pickles_answer_bit_for_bit(name, tmp_path):
+    settings, inputs = MODELS[name]
+    crf = fit(SUM, inputs, **{"tol": 1e-3, **settings})
+    crf.save(tmp_path / "model")
+    for other in (ChainCRF.load(tmp_path / "model"), pickle.loads(pickle.dumps(crf))):
+        np.testing.assert_array_equal(marginals(other, inputs), marginals(crf, inputs))
+        assert other.certify(inputs, y) == crf.certify(inputs, y)
+        assert list(other.coef_) == list(crf.coef_)
+        variances = other.prior_variance
+        expected = crf.prior_variance
+        assert (list(variances) if isinstance(variances, tuple | list) else variances) == (
+            list(expected) if isinstance(expected, tuple | list) else expected
+        )
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert loaded.kernel == SUM
+    again = clone(loaded).fit(inputs, y)
+    assert again.solution_.value == pytest.approx(crf.solution_.value, rel=1e-9)
+
+
+def test_warm_starts_go_on_in_every_part():
+    crf = fit(SUM, prior_variance=(0.3, 4.0), warm_start=True)
+    value = crf.solution_.value
+    assert crf.fit(X, y).solution_.iterations <= 1
+    assert crf.solution_.value == pytest.approx(value, rel=1e-9)
+    crf.set_params(prior_variance=(1.0, 1.0)).fit(X, y)
+    assert crf.solution_.value == pytest.approx(fit(SUM, edge_prior_variance=1.0).solution_.value, rel=1e-8)
+    crf.set_params(prior_variance=1.0).fit(X, y)
+    for change, words in (
+        ({"kernel": Linear() + RBF(gamma=0.4)}, "kernel of 'node_2'"),
+        ({"kernel": Linear()}, "they were"),
+        ({"kernel": SUM + Polynomial(2)}, "kernel of 'node_2'"),
+    ):
+        with pytest.raises(ValueError, match="warm_start=False to start afresh") as error:
+            clone_with_fit(crf).set_params(**change).fit(X, y)
+        assert words in str(error.value)
+
+
+def clone_with_fit(crf):
+    return pickle.loads(pickle.dumps(crf))
+
+
+def test_the_linear_part_alone_is_the_linear_field():
+    # A kernel part whose prior leaves it no room changes nothing.
+    crf = fit(SUM, prior_variance=(1.0, 1e-12))
+    linear = fit("linear")
+    assert crf.solution_.value == pytest.approx(linear.solution_.value, rel=1e-8)
+    np.testing.assert_allclose(marginals(crf), marginals(linear), atol=1e-5)

@@ -1,0 +1,179 @@
+"""The lower bound where the penalty is not a square: below the minimum, never falling, and tight at the end."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelfields.basis import observed_support
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.fields import Chains
+from kernelfields.inference.workers import Workers
+from kernelfields.posterior import LogPosterior
+from kernelfields.posterior.mixed_bound import MixedBound
+from kernelfields.solvers.loop import minimize
+from kernelfields.solvers.orthant import OrthantLBFGS
+
+L = 3
+
+
+def small_posterior(seed=0, variances=(1.0, 1.0), l1=(0.5, 0.5), observed=True, n_sequences=8):
+    """Short chains with a node set and transitions, each with its own prior variance and l1."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, size=n_sequences)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = rng.integers(L, size=offsets[-1])
+    inputs = np.eye(L)[labels] + 0.8 * rng.normal(size=(offsets[-1], L))
+    chains = Chains(sp.csr_array(inputs * (rng.random(inputs.shape) < 0.7)), offsets, labels)
+    steps = np.flatnonzero(~chains.is_start)
+    pairs = labels[steps - 1] * L + labels[steps]
+    supports = (
+        observed_support(chains.inputs, labels, L) if observed else None,
+        observed_support(None, pairs, L**2) if observed else None,
+    )
+    sets = [
+        CliqueFeatures(
+            name,
+            features,
+            positions=positions,
+            labels_per_clique=k,
+            n_labels=L,
+            prior_variance=variance,
+            support=support,
+            l1=weight,
+        )
+        for name, features, positions, k, variance, support, weight in zip(
+            ("node", "edge"), (chains.inputs, None), (None, steps), (1, 2), variances, supports, l1, strict=True
+        )
+    ]
+    return LogPosterior(ThreadsEngine(chains, sets, L, workers=Workers(1)))
+
+
+def minimum(posterior):
+    """The least value by another road: theta = a - b with a, b >= 0, and SciPy's L-BFGS-B."""
+    size = posterior.size
+
+    def value_and_gradient(parts):
+        up, down = parts[:size], parts[size:]
+        theta = up - down
+        point = posterior.at(theta)
+        value = point.value - posterior.l1 @ np.abs(theta) + posterior.l1 @ (up + down)
+        return value, np.concatenate([point.gradient + posterior.l1, posterior.l1 - point.gradient])
+
+    found = scipy.optimize.minimize(
+        value_and_gradient,
+        np.zeros(2 * size),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * (2 * size),
+        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
+    )
+    return posterior.at(found.x[:size] - found.x[size:])
+
+
+PROBLEMS = {
+    "elastic net": {},
+    "elastic net, every pair": {"observed": False},
+    "strong l1": {"l1": (3.0, 3.0)},
+    "l1 on nodes alone": {"l1": (0.5, 0.0)},
+    "lasso": {"variances": (np.inf, np.inf)},
+    "lasso of nodes, squares of transitions": {"variances": (np.inf, 0.5), "l1": (0.5, 0.0)},
+    "nothing on transitions": {"variances": (1.0, np.inf), "l1": (0.2, 0.0)},
+}
+
+
+def random_walk(posterior, n_points, seed=0):
+    """Points all over the place, and from there towards the minimum by plain proximal steps."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(scale=rng.choice([0.1, 1.0, 5.0]), size=posterior.size)
+    step = 0.05
+    for _ in range(n_points):
+        point = posterior.at(theta)
+        yield point
+        moved = theta - step * point.gradient
+        theta = np.sign(moved) * np.maximum(np.abs(moved) - step * posterior.l1, 0.0)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_below_the_minimum_and_never_falling(problem, seed):
+    posterior = small_posterior(seed, **PROBLEMS[problem])
+    best = minimum(posterior).value
+    bound, values = MixedBound(), [0.0]
+    for point in random_walk(posterior, 40, seed):
+        values.append(bound.add(point))
+        assert bound.value == values[-1]
+    assert np.all(np.diff(values) >= 0)
+    assert values[-1] <= best * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("problem", [name for name in PROBLEMS if name != "nothing on transitions"])
+def test_near_the_minimum_the_bound_is_near_the_value(problem):
+    posterior = small_posterior(1, **PROBLEMS[problem])
+    best = minimum(posterior)
+    bound = MixedBound()
+    bound.add(posterior.at(np.zeros(posterior.size)))
+    assert bound.add(best) == pytest.approx(best.value, rel=1e-4)
+    # It does not matter what came before: without a prior, slopes at the limit must not keep later cuts out.
+    later = MixedBound()
+    for point in random_walk(posterior, 30):
+        later.add(point)
+    assert later.add(best) == pytest.approx(best.value, rel=1e-4)
+
+
+def test_without_any_penalty_on_a_set_zero_is_all_there_is():
+    posterior = small_posterior(0, **PROBLEMS["nothing on transitions"])
+    bound = MixedBound()
+    values = [bound.add(point) for point in random_walk(posterior, 20)]
+    assert values == [0.0] * 20
+
+
+@given(st.integers(0, 10_000), st.sampled_from(sorted(PROBLEMS)), st.integers(1, 6))
+@settings(deadline=None, max_examples=40)
+def test_any_points_in_any_order_give_a_true_bound(seed, problem, n_points):
+    posterior = small_posterior(seed % 7, **PROBLEMS[problem])
+    rng = np.random.default_rng(seed)
+    bound = MixedBound()
+    for _ in range(n_points):
+        theta = rng.normal(size=posterior.size) * rng.choice([0.0, 0.1, 1.0, 10.0])
+        theta[rng.random(posterior.size) < 0.3] = 0.0
+        bound.add(posterior.at(theta))
+    assert 0.0 <= bound.value <= _MINIMA.setdefault((seed % 7, problem), minimum(posterior).value) * (1 + 1e-10)
+
+
+_MINIMA: dict = {}
+
+
+def test_a_single_cut_is_mixed_with_zero_as_well_as_can_be():
+    """One cut (h, d): the bound is max over shares of share h - R*(-share d), here on a fine grid."""
+    for problem in ("elastic net", "lasso", "l1 on nodes alone"):
+        posterior = small_posterior(2, **PROBLEMS[problem])
+        point = posterior.at(np.random.default_rng(0).normal(scale=0.5, size=posterior.size))
+        precision, l1 = posterior.prior_precision, posterior.l1
+        slope = point.gradient - precision * point.theta
+        height = point.value - posterior.penalty(point.theta) - slope @ point.theta
+
+        def at(share, slope=slope, height=height, precision=precision, l1=l1):
+            excess = np.maximum(np.abs(share * slope) - l1, 0.0)
+            flat = precision == 0
+            if np.any(excess[flat] > 1e-12):
+                return -np.inf
+            return share * height - np.sum(excess[~flat] ** 2 / (2 * precision[~flat]))
+
+        grid = max(map(at, np.linspace(0.0, 1.0, 20_001)))
+        found = MixedBound().add(point)
+        assert found >= grid - 1e-9
+        assert found == pytest.approx(max(grid, 0.0), rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("problem", ["elastic net", "lasso", "l1 on nodes alone"])
+def test_the_loop_stops_by_it(problem):
+    posterior = small_posterior(3, **PROBLEMS[problem])
+    solution = minimize(posterior, OrthantLBFGS(), tol=1e-5, max_iter=2000)
+    best = minimum(posterior).value
+    assert solution.reason == "gap"
+    assert solution.lower_bound <= best * (1 + 1e-10)
+    assert best <= solution.value * (1 + 1e-10)
+    assert solution.relative_gap <= 1e-5

@@ -1,0 +1,158 @@
+"""Labelled sequences: coloured by label, probabilities on hover, mistakes told without colour, words escaped."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from parsed_pages import HOSTILE, ParsedPage
+
+from kernelfields.reports.label_colours import label_hues, veil
+from kernelfields.reports.labelled_sequences import LabelledSequence
+
+CLASSES = ["B-PER", "I-PER", "B-LOC", "O"]
+MARGINALS = np.array([[0.9, 0.0, 0.1, 0.0], [0.1, 0.7, 0.15, 0.05], [0.0, 0.0, 0.0002, 0.9998]])
+
+
+def sentence(**changes):
+    parts = {
+        "labels": ["B-PER", "I-PER", "O"],
+        "marginals": MARGINALS,
+        "classes": CLASSES,
+        "tokens": ["Ada", "Lovelace", "wrote"],
+        "truth": ["B-PER", "B-LOC", "O"],
+        "caption": "first",
+    }
+    return LabelledSequence(**{**parts, **changes})
+
+
+def positions(sequence):
+    page = ParsedPage(sequence._repr_html_())
+    page.assert_harmless()
+    return [each for tag, each in page.tags if tag == "li"]
+
+
+def test_hovering_tells_the_probabilities_in_falling_order():
+    items = positions(sentence())
+    assert [each["title"].split("\n") for each in items] == [
+        ["0: Ada", "B-PER 0.900", "B-LOC 0.100"],
+        ["1: Lovelace", "I-PER 0.700", "B-LOC 0.150", "B-PER 0.100", "O 0.050", "truth B-LOC"],
+        ["2: wrote", "O 1.000"],
+    ]
+
+
+def test_the_listed_probabilities_add_up_to_one_with_the_others():
+    marginals = np.random.default_rng(0).dirichlet(np.ones(30), size=4)
+    classes = [f"L{index}" for index in range(30)]
+    shown = LabelledSequence([classes[i] for i in marginals.argmax(axis=1)], marginals, classes)
+    for each in positions(shown):
+        first, *lines = each["title"].split("\n")
+        assert first.split(": ")[0] == first.split(": ")[1]  # without tokens, positions are numbered
+        assert lines[-1].startswith("25 other labels ")
+        assert sum(float(line.split()[-1]) for line in lines) == pytest.approx(1.0, abs=0.004)
+
+
+def test_entity_types_share_a_colour_that_is_stronger_where_the_field_is_surer():
+    first, second, outside = positions(sentence())
+    hues = label_hues(CLASSES)
+    assert hues["B-PER"] == hues["I-PER"] != hues["B-LOC"]
+    assert hues["O"] is None
+    assert first["style"] == veil(hues["B-PER"], 0.9)
+    assert second["style"] == veil(hues["B-PER"], 0.7)
+    assert "style" not in outside
+    strengths = [float(each["style"].rstrip(")").split(",")[-1]) for each in (first, second)]
+    assert strengths[0] > strengths[1]
+
+
+def test_wrong_labels_have_a_cross_a_frame_and_the_truth():
+    page = ParsedPage(sentence()._repr_html_())
+    assert len(page.with_class("kf-wrong")) == 1
+    assert page.text.count("✗") == 1
+    assert "✗ I-PER truth B-LOC" in page.text
+    unknown = ParsedPage(sentence(truth=["B-PER", "I-PER", "never seen"])._repr_html_())
+    assert "truth never seen" in unknown.text
+    assert not ParsedPage(sentence(truth=None)._repr_html_()).with_class("kf-wrong")
+
+
+def test_bars_are_as_long_as_the_probability():
+    page = ParsedPage(sentence()._repr_html_())
+    widths = [
+        each["style"] for tag, each in page.tags if tag == "span" and each.get("style", "").startswith("width")
+    ]
+    assert widths == ["width:90.0%", "width:70.0%", "width:100.0%"]
+
+
+def test_hostile_words_and_labels_stay_text_and_keep_to_themselves():
+    n = len(HOSTILE)
+    shown = LabelledSequence(HOSTILE, np.eye(n), HOSTILE, HOSTILE, HOSTILE[::-1], caption=HOSTILE[0])
+    page = ParsedPage(shown._repr_html_())
+    page.assert_harmless()
+    items = [each for tag, each in page.tags if tag == "li"]
+    assert [each["title"] for each in items] == [
+        f"{t}: {name}\n{name} 1.000\ntruth {HOSTILE[n - 1 - t]}" for t, name in enumerate(HOSTILE)
+    ]
+    # The word, the label and the true label of each position, and the caption, are isolated from each other.
+    assert [tag for tag, _ in page.tags].count("bdi") == 3 * n + 1
+    printed = str(shown)
+    assert len(printed.splitlines()) == n + 1
+    assert "\u202e" not in printed
+
+
+def test_text_is_aligned_and_names_what_is_wrong():
+    assert str(sentence()).splitlines() == [
+        "first",
+        "Ada       B-PER  0.900",
+        "Lovelace  I-PER  0.700  truth B-LOC",
+        "wrote     O      1.000",
+    ]
+
+
+def test_very_long_sequences_are_cut_and_say_so():
+    marginals = np.tile([0.25, 0.75], (1500, 1))
+    shown = LabelledSequence(np.ones(1500, int), marginals, np.array([0, 1]))
+    assert len(positions(shown)) == 1001
+    assert "500 more positions" in ParsedPage(shown._repr_html_()).text
+    assert str(shown).endswith("500 more positions")
+    assert len(shown.to_dict()["positions"]) == 1500
+
+
+def test_plain_values_go_through_json():
+    shown = LabelledSequence(
+        np.array([1, 0]), [[0.25, 0.75], [0.5, 0.5]], np.array([0, 1]), truth=np.array([1, 1])
+    )
+    data = json.loads(json.dumps(shown.to_dict()))
+    assert data["positions"][0] == {
+        "token": None,
+        "label": 1,
+        "probability": 0.75,
+        "truth": 1,
+        "marginals": [[0, 0.25], [1, 0.75]],
+    }
+    assert shown.wrong.tolist() == [False, True]
+
+
+def test_hues_of_plain_labels_are_far_apart():
+    hues = list(label_hues(range(60)).values())
+    assert len(set(hues)) == 60
+    first = sorted(hues[:10])
+    assert min(b - a for a, b in itertools.pairwise(first)) >= 20
+    assert label_hues(["O", "A"])["O"] is not None  # not labels of entities
+    assert label_hues(["B", "I", "O"])["B"] == label_hues(["B", "I", "O"])["I"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tokens": ["Ada"]}, "tokens has 1 entries, but there are 3 labels"),
+        ({"truth": ["O"] * 4}, "truth has 4 entries"),
+        ({"marginals": MARGINALS[:, :2]}, r"marginals have shape \(3, 2\)"),
+        ({"marginals": 2 * MARGINALS}, "between 0 and 1"),
+        ({"marginals": np.full((3, 4), np.nan)}, "between 0 and 1"),
+        ({"labels": ["B-PER", "I-PER", "X"]}, "'X' is not among the classes"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(changes, words):
+    with pytest.raises(ValueError, match=words):
+        sentence(**changes)
+    with pytest.raises(TypeError, match="tokens must be a list"):
+        sentence(tokens="Ada")

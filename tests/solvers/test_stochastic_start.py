@@ -1,0 +1,214 @@
+"""Starting L-BFGS from stochastic steps: the same optimum, and a metric that never divides by zero."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields.basis import observed_support
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.fields import Chains
+from kernelfields.inference.workers import Workers
+from kernelfields.posterior import LogPosterior
+from kernelfields.solvers import choice, minimize, resolve_solver
+from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.solvers.orthant import OrthantLBFGS
+from kernelfields.solvers.stochastic import StochasticStart
+
+L = 4
+
+
+def tagging_posterior(
+    prior_variance=1.0, observed=True, sparse=True, seed=0, lengths=None, weights=None, stored_zeros=False, l1=0.0
+):
+    """Words as indicators, labels that words and their neighbours tell: a small tagging problem."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, size=40) if lengths is None else np.asarray(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = np.repeat(rng.integers(L, size=offsets[-1]), 2)[: offsets[-1]]
+    words = 3 * labels + rng.integers(3, size=offsets[-1])
+    words[rng.random(offsets[-1]) < 0.2] = 12
+    columns = np.column_stack([words, 13 + rng.integers(10, size=offsets[-1])])
+    values = np.ones(columns.size)
+    if stored_zeros:
+        values[1::2] = 0.0
+    indptr = np.arange(0, columns.size + 1, 2)
+    inputs = sp.csr_array((values, columns.ravel().astype(np.int32), indptr), shape=(offsets[-1], 23))
+    inputs.sort_indices()
+    chains = Chains(inputs if sparse else inputs.toarray(), offsets, labels, weights)
+    steps = np.flatnonzero(~chains.is_start)
+    pairs = labels[steps - 1] * L + labels[steps]
+    shared = {"n_labels": L, "prior_variance": prior_variance, "l1": l1}
+    sets = [
+        CliqueFeatures(
+            "node",
+            chains.inputs,
+            positions=None,
+            labels_per_clique=1,
+            support=observed_support(inputs, labels, L) if observed else None,
+            whitened=False,
+            **shared,
+        ),
+        CliqueFeatures(
+            "edge",
+            None,
+            positions=steps,
+            labels_per_clique=2,
+            support=observed_support(None, pairs, L**2) if observed else None,
+            **shared,
+        ),
+    ]
+    return LogPosterior(ThreadsEngine(chains, sets, L, workers=Workers(1)))
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_the_start_is_far_below_zero_and_the_end_is_the_same(observed):
+    posterior = tagging_posterior(observed=observed)
+    zero = posterior.at(np.zeros(posterior.size)).value
+    start = StochasticStart(random_state=0).point(posterior)
+    assert posterior.at(start).value < 0.7 * zero
+    plain, ours = (
+        minimize(
+            posterior, resolve_solver(name, posterior, 1e-9, np.random.default_rng(0)), tol=1e-9, max_iter=500
+        )
+        for name in ("lbfgs", "sgd+lbfgs")
+    )
+    assert (plain.solver, ours.solver) == ("lbfgs", "sgd+lbfgs")
+    assert plain.converged
+    assert ours.converged
+    assert ours.value == pytest.approx(plain.value, rel=2e-9)
+    np.testing.assert_allclose(ours.theta, plain.theta, atol=2e-4)
+    assert ours.history[0].value < plain.history[0].value
+
+
+def test_a_seed_decides_the_start():
+    posterior = tagging_posterior()
+    starts = [StochasticStart(random_state=seed).point(posterior) for seed in (5, 5, 6)]
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert np.abs(starts[0] - starts[2]).max() > 1e-6
+    drawn = StochasticStart(random_state=np.random.default_rng(5)).point(posterior)
+    np.testing.assert_array_equal(drawn, starts[0])
+
+
+def test_epochs_count_as_passes():
+    posterior = tagging_posterior()
+    before = posterior.passes
+    StochasticStart(epochs=3, random_state=0).point(posterior)
+    # The value at the start is half a pass; that at zero costs none.
+    assert posterior.passes == pytest.approx(before + 3.5)
+
+
+def test_weights_of_sequences_count():
+    """Weighed one way or the other, each start explains best what it was weighed for."""
+    lengths = [3] * 30
+    labels = tagging_posterior(lengths=lengths).engine.chains.labels.reshape(30, 3)
+    heavy = np.where(labels.min(axis=1) == 0, 1.0, 1e-3)
+    assert 5 < heavy.sum() < 25
+    posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]
+    starts = [StochasticStart(random_state=0).point(each) for each in posteriors]
+    for i, posterior in enumerate(posteriors):
+        own, other = (
+            posterior.engine.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i]
+        )
+        assert own < 0.6 * other
+
+
+def test_fields_without_a_stochastic_start_begin_at_zero():
+    posterior = tagging_posterior(observed=False, sparse=False)
+    assert posterior.engine.stochastic_descent() is None
+    assert not StochasticStart().point(posterior).any()
+    solution = minimize(posterior, resolve_solver("sgd+lbfgs", posterior, 1e-6), tol=1e-6)
+    assert solution.converged
+    assert solution.history[0].coefficient_norm == 0.0
+
+
+class _Descent:
+    """A descent that ends where a test says."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def run(self, epochs, random):
+        return self.parts
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e4])
+def test_a_start_that_is_no_help_is_not_used(value, monkeypatch):
+    posterior = tagging_posterior()
+    parts = posterior.split(np.full(posterior.size, value))
+    monkeypatch.setattr(posterior.engine, "stochastic_descent", lambda: _Descent(parts))
+    assert not StochasticStart().point(posterior).any()
+
+
+def test_the_callers_start_goes_before_the_rules_own():
+    posterior = tagging_posterior()
+    best = minimize(posterior, LBFGS(), tol=1e-8, max_iter=500).theta
+    rule = LBFGS(20, StochasticStart(random_state=0))
+    assert minimize(posterior, rule, start=best, tol=1e-6).iterations == 0
+
+
+def test_many_sparse_values_ask_for_a_stochastic_start(monkeypatch):
+    posterior = tagging_posterior(prior_variance=1.0)
+    monkeypatch.setattr(choice, "SMALL", 10)
+    assert choice.choose(posterior, 1e-3) == "lbfgs"
+    monkeypatch.setattr(choice, "MANY_VALUES", 10)
+    assert posterior.sparse_values == posterior.engine.sets[0].stored_values > 10
+    assert choice.choose(posterior, 1e-3) == "sgd+lbfgs"
+    dense = tagging_posterior(observed=False, sparse=False)
+    assert dense.sparse_values == 0
+    assert choice.choose(dense, 1e-3) == "newton-cg", "raw dense inputs"
+    monkeypatch.setattr(choice, "SMALL", 10_000)
+    assert choice.choose(posterior, 1e-3) == "newton-cg"
+    assert choice.choose(tagging_posterior(prior_variance=np.inf), 1e-3) == "sgd+lbfgs", "no prior, no Newton"
+
+
+@pytest.mark.parametrize("stored_zeros", [False, True])
+@pytest.mark.parametrize("prior_variance", [1.0, 1e8, np.inf])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+def test_the_metric_is_positive_wherever_the_fit_may_stand(prior_variance, stored_zeros, scale):
+    # Features stored as zero have no curvature, nor have labels that are certain: only a prior would give some.
+    posterior = tagging_posterior(prior_variance, stored_zeros=stored_zeros)
+    theta = scale * np.random.default_rng(0).normal(size=posterior.size)
+    for metric in (posterior.metric, posterior.metric_at(posterior.at(theta))):
+        assert np.all(metric > 0)
+        assert np.isfinite(metric).all()
+
+
+def test_the_metric_lies_between_the_curvature_and_its_mean():
+    posterior = tagging_posterior(0.5)
+    point = posterior.at(0.3 * np.random.default_rng(1).normal(size=posterior.size))
+    diagonal = np.diag(posterior.curvature_block(point, 0))
+    rows = posterior.blocks[0].rows
+    expected = np.sqrt(diagonal * diagonal.mean())
+    np.testing.assert_allclose(posterior.metric_at(point)[rows], expected, rtol=1e-10)
+    other = posterior.blocks[1].rows
+    np.testing.assert_array_equal(posterior.metric_at(point)[other], posterior.metric[other])
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+@pytest.mark.parametrize("name", ["lbfgs", "sgd+lbfgs"])
+@pytest.mark.parametrize("observed", [True, False])
+def test_without_a_prior_nothing_becomes_nan(name, l1, observed):
+    # Chains of length one leave transitions without a clique; zeros leave features without curvature.
+    for lengths, stored_zeros in (([1] * 30, False), (None, observed)):
+        posterior = tagging_posterior(np.inf, observed=observed, lengths=lengths, stored_zeros=stored_zeros, l1=l1)
+        rule = resolve_solver(name, posterior, 1e-3, np.random.default_rng(0))
+        solution = minimize(posterior, rule, tol=1e-3, max_iter=200)
+        assert np.isfinite(solution.theta).all()
+        assert np.isfinite(solution.value)
+        assert 0.0 <= solution.lower_bound <= solution.value + 1e-9
+        assert solution.value < posterior.at(np.zeros(posterior.size)).value
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi", "subspace", NewtonCG()])
+def test_solvers_that_need_a_prior_say_so(solver):
+    with pytest.raises(ValueError, match=r"needs a Gaussian prior .* infinite: use solver='lbfgs'"):
+        resolve_solver(solver, tagging_posterior(np.inf), 1e-3)
+    assert resolve_solver(solver, tagging_posterior(1.0), 1e-3) is not None
+
+
+def test_names_tell_the_start():
+    start = StochasticStart()
+    assert LBFGS().name == "lbfgs"
+    assert LBFGS(start=start).name == "sgd+lbfgs"
+    assert OrthantLBFGS(start=start).name == "sgd+owl-qn"
