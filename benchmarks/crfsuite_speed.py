@@ -1,6 +1,7 @@
 """Sparse linear fields against CRFsuite (and Wapiti): time to the same loss, tagging, memory, accuracy.
 
-    python benchmarks/crfsuite_speed.py [--sets chunking tagging] [--l1] [--candidates] [--wapiti PROGRAM]
+    python benchmarks/crfsuite_speed.py [--sets chunking tagging] [--l1] [--sentences N] [--candidates LOSS]
+                                        [--wapiti PROGRAM]
 
 CRFsuite is trained first, to its own stop; our fit is stopped at the first iteration whose objective is within
 0.01 % of its final loss. Both run on the same features in the same process, and both times are after ingest: for
@@ -186,10 +187,11 @@ def peak_memory(name: str, work: str, prepare: str = "") -> int | None:
     return int(run.stdout.split()[-1])
 
 
-def compare(name: str, c1: float, c2: float, memory: bool = True) -> dict:
-    """Compare on one data set; print and return the figures."""
+def compare(name: str, c1: float, c2: float, sentences: int | None = None) -> dict:
+    """Compare on one data set, or on its first sentences; print and return the figures."""
     X, y = SETS[name]("train")
-    row: dict = {"set": name, "c1": c1, "c2": c2, "tokens": sum(map(len, X))}
+    X, y = X[:sentences], y[:sentences]
+    row: dict = {"set": name, "c1": c1, "c2": c2, "sentences": len(X), "tokens": sum(map(len, X))}
     fit_to_loss(X[:200], y[:200], np.inf, c1, c2)  # compiles
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder) / "model")
@@ -210,7 +212,7 @@ def compare(name: str, c1: float, c2: float, memory: bool = True) -> dict:
     row["ratio_with_ingest"] = (two["seconds"] + two["ingest"]) / (theirs["seconds"] + theirs["ingest"])
     row["tokens_per_second"] = {"ours": ours_rate, "crfsuite": their_rate, "ratio": ours_rate / their_rate}
     row["test"] = {"ours": accuracy(name, y_test, predicted), "crfsuite": accuracy(name, y_test, tagged)}
-    if memory:
+    if sentences is None and not c1:
         work = f"crfsuite_speed.fit_to_loss(X, y, {theirs['loss']!r}, {c1!r}, {c2!r})"
         compiled = "crfsuite_speed.fit_to_loss(X[:200], y[:200], 1e300, 0.0, 1.0)"
         peer = f"crfsuite_speed.train_crfsuite(X, y, {'/dev/null'!r}, {c1!r}, {c2!r}, 5)"
@@ -321,6 +323,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", choices=sorted(SETS), default=sorted(SETS))
     parser.add_argument("--l1", action="store_true")
+    parser.add_argument("--sentences", type=int, help="train on the first ones only")
     parser.add_argument("--candidates", type=float, metavar="LOSS")
     parser.add_argument("--wapiti", metavar="PROGRAM")
     arguments = parser.parse_args()
@@ -329,9 +332,11 @@ def main() -> None:
             if arguments.wapiti:
                 merge_results("wapiti_speed.json", [compare_wapiti(arguments.wapiti, name, 2.0)], ("set",))
             elif arguments.l1:
-                merge_results("crfsuite_speed.json", [compare(name, 0.1, 0.1, memory=False)], ("set", "c1", "c2"))
+                row = compare(name, 0.1, 0.1, arguments.sentences)
+                merge_results("crfsuite_speed.json", [row], ("set", "c1", "c2"))
             elif not arguments.candidates:
-                merge_results("crfsuite_speed.json", [compare(name, 0.0, 1.0)], ("set", "c1", "c2"))
+                row = compare(name, 0.0, 1.0, arguments.sentences)
+                merge_results("crfsuite_speed.json", [row], ("set", "c1", "c2"))
         if arguments.candidates:
             merge_results("start_candidates.json", candidates(arguments.candidates), ("way",))
     except DataMissing as missing:

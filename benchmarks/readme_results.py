@@ -97,8 +97,9 @@ def crfsuite_table() -> list[str]:
     ]
     for row in read_results("crfsuite_speed.json"):
         memory = f"{row['peak_bytes']['ratio']:.2f} x" if "peak_bytes" in row else ""
+        data = f"{row['set']}, {row['tokens']:,} tokens"
         lines.append(
-            f"| {row['set']} | {row['c1']:g}, {row['c2']:g} | {row['crfsuite']['seconds']:.0f} s "
+            f"| {data} | {row['c1']:g}, {row['c2']:g} | {row['crfsuite']['seconds']:.0f} s "
             f"| {row['ours']['seconds']:.0f} s | {row['ours_one_thread']['seconds']:.0f} s | {row['ratio']:.2f} "
             f"| {row['test']['crfsuite']:.2f} | {row['test']['ours']:.2f} "
             f"| {row['tokens_per_second']['ratio']:.1f} x | {memory} |"
