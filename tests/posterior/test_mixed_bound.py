@@ -148,7 +148,7 @@ _MINIMA: dict = {}
 
 def test_a_single_cut_is_mixed_with_zero_as_well_as_can_be():
     """One cut (h, d): the bound is max over shares of share h - R*(-share d), here on a fine grid."""
-    for problem in ("elastic net", "lasso", "l1 on nodes alone"):
+    for problem in ("elastic net", "lasso", "l1 on nodes alone", "lasso of nodes, squares of transitions"):
         posterior = small_posterior(2, **PROBLEMS[problem])
         point = posterior.at(np.random.default_rng(0).normal(scale=0.5, size=posterior.size))
         precision, l1 = posterior.prior_precision, posterior.l1

@@ -14,6 +14,7 @@ from collections import deque
 import numpy as np
 
 from kernelfields.posterior import Direction, LogPosterior, Point, add_scaled, dot
+from kernelfields.solvers.line_search import SLOPE_REDUCTION
 from kernelfields.solvers.stochastic import StochasticStart
 
 # With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
@@ -34,15 +35,16 @@ class LBFGS:
         self.start = start
         if start is not None:
             self.name = f"sgd+{self.name}"
-            # Inference costs as much as a pass over sparse features: a second trial must be worth it.
-            self.slope_reduction = 0.9
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
+        self.slope_reduction = SLOPE_REDUCTION
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
         posterior.prefer_fused_passes()
+        # Where every trial costs a pass, a second one must be worth it.
+        self.slope_reduction = 0.9 if posterior.fused else SLOPE_REDUCTION
         # Pairs of a fused fit would be most of its memory.
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
