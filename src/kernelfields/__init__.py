@@ -14,6 +14,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ChainCRF": "kernelfields.estimators",
+    "ChainCRFCV": "kernelfields.selection",
+    "evaluate": "kernelfields.evaluation",
+    "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
     "StartCliques": "kernelfields.fields",
@@ -21,12 +24,25 @@ _HOMES = {
     "Constraints": "kernelfields.fields",
     "Sequencewise": "kernelfields.features",
 }
-__all__ = ["ChainCRF", "Constraints", "EdgeCliques", "EndCliques", "NodeCliques", "Sequencewise", "StartCliques"]
+__all__ = [
+    "ChainCRF",
+    "ChainCRFCV",
+    "Constraints",
+    "EdgeCliques",
+    "EndCliques",
+    "NodeCliques",
+    "Sequencewise",
+    "StartCliques",
+    "compare",
+    "evaluate",
+]
 
 if TYPE_CHECKING:
     from kernelfields.estimators import ChainCRF
+    from kernelfields.evaluation import compare, evaluate
     from kernelfields.features import Sequencewise
     from kernelfields.fields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
+    from kernelfields.selection import ChainCRFCV
 
 
 def __getattr__(name: str) -> Any:

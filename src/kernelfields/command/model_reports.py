@@ -1,0 +1,44 @@
+"""Reports of the command: one HTML page of a model, and of its evaluation if there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelfields import ChainCRF
+    from kernelfields.formats import SequenceFile
+
+_SHOWN_SEQUENCES = 12
+_WEIGHTS_PER_LABEL = 10
+
+
+def write_report(
+    path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
+) -> None:
+    """Write a page about a model, with the first sequences of a file as it labels them."""
+    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.reports.model_report import report_page
+
+    truth = file.y or [None] * len(file.X)
+    sequences = [
+        crf.show(x, labels, tokens=words)
+        for x, labels, words, _ in zip(file.X, truth, words_of(file), range(_SHOWN_SEQUENCES), strict=False)
+    ]
+    page = report_page(
+        title,
+        model=crf.summary(),
+        evaluation=evaluation,
+        weights=crf.weights(top=_WEIGHTS_PER_LABEL),
+        sequences=sequences,
+        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
+    )
+    with open_text_output(path) as stream:
+        stream.write(page)
+
+
+def words_of(file: SequenceFile) -> list[list[str] | None]:
+    """Return what people call the positions of each sequence: the words of column files, else nothing."""
+    if file.format not in ("columns", "conllu"):
+        return [None] * len(file.X)
+    column = 1 if file.format == "conllu" else 0
+    return [[row[column] for row in sequence.rows] for sequence in file.source]

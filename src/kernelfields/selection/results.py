@@ -1,0 +1,163 @@
+"""What a search has found: one evaluation per candidate and rung, as arrays and as a table.
+
+cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
+have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different
+rungs are not compared, because they come from different numbers of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.evaluation.tables import Table, html_of, text_of
+from kernelfields.selection.candidates import Candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A candidate scored on the folds of a rung.
+
+    ``scores`` and seconds are one per fold; ``scorable`` marks the folds with sequences to score, NaN stands for
+    the others and for fits that failed, of which ``error`` says why.
+    """
+
+    candidate: Candidate
+    rung: int
+    n_sequences: int
+    scores: np.ndarray
+    scorable: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
+    n_dropped: int
+    n_unconverged: int
+    error: Exception | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean over the folds that can be scored; NaN if a score is missing there."""
+        return float(self.scores[self.scorable].mean())
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over those folds; NaN where scores are missing or infinite."""
+        return float(self.scores[self.scorable].std()) if np.isfinite(self.mean) else np.nan
+
+    @property
+    def key(self) -> tuple[int, float]:
+        """Larger for better ones: rung first, then mean score; one that failed is last in its rung."""
+        return self.rung, -np.inf if np.isnan(self.mean) else self.mean
+
+
+def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return evaluations from the best to the worst; those with equal scores in the order they came."""
+    return sorted(evaluations, key=lambda each: each.key, reverse=True)
+
+
+def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """Return the arrays of cv_results_."""
+    order = sorted({each.key for each in evaluations}, reverse=True)
+    counts = [sum(each.key > key for each in evaluations) for key in order]
+    rank = dict(zip(order, counts, strict=True))
+    scores = np.array([each.scores for each in evaluations])
+    return {
+        "iter": np.array([each.rung for each in evaluations]),
+        "n_resources": np.array([each.n_sequences for each in evaluations]),
+        **_times("fit", [each.fit_seconds for each in evaluations]),
+        **_times("score", [each.score_seconds for each in evaluations]),
+        **{f"param_{name}": _objects(name, evaluations) for name in evaluations[0].candidate.params},
+        "params": [dict(each.candidate.params) for each in evaluations],
+        **{f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])},
+        "mean_test_score": np.array([each.mean for each in evaluations]),
+        "std_test_score": np.array([each.spread for each in evaluations]),
+        "rank_test_score": np.array([1 + rank[each.key] for each in evaluations], dtype=np.int32),
+        "n_dropped": np.array([each.n_dropped for each in evaluations]),
+        "n_unconverged": np.array([each.n_unconverged for each in evaluations]),
+    }
+
+
+def _times(name: str, seconds: list[np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        f"mean_{name}_time": np.array([each.mean() for each in seconds]),
+        f"std_{name}_time": np.array([each.std() for each in seconds]),
+    }
+
+
+def _objects(name: str, evaluations: Sequence[Evaluation]) -> np.ma.MaskedArray:
+    """Return the values of a parameter as GridSearchCV does, in an array of objects of which none is masked."""
+    values = np.ma.empty(len(evaluations), dtype=object)
+    for index, each in enumerate(evaluations):
+        values[index] = each.candidate.params[name]
+    return values
+
+
+@dataclass(frozen=True)
+class SearchTable:
+    """The candidates of a search, the best first; print it, or let a notebook show it."""
+
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __str__(self) -> str:
+        return text_of(self.heading, [self._table()])
+
+    def _repr_html_(self) -> str:
+        return html_of(self.heading, [self._table()])
+
+    def _table(self) -> Table:
+        return Table(self.columns[0], self.columns, self.rows)
+
+    def __rich__(self) -> Any:
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=Text(self.heading), title_justify="left", box=None, pad_edge=False)
+        for index, column in enumerate(self.columns):
+            table.add_column(Text(column), justify="right" if index else "left", no_wrap=not index)
+        for row in self.rows:
+            table.add_row(*map(Text, row))
+        return table
+
+
+def tabulate(evaluations: Sequence[Evaluation], scoring: str, top: int | None = None) -> SearchTable:
+    """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows."""
+    furthest: list[Evaluation] = []
+    for each in best_first(evaluations):
+        if all(each.candidate is not other.candidate for other in furthest):
+            furthest.append(each)
+    shown = furthest[:top]
+    names = list(evaluations[0].candidate.params)
+    rows = [
+        [
+            *(_shown(each.candidate.params[name]) for name in names),
+            "failed" if np.isnan(each.mean) else f"{each.mean:.4f}",
+            "" if np.isnan(each.mean) else f"{each.spread:.4f}",
+            str(each.n_sequences),
+            f"{each.fit_seconds.sum():.2f}",
+        ]
+        for each in shown
+    ]
+    columns = [*(name.replace("_", " ") for name in names), scoring, "± folds", "sequences", "seconds"]
+    return SearchTable(_heading(furthest, len(shown)), columns, rows)
+
+
+def _heading(furthest: Sequence[Evaluation], n_shown: int) -> str:
+    parts = [f"{len(furthest)} candidates, {len(furthest[0].scores)} folds"]
+    if n_shown < len(furthest):
+        parts[0] = f"best {n_shown} of {parts[0]}"
+    if furthest[0].n_dropped:
+        parts.append(
+            f"{furthest[0].n_dropped} held-out sequences were not scored: the training part of their fold lacks a "
+            "label of theirs"
+        )
+    if short := sum(each.n_unconverged for each in furthest):
+        parts.append(f"{short} fits stopped short of their tolerance")
+    return "; ".join(parts)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

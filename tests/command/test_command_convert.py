@@ -1,0 +1,87 @@
+"""kernelfields convert: the same sequences in another format."""
+
+import numpy as np
+import pytest
+from command_files import numbers, run, write_columns_file, write_csv_file
+
+from kernelfields import ChainCRF
+from kernelfields.formats import read_arrays, read_crfsuite, read_sequences
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_columns_file(tmp_path / "train.conll")
+    write_csv_file(tmp_path / "train.csv")
+    return tmp_path
+
+
+def test_columns_become_the_features_of_their_template(folder):
+    (folder / "t").write_text("U00:%x[0,0]/%x[-1,1]\nB\n")
+    run("convert", "train.conll", "train.crfsuite", "-t", "t")
+    data = read_crfsuite("train.crfsuite")
+    rows = [row for sequence in read_sequences("train.conll").source for row in sequence.rows]
+    assert [label for labels in data.y for label in labels] == [row[2] for row in rows]
+    assert data.X[0][0] == [f"U00:{rows[0][0]}/_B-1"]
+    assert data.X[0][1] == [f"U00:{rows[1][0]}/{rows[0][1]}"]
+
+
+def test_a_model_of_the_converted_file_is_the_same(folder):
+    run("convert", "train.conll", "train.crfsuite", "-q")
+    run("train", "train.conll", "-m", "one.model", "-q")
+    run("train", "train.crfsuite", "-m", "two.model", "-q")
+    one, two = ChainCRF.load("one.model"), ChainCRF.load("two.model")
+    assert one.solution_.value == pytest.approx(two.solution_.value, rel=1e-12)
+
+
+def test_names_of_features_become_columns_with_names(folder):
+    run("convert", "train.conll", "train.npz", "-q")
+    arrays = read_arrays("train.npz")
+    with np.load("train.npz") as file:
+        names = file["feature_names"].tolist()
+    expected = read_crfsuite_features(folder)
+    for x, positions in zip(arrays.X, expected, strict=True):
+        for row, position in zip(x.toarray(), positions, strict=True):
+            assert {names[column] for column in np.flatnonzero(row)} == set(position)
+    assert [labels.tolist() for labels in arrays.y] == read_crfsuite("train.crfsuite").y
+
+
+def read_crfsuite_features(folder):
+    run("convert", "train.conll", "train.crfsuite", "-q")
+    return read_crfsuite("train.crfsuite").X
+
+
+def test_tables_become_arrays(folder):
+    run("convert", "train.csv", "train.npz", "--sequence-column", "day", "--columns", "weight,height", "-q")
+    X, y = numbers()
+    arrays = read_arrays("train.npz")
+    np.testing.assert_allclose(np.concatenate(arrays.X), np.concatenate(X)[:, ::-1], atol=1e-4)
+    assert np.concatenate(arrays.y).tolist() == ["ab"[label] for labels in y for label in labels]
+
+
+def test_weights_of_sequences_are_kept(folder):
+    (folder / "w.crfsuite").write_text("@weight:2\nA\tx\nB\ty\n\nA\tx\n\n")
+    run("convert", "w.crfsuite", "w.npz", "-q")
+    assert read_arrays("w.npz").weights.tolist() == [2.0, 1.0]
+
+
+def test_standard_output(folder):
+    run("convert", "train.conll", "train.crfsuite", "-q")
+    assert (
+        run("convert", "train.conll", "--to", "crfsuite", "-q").stdout == (folder / "train.crfsuite").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train.conll", "out.xml"], "says nothing about the format"),
+        (["train.conll", "out.csv"], "sequences can be written as"),
+        (["train.csv", "out.npz"], "CSV files need --sequence-column"),
+        (["train.conll", "absent/out.npz"], "there is no folder"),
+        (["absent.conll", "out.npz"], "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_converted_is_named(folder, arguments, message):
+    assert message in run("convert", *arguments, code=2).stderr
+    assert not list(folder.glob("out.*"))

@@ -1,0 +1,128 @@
+"""kernelfields evaluate and certify: the figures of the library, from files."""
+
+import json
+
+import pytest
+from command_files import run, sentences, write_columns_file, write_npz_file
+
+from kernelfields import ChainCRF
+from kernelfields.command.trained_models import load_model
+from kernelfields.evaluation import compare, evaluate
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    write_columns_file(folder / "train.conll")
+    write_columns_file(folder / "test.conll", sentences(8, seed=1))
+    write_npz_file(folder / "train.npz")
+    (folder / "new.conll").write_text("the\t3\tDET\ncat\t3\tNEW\n")
+    run("train", folder / "train.conll", "-m", folder / "one.model", "-q")
+    run("train", folder / "train.conll", "-m", folder / "two.model", "--columns", "1", "--tol", "1e-6", "-q")
+    run("train", folder / "train.npz", "-m", folder / "rbf.model", "--rank", "8", "-q")
+    return folder
+
+
+def read(models, name="one.model", file="test.conll"):
+    trained = load_model(models / name)
+    return trained.crf, trained.reader.read(str(models / file))
+
+
+def test_every_figure_is_that_of_the_library(models):
+    crf, file = read(models)
+    expected = evaluate(
+        file.y,
+        crf.predict(file.X),
+        marginals=crf.predict_marginals(file.X),
+        classes=crf.classes_,
+        log_likelihood=crf.log_likelihood(file.X, file.y, per_sequence=True),
+        scheme="auto",
+        n_resamples=200,
+        random_state=0,
+    )
+    arguments = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "200"]
+    assert run(*arguments).stdout == f"{expected}\n"
+    assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_two_models_are_compared_each_with_its_own_features(models):
+    one, file = read(models)
+    two, other = read(models, "two.model")
+    assert file.X != other.X
+    expected = compare(
+        file.y, one.predict(file.X), two.predict(other.X), scheme="auto", n_resamples=200, random_state=0
+    )
+    arguments = ["evaluate", models / "one.model", models / "test.conll", "--against", models / "two.model"]
+    result = run(*arguments, "--resamples", "200", "--json")
+    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
+    run("predict", models / "one.model", models / "test.conll", "-o", tmp_path / "out.conll", "-q")
+    crf, file = read(models)
+    expected = evaluate(file.y, crf.predict(file.X), scheme=None, n_resamples=0)
+    result = run("evaluate", tmp_path / "out.conll", "--scheme", "none", "--resamples", "0")
+    assert result.stdout == f"{expected}\n"
+
+
+def test_a_label_never_seen_in_training_is_named_with_its_line(models):
+    result = run("evaluate", models / "one.model", models / "new.conll", code=2)
+    assert "new.conll, line 2: the label NEW was never seen in training, where there are DET, NOUN, VERB" in (
+        result.stderr
+    )
+    document = json.loads(
+        run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout
+    )
+    assert document["accuracy"]["value"] <= 0.5
+    assert document["log_likelihood"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["test.conll", "--against", "one.model"], "need a model and a file"),
+        (["one.conll"], "one.conll has one column"),
+        (["one.model", "bare.conll"], "bare.conll"),
+        (["one.model", "test.conll", "--scheme", "iob9"], "iob9"),
+        (["one.model", "test.conll", "--confidence", "2"], "confidence"),
+        (["empty.conll"], "empty.conll holds no sequences"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_named(models, monkeypatch, arguments, message):
+    monkeypatch.chdir(models)
+    (models / "one.conll").write_text("a\nb\n")
+    (models / "empty.conll").write_text("")
+    write_columns_file(models / "bare.conll", columns=(0, 1))
+    assert message in run("evaluate", *arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("scope", ["span", "rkhs"])
+def test_certificates_are_those_of_the_library(models, scope):
+    crf, file = read(models, "rbf.model", "train.npz")
+    document = json.loads(run("certify", models / "rbf.model", "--scope", scope, "--json").stdout)
+    expected = crf.certify(file.X, file.y, scope=scope)
+    assert document["now"]["value"] == expected.value
+    assert document["now"]["lower_bound"] == expected.lower_bound
+    assert document["fit"]["value"] == crf.certificate_.value
+    assert document["accepted"] is True
+
+
+def test_a_gap_above_the_limit_is_exit_code_1(models):
+    result = run("certify", models / "one.model", "--limit", "1e-12", code=1)
+    assert "above the limit of 1e-12" in result.stdout
+    assert "within the limit of 0.1" in run("certify", models / "one.model", "--limit", "0.1").stdout
+
+
+def test_another_file_than_that_of_the_training_is_noticed(models):
+    result = run("certify", models / "one.model", models / "test.conll")
+    assert "is not the file that" in result.stderr
+    value = ChainCRF.load(models / "one.model").solution_.value
+    assert f"value {value:.6g}" not in result.stdout.splitlines()[0]
+
+
+def test_certify_names_what_is_wrong(models):
+    assert (
+        "scope must be 'rkhs' or 'span'" in run("certify", models / "one.model", "--scope", "all", code=2).stderr
+    )
+    result = run("certify", models / "one.model", models / "new.conll", code=2)
+    assert "new.conll, line 2: the label NEW was never seen in training" in result.stderr

@@ -1,0 +1,107 @@
+"""The command as a whole: help that teaches and comes at once, messages, exit codes, scripts of a checkout."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from command_files import run
+
+import kernelfields
+from kernelfields.command import checkout_scripts
+from kernelfields.command.application import app
+from kernelfields.command.messages import Voice, json_text
+
+COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "reproduce", "bench"]
+
+
+def test_help_names_every_command_and_a_way_to_begin():
+    text = run("--help", env={"COLUMNS": "100"}).stdout
+    assert "kernelfields train train.conll" in text
+    for command in COMMANDS:
+        assert command in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_shows_examples_that_fit_the_screen(command):
+    text = run(command, "--help", env={"COLUMNS": "80", "TERM": "dumb"}).stdout
+    examples = [line for line in text.splitlines() if f"kernelfields {command}" in line and "Usage" not in line]
+    assert len(examples) >= 2
+    assert all(len(line.rstrip()) < 80 for line in examples)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_in_an_example_exists(command):
+    group = typer.main.get_command(app)
+    known = {name for each in group.commands[command].params for name in (*each.opts, *each.secondary_opts)}
+    lines = [line for line in group.commands[command].help.splitlines() if f"kernelfields {command} " in line]
+    used = {word for line in lines for word in line.split(" -- ")[0].split() if word.startswith("--")}
+    assert used <= known
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import json, sys\nfrom kernelfields.command.application import app\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'safetensors', 'matplotlib'}\n"
+        "print(json.dumps(sorted(heavy & set(sys.modules))))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) == []
+
+
+def test_the_version():
+    assert run("--version").stdout == f"kernelfields {kernelfields.__version__}\n"
+
+
+def test_a_wrong_option_is_exit_code_2():
+    assert "--gama" in run("train", "x.conll", "--gama", "1", code=2).stderr
+    assert run("teach", code=2).stdout == ""
+
+
+def test_json_is_strict_and_knows_numbers_of_numpy():
+    document = {
+        "a": np.float64(0.5),
+        "b": np.array([1, 2]),
+        "c": float("nan"),
+        "d": [np.inf, "é"],
+        1: (None, True),
+    }
+    assert json_text(document) == '{"a": 0.5, "b": [1, 2], "c": null, "d": [null, "é"], "1": [null, true]}'
+
+
+@pytest.mark.parametrize(
+    ("levels", "heard"),
+    [
+        ({}, "told\nwarning: warned\n"),
+        ({"quiet": True}, "warning: warned\n"),
+        ({"verbose": True}, "told\ndetail\nwarning: warned\n"),
+    ],
+)
+def test_levels_of_speech(capsys, levels, heard):
+    voice = Voice(**levels)
+    voice.say("told")
+    voice.detail("detail")
+    voice.warn("warned")
+    assert capsys.readouterr() == ("", heard)
+
+
+def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
+    root = tmp_path / "checkout"
+    for folder in ("experiments", "benchmarks", "src/kernelfields"):
+        (root / folder).mkdir(parents=True)
+    script = (
+        '"""What it does.\n\nMore."""\nimport sys\nif __name__ == "__main__":\n    sys.exit(len(sys.argv[1:]))\n'
+    )
+    (root / "experiments" / "the_figure.py").write_text(script)
+    (root / "experiments" / "shared.py").write_text('"""No script."""\n')
+    monkeypatch.setattr(checkout_scripts.kernelfields, "__file__", str(tmp_path / "a" / "b" / "__init__.py"))
+    monkeypatch.chdir(root)
+    assert run("reproduce").stdout == "the_figure  What it does.\n"
+    assert run("bench").stdout == ""
+    run("reproduce", "the-figure")
+    run("reproduce", "the_figure", "--option", "value", "--", "--help", code=3)
+    assert "choose among the_figure" in run("reproduce", "another", code=2).stderr
+    monkeypatch.chdir(tmp_path)
+    assert "run this inside a checkout" in run("bench", "solvers", code=2).stderr

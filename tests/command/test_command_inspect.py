@@ -1,0 +1,129 @@
+"""kernelfields inspect, and the reports of train and evaluate: for a screen, for machines, for a browser."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+from command_files import run, sentences, write_columns_file, write_npz_file
+
+from kernelfields.command.trained_models import load_model
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    write_columns_file(folder / "train.conll")
+    write_columns_file(folder / "test.conll", sentences(8, seed=1))
+    write_npz_file(folder / "train.npz")
+    run("train", folder / "train.conll", "-m", folder / "words.model", "--report", folder / "train.html", "-q")
+    run("train", folder / "train.npz", "-m", folder / "rbf.model", "--rank", "8", "-q")
+    return folder
+
+
+class Words(HTMLParser):
+    """The words of a page, and its tags."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.text, self.tags = "", []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_data(self, data):
+        self.text += data + " "
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+
+def test_the_model_and_its_weights(models):
+    crf = load_model(models / "words.model").crf
+    text = run("inspect", models / "words.model", "--top", "3").stdout
+    assert text == f"{crf.summary()}\n\n{crf.weights(top=3)}\n"
+
+
+def test_labels_and_features_are_chosen(models):
+    crf = load_model(models / "words.model").crf
+    text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^U01").stdout
+    assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^U01")) in text
+    assert "U01:cat" in text
+    assert "U04" not in text
+
+
+def test_labels_may_be_numbers(models):
+    document = json.loads(run("inspect", models / "rbf.model", "--label", "1", "--json").stdout)
+    assert document["weights"]["labels"] == [1]
+
+
+def test_why_a_sequence_is_labelled_as_it_is(models):
+    trained = load_model(models / "words.model")
+    file = trained.reader.read(str(models / "test.conll"))
+    words = [row[0] for row in file.source[2].rows]
+    expected = trained.crf.explain(file.X[2], top=4, tokens=words)
+    arguments = [
+        "inspect",
+        models / "words.model",
+        "--explain",
+        models / "test.conll",
+        "--sequence",
+        "2",
+        "--top",
+        "4",
+    ]
+    assert run(*arguments).stdout == f"{expected}\n"
+    document = json.loads(run(*arguments, "--json").stdout)
+    assert document["explanation"] == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_a_page_of_tables(models, tmp_path):
+    run("inspect", models / "words.model", "--html", tmp_path / "page.html", "-q")
+    page = Words(tmp_path / "page.html")
+    assert "script" not in page.tags
+    for words in ("words.model", "The model", "What speaks for which label?", "NOUN", "U01:cat"):
+        assert words in page.text
+
+
+def test_the_report_of_a_training_run(models):
+    page = Words(models / "train.html")
+    assert "script" not in page.tags
+    for words in (
+        "words.model, trained on",
+        "How good is the fit?",
+        "Which label follows which?",
+        "Sequences",
+        "cat",
+    ):
+        assert words in page.text
+
+
+def test_the_report_of_an_evaluation(models, tmp_path):
+    arguments = ["evaluate", models / "words.model", models / "test.conll", "--resamples", "50"]
+    result = run(*arguments, "--report", tmp_path / "test.html", "-q")
+    page = Words(tmp_path / "test.html")
+    assert "script" not in page.tags
+    for words in ("How well does it do?", "Can its probabilities be trusted?", "Sequences"):
+        assert words in page.text
+    assert result.stdout == run(*arguments).stdout
+
+
+def test_the_report_of_a_search(tmp_path):
+    path = write_npz_file(tmp_path / "train.npz")
+    search = ["--search", "--kernel", "linear", "--prior-variances", "0.1,1", "--folds", "2"]
+    run("train", path, *search, "-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q")
+    page = Words(tmp_path / "r.html")
+    assert "What was tried" in page.text
+    assert page.text.count("Linear()") >= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["words.model", "--label", "ADJ"], "unknown label 'ADJ'"),
+        (["words.model", "--features", "("], "is not a regular expression"),
+        (["words.model", "--explain", "test.conll", "--sequence", "8"], "holds 8 sequences, 0 to 7: no 8"),
+        (["absent.model"], "absent.model does not exist"),
+        (["words.model", "--html", "absent/page.html"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_shown_is_named(models, monkeypatch, arguments, message):
+    monkeypatch.chdir(models)
+    assert message in run("inspect", *arguments, code=2).stderr

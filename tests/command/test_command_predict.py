@@ -1,0 +1,173 @@
+"""kernelfields predict: labels beside the input, probabilities, alternatives, pipes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from command_files import numbers, run, sentences, write_columns_file, write_csv_file, write_npz_file
+
+from kernelfields import ChainCRF
+from kernelfields.command.trained_models import load_model
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with a model for each format and files to label."""
+    folder = tmp_path_factory.mktemp("models")
+    write_columns_file(folder / "train.conll")
+    write_columns_file(folder / "test.conll", sentences(6, seed=1))
+    write_columns_file(folder / "bare.conll", sentences(6, seed=1), columns=(0, 1))
+    write_npz_file(folder / "train.npz")
+    write_npz_file(folder / "test.npz", 5, seed=1)
+    write_csv_file(folder / "train.csv")
+    write_csv_file(folder / "test.csv", 5, seed=1)
+    run("convert", folder / "train.conll", folder / "train.crfsuite", "-q")
+    for end in ("conll", "npz", "csv", "crfsuite"):
+        column = ["--sequence-column", "day", "--standardize"] if end == "csv" else []
+        run("train", folder / f"train.{end}", "-m", folder / f"{end}.model", *column, "-q")
+    return folder
+
+
+def predictions(folder, end, name):
+    trained = load_model(folder / f"{end}.model")
+    file = trained.reader.read(str(folder / name), labels_required=False)
+    return trained.crf, file, trained.crf.predict(file.X)
+
+
+def test_the_input_comes_back_with_one_more_column(models):
+    _, file, labels = predictions(models, "conll", "test.conll")
+    lines = run("predict", models / "conll.model", models / "test.conll").stdout.splitlines()
+    cells = [line.split("\t") for line in lines if line]
+    assert [row[:3] for row in cells] == [row for sequence in file.source for row in sequence.rows]
+    assert [row[3] for row in cells] == np.concatenate(labels).tolist()
+    assert lines.count("") == 6
+
+
+def test_the_column_of_labels_may_be_missing(models):
+    labelled = run("predict", models / "conll.model", models / "test.conll", "-q").stdout.split()
+    bare = run("predict", models / "conll.model", models / "bare.conll", "-q").stdout.split()
+    assert bare[2::3] == labelled[3::4]
+
+
+def test_the_output_may_be_a_file_and_the_message_goes_to_standard_error(models, tmp_path):
+    result = run("predict", models / "conll.model", models / "test.conll", "-o", tmp_path / "out.conll")
+    assert result.stdout == ""
+    assert "labelled 6 sequences of" in result.stderr
+    shown = run("predict", models / "conll.model", models / "test.conll", "-q").stdout
+    assert (tmp_path / "out.conll").read_text() == shown
+
+
+def test_the_probability_of_each_label(models):
+    crf, file, labels = predictions(models, "conll", "test.conll")
+    output = run("predict", models / "conll.model", models / "test.conll", "--confidence", "-q").stdout
+    shown = [float(line.split("\t")[4]) for line in output.splitlines() if line]
+    tables = crf.predict_marginals(file.X)
+    classes = crf.classes_.tolist()
+    expected = [
+        row[classes.index(label)]
+        for table, sequence in zip(tables, labels, strict=True)
+        for row, label in zip(table, sequence, strict=True)
+    ]
+    np.testing.assert_allclose(shown, expected, atol=1e-6)
+
+
+def test_the_probabilities_of_all_labels(models):
+    crf, file, _ = predictions(models, "conll", "test.conll")
+    output = run("predict", models / "conll.model", models / "test.conll", "--marginals", "-q").stdout
+    first = output.splitlines()[0].split("\t")[4:]
+    assert [cell.split("/")[0] for cell in first] == crf.classes_.tolist()
+    shown = [float(cell.split("/")[1]) for cell in first]
+    np.testing.assert_allclose(shown, crf.predict_marginals(file.X)[0][0], atol=1e-6)
+
+
+def test_the_best_labellings_with_their_probabilities(models):
+    crf, file, _ = predictions(models, "conll", "test.conll")
+    lines = run("predict", models / "conll.model", models / "test.conll", "--nbest", "3", "-q").stdout.splitlines()
+    ranked = crf.predict_nbest(file.X, 3)
+    heads = [line.split() for line in lines if line.startswith("#")]
+    assert [int(head[1]) for head in heads] == [0, 1, 2] * 6
+    expected = [np.exp(logarithm) for best in ranked for _, logarithm in best]
+    np.testing.assert_allclose([float(head[2]) for head in heads], expected, atol=1e-6)
+    assert [line.split("\t")[3] for line in lines[1:6]] == ranked[0][0][0].tolist()
+
+
+def test_the_most_probable_label_at_each_position(models):
+    crf, file, _ = predictions(models, "conll", "test.conll")
+    output = run("predict", models / "conll.model", models / "test.conll", "--posterior", "-q").stdout
+    shown = [line.split("\t")[3] for line in output.splitlines() if line]
+    assert shown == np.concatenate(crf.predict(file.X, "posterior")).tolist()
+
+
+def test_lines_of_json(models):
+    crf, file, labels = predictions(models, "conll", "test.conll")
+    arguments = ["predict", models / "conll.model", models / "test.conll", "--json", "-q"]
+    assert [json.loads(line)["labels"] for line in run(*arguments).stdout.splitlines()] == [
+        each.tolist() for each in labels
+    ]
+    first = json.loads(run(*arguments, "--marginals").stdout.splitlines()[0])
+    assert list(first["marginals"][0]) == crf.classes_.tolist()
+    np.testing.assert_allclose(list(first["marginals"][0].values()), crf.predict_marginals(file.X)[0][0])
+    best = json.loads(run(*arguments, "--nbest", "2").stdout.splitlines()[0])["nbest"]
+    expected = crf.predict_nbest(file.X, 2)[0]
+    assert [each["labels"] for each in best] == [each.tolist() for each, _ in expected]
+    assert [each["log_probability"] for each in best] == [logarithm for _, logarithm in expected]
+
+
+def test_tables_arrays_and_crfsuite_text(models, tmp_path):
+    _, _, labels = predictions(models, "csv", "test.csv")
+    table = run("predict", models / "csv.model", models / "test.csv", "-q").stdout.splitlines()
+    assert table[0] == "day,height,weight,label,predicted"
+    assert [line.split(",")[4] for line in table[1:]] == np.concatenate(labels).tolist()
+    crf, file, labels = predictions(models, "npz", "test.npz")
+    run("predict", models / "npz.model", models / "test.npz", "-o", tmp_path / "out.npz", "--marginals", "-q")
+    with np.load(tmp_path / "out.npz") as arrays:
+        np.testing.assert_array_equal(arrays["predicted"], np.concatenate(labels))
+        np.testing.assert_array_equal(arrays["marginals"], np.concatenate(crf.predict_marginals(file.X)))
+    _, file, labels = predictions(models, "crfsuite", "train.crfsuite")
+    text = run("predict", models / "crfsuite.model", models / "train.crfsuite", "-q").stdout
+    pairs = [line.split("\t") for line in text.splitlines() if line]
+    assert [pair[0] for pair in pairs] == [label for sequence in file.y for label in sequence]
+    assert [pair[1] for pair in pairs] == np.concatenate(labels).tolist()
+
+
+def test_scaled_inputs_are_scaled_as_in_training(models):
+    trained = load_model(models / "csv.model")
+    X, y = numbers(5, seed=1)
+    scaled = [np.round(x, 4) for x in X]
+    scaled = [(x - trained.reader.scaling.mean) / trained.reader.scaling.deviation for x in scaled]
+    expected = trained.crf.score(scaled, [["ab"[label] for label in labels] for labels in y])
+    file = trained.reader.read(str(models / "test.csv"))
+    assert trained.crf.score(file.X, file.y) == expected > 0.7
+
+
+def test_pipes_in_another_process(models):
+    text = (models / "test.conll").read_bytes()
+    command = [sys.executable, "-m", "kernelfields.command", "predict", str(models / "conll.model"), "-", "-q"]
+    result = subprocess.run(command, input=text, capture_output=True, check=True)
+    assert result.stderr == b""
+    assert result.stdout.decode() == run("predict", models / "conll.model", models / "test.conll", "-q").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.model", "test.conll"], "absent.model does not exist"),
+        (["train.conll", "test.conll"], "is not a kernelfields model file"),
+        (["plain.model", "test.conll"], "does not say how its files are read"),
+        (["conll.model", "absent.conll"], "No such file or directory"),
+        (["conll.model", "wide.conll"], "wide.conll"),
+        (["conll.model", "test.conll", "--nbest", "2", "--marginals"], "--nbest writes whole labellings"),
+        (["csv.model", "test.csv", "--nbest", "2"], "--nbest writes column files or, with --json, documents"),
+        (["conll.model", "test.conll", "-o", "absent/out"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_labelled_is_named(models, monkeypatch, arguments, message):
+    monkeypatch.chdir(models)
+    (models / "wide.conll").write_text("a\tb\tc\td\te\n")
+    ChainCRF.load("npz.model").save("plain.model")
+    result = run("predict", *arguments, code=2)
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stdout == ""

@@ -1,0 +1,229 @@
+"""kernelfields train: from a file to a model that can be used, and to settings that repeat the run."""
+
+import json
+import os
+import tomllib
+
+import numpy as np
+import pytest
+from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+
+from kernelfields import ChainCRF
+from kernelfields.command.trained_models import load_model
+from kernelfields.command.training_run import run_training
+from kernelfields.kernels import RBF, Linear
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to stand in, with a training file of each format."""
+    monkeypatch.chdir(tmp_path)
+    write_columns_file(tmp_path / "train.conll")
+    write_columns_file(tmp_path / "dev.conll", sentences(8, seed=1))
+    write_npz_file(tmp_path / "train.npz")
+    write_csv_file(tmp_path / "train.csv")
+    return tmp_path
+
+
+def same_coefficients(one, other):
+    for first, second in zip(ChainCRF.load(one).model_.sets, ChainCRF.load(other).model_.sets, strict=True):
+        np.testing.assert_array_equal(first.coefficients, second.coefficients)
+
+
+def test_a_file_becomes_a_model_and_settings(folder):
+    result = run("train", "train.conll", "-m", "tags.safetensors")
+    assert result.stdout == ""
+    assert "train.conll: 20 sequences, 100 positions, 3 labels" in result.stderr
+    assert "no --template: every column at -1, 0 and 1, 6 features a position" in result.stderr
+    assert "wrote tags.safetensors, tags.toml" in result.stderr
+    crf = ChainCRF.load("tags.safetensors")
+    assert crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    assert crf.solution_.converged
+    settings = tomllib.loads((folder / "tags.toml").read_text())
+    assert settings["data"]["train"] == "train.conll"
+    assert settings["field"]["kernel"] == "linear"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train.conll", "--support", "observed", "--c2", "0.5", "--l1", "0.1"],
+        ["train.conll", "--kernel", "linear+rbf", "--gamma", "0.3", "--rank", "12", "--prior-variance", "1,0.1"],
+        ["train.npz", "--window", "2,0", "--rank", "20", "--standardize", "--seed", "3"],
+        ["train.csv", "--sequence-column", "day", "--kernel", "poly", "--degree", "2", "--rank", "9"],
+        ["train.conll", "--dev", "dev.conll", "--patience", "2", "--prior-variance", "100"],
+    ],
+)
+def test_the_settings_repeat_the_run_exactly(folder, arguments):
+    run("train", *arguments, "-m", "first.safetensors", "-q")
+    run("train", "--config", "first.toml", "-m", "second.safetensors", "-q")
+    same_coefficients("first.safetensors", "second.safetensors")
+    (folder / "second.toml").write_text((folder / "second.toml").read_text().replace("second", "third"))
+    run("train", "-c", "second.toml", "-q")
+    same_coefficients("first.safetensors", "third.safetensors")
+
+
+def test_options_win_over_the_settings(folder):
+    run("train", "train.conll", "-m", "first.safetensors", "-q")
+    run("train", "--config", "first.toml", "--prior-variance", "0.1", "-m", "second.safetensors", "-q")
+    second = load_model("second.safetensors")
+    assert second.settings.prior_variance == 0.1
+    assert second.crf.prior_variance == 0.1
+    assert load_model("first.safetensors").crf.prior_variance == 1.0
+
+
+def test_a_file_that_has_changed_since_the_settings_were_written_is_named(folder):
+    run("train", "train.conll", "-q")
+    write_columns_file(folder / "train.conll", sentences(21))
+    result = run("train", "--config", "model.toml", "-q")
+    assert result.stderr == "warning: train.conll has changed since model.toml was written\n"
+
+
+def test_options_become_parameters(folder):
+    run(
+        "train", "train.npz", "-q", "-k", "rbf", "--gamma", "0.1", "--window", "3", "--rank", "7",
+        "--basis", "uniform",
+        "--prior-variance", "2", "--edge-prior-variance", "3", "--edge-kernel", "linear", "--solver", "newton-cg",
+        "--tol", "0.01", "--max-iter", "50", "--seed", "5", "--dtype", "float64", "-j", "1",
+    )  # fmt: skip
+    crf = ChainCRF.load("model.safetensors")
+    assert crf.kernel == RBF(0.1)
+    assert crf.edge_kernel == Linear()
+    assert (crf.window, crf.rank, crf.basis_["node"].rank) == (3, 7, 7)
+    assert (crf.prior_variance, crf.edge_prior_variance) == (2.0, 3.0)
+    assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
+    assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", 1, 0, False)
+
+
+def test_constraints_and_templates(folder):
+    (folder / "t").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]\n")
+    run("train", "train.conll", "-t", "t", "-q")
+    assert [each.name for each in ChainCRF.load("model.safetensors").model_.sets] == ["node"]
+    text = "".join(f"w{i % 5}\t{label}\n" for i, label in enumerate(["B-X", "I-X", "O", "O", "B-X", "O"] * 4))
+    (folder / "bio.conll").write_text(text)
+    run("train", "bio.conll", "--constraints", "bio", "-q")
+    crf = ChainCRF.load("model.safetensors")
+    assert np.isneginf(crf.model_.masks.edge[crf.classes_.tolist().index("O"), 1])
+
+
+def test_the_result_as_json(folder):
+    document = json.loads(run("train", "train.conll", "-q", "--json", "--dev", "dev.conll").stdout)
+    crf = ChainCRF.load(document["model"])
+    assert document["objective"] == crf.solution_.value
+    assert document["labels"] == ["DET", "NOUN", "VERB"]
+    assert (document["n_sequences"], document["n_positions"]) == (20, 100)
+    assert 0.5 < document["dev_accuracy"] <= 1.0
+    assert document["reason"] in ("gap", "early")
+
+
+def test_quiet_says_nothing_and_verbose_every_iteration(folder):
+    assert run("train", "train.conll", "-q").output == ""
+    loud = run("train", "train.conll", "-v", "--tol", "1e-6").stderr
+    iterations = ChainCRF.load("model.safetensors").solution_.iterations
+    assert sum(line.startswith("iteration") for line in loud.splitlines()) == iterations + 1
+    assert "U00:%x[-1,0]" in loud
+    assert "--quiet and --verbose cannot go together" in run("train", "train.conll", "-q", "-v", code=2).stderr
+
+
+def test_a_fit_that_ends_short_of_its_tolerance_writes_its_model_and_says_so(folder):
+    result = run("train", "train.conll", "--tol", "1e-9", "--max-iter", "2", "-q", code=1)
+    assert result.stderr.startswith("warning: solver")
+    assert "raise max_iter or tol" in result.stderr
+    assert ChainCRF.load("model.safetensors").solution_.iterations == 2
+
+
+def test_uneven_columns_get_a_hint(folder):
+    assert "--standardize brings them to one scale" in run("train", "train.npz").stderr
+    assert "--standardize" not in run("train", "train.npz", "--standardize").stderr
+
+
+def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):
+    arguments = ["--kernel", "rbf,linear", "--prior-variances", "0.1,10", "--ranks", "10,20", "--folds", "2"]
+    result = run("train", "train.npz", "--standardize", "--search", *arguments, "--json")
+    document = json.loads(result.stdout)
+    assert len(document["search"]["candidates"]) == 5 * 2 * 2 + 2
+    assert "chosen: kernel " in result.stderr
+    settings = load_model("model.safetensors").settings
+    assert settings.kernel in ("rbf", "linear")
+    assert settings.prior_variance in (0.1, 10.0)
+    best = document["search"]["candidates"][0]
+    assert float(best["prior variance"]) == settings.prior_variance
+    assert int(best["rank"]) == settings.rank
+    run("train", "--config", "model.toml", "-m", "again.safetensors", "-q")
+    same_coefficients("model.safetensors", "again.safetensors")
+
+
+def test_a_search_takes_one_kernel_as_it_is(folder):
+    search = ["--search", "--folds", "2", "--prior-variances", "0.1,1", "-q", "--standardize", "--rank", "20"]
+    run("train", "train.npz", "--kernel", "linear+rbf", "--gamma", "0.5", *search)
+    settings = load_model("model.safetensors").settings
+    assert (settings.kernel, settings.gamma) == ("linear+rbf", 0.5)
+    assert "are for one --kernel" in run("train", "train.npz", "--gamma", "0.5", *search, code=2).stderr
+    (folder / "t").write_text("U00:%x[0,0]\n")
+    assert "add a line B" in run("train", "train.conll", "-t", "t", *search[:-3], code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which file?"),
+        (["absent.conll"], "absent.conll: No such file or directory"),
+        (["train.conll", "--c2", "1", "--prior-variance", "1"], "give one of --c2 and --prior-variance"),
+        (["train.conll", "--c2", "-1"], "--c2 must be a number of at least 0"),
+        (["train.conll", "--prior-variance", "much"], "--prior-variance takes numbers"),
+        (["train.conll", "--window", "wide"], "--window takes numbers"),
+        (["train.conll", "--window", "2"], "window"),
+        (["train.conll", "--gamma", "1"], "--gamma has no meaning for --kernel linear"),
+        (["train.conll", "--solver", "magic"], "solver must be 'auto' or one of"),
+        (["train.conll", "--tol", "0"], "tol must be a positive relative gap"),
+        (["train.conll", "--constraints", "iob9"], "iob9"),
+        (["train.conll", "-m", "-"], "a model is written to a file"),
+        (["train.conll", "-m", "a.toml"], "use .safetensors"),
+        (["train.conll", "-m", "absent/m"], "there is no folder"),
+        (["train.conll", "-m", "."], "it is a folder"),
+        (["train.conll", "--report", "absent/r.html"], "there is no folder"),
+        (["train.conll", "--resume"], "--resume needs --checkpoint"),
+        (["train.conll", "--checkpoint", "c", "--checkpoint-seconds", "-1"], "seconds between checkpoints"),
+        (["--config", "absent.toml"], "absent.toml: No such file or directory"),
+        (["empty.conll"], "empty.conll"),
+        (["ragged.conll"], "ragged.conll, line 2"),
+        (["latin.conll"], "latin.conll, line 1"),
+        (["train.conll", "--dev", "other.conll"], "other.conll, line 2: the label NEW was never seen in training"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2_and_nothing_is_written(folder, arguments, message):
+    (folder / "empty.conll").write_text("")
+    (folder / "ragged.conll").write_text("a\tb\tX\nc\tY\n")
+    (folder / "latin.conll").write_bytes(b"caf\xe9\tb\tX\n")
+    (folder / "other.conll").write_text("the\t3\tDET\ncat\t3\tNEW\n")
+    before = sorted(os.listdir(folder))
+    result = run("train", *arguments, "-q", code=2)
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_verbose_shows_where_an_error_came_from(folder):
+    assert "Traceback" in run("train", "train.conll", "--tol", "0", "-v", code=2).stderr
+
+
+def test_a_read_only_folder_is_named_before_the_fit(folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write everywhere
+    assert "is read-only" in run("train", "train.conll", "-m", "m.safetensors", code=2).stderr
+
+
+def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
+    def full(path, *rest):
+        raise OSError(28, "cannot write the model file: No space left on device", str(path))
+
+    monkeypatch.setitem(run_training.__globals__, "save_model", full)
+    result = run("train", "train.conll", "-m", "m.safetensors", "-q", code=2)
+    assert result.stderr == "error: m.safetensors: cannot write the model file: No space left on device\n"
+    assert not (folder / "m.toml").exists()
+
+
+def test_a_fault_of_the_program_is_not_dressed_up(folder, monkeypatch):
+    monkeypatch.setitem(run_training.__globals__, "save_model", lambda *arguments: {}["fault"])
+    with pytest.raises(KeyError, match="fault"):
+        run("train", "train.conll", "-q")

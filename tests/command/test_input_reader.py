@@ -1,0 +1,126 @@
+"""Readers: what is learnt from a training file reads every other file the same way."""
+
+import numpy as np
+import pytest
+from command_files import numbers, write_columns_file, write_csv_file, write_npz_file
+
+from kernelfields.command.input_reader import InputReader, read_training_file
+from kernelfields.command.run_settings import RunSettings
+from kernelfields.formats import SequenceFileError
+
+TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
+
+
+def same_inputs(one, other):
+    for x, z in zip(one, other, strict=True):
+        np.testing.assert_array_equal(x, z)
+
+
+def test_without_a_template_every_column_is_seen_at_three_places(tmp_path):
+    path = write_columns_file(tmp_path / "train.conll")
+    reader, file = read_training_file(RunSettings(train=str(path)))
+    assert reader.template.text.split() == [
+        "U00:%x[-1,0]", "U01:%x[0,0]", "U02:%x[1,0]", "U03:%x[-1,1]", "U04:%x[0,1]", "U05:%x[1,1]", "B",
+    ]  # fmt: skip
+    assert reader.has_transitions
+    words = [row[0] for row in file.source[0].rows]
+    assert [each[1] for each in file.X[0]] == [f"U01:{word}" for word in words]
+    assert file.y[0] == [row[2] for row in file.source[0].rows]
+
+
+def test_columns_are_chosen_and_the_label_may_stand_anywhere(tmp_path):
+    path = write_columns_file(tmp_path / "train.conll", columns=(2, 0, 1))
+    reader, file = read_training_file(RunSettings(train=str(path), label_column="0", columns=["1"]))
+    assert [cell for line in reader.template.unigrams for cell in line.cells] == [(-1, 1), (0, 1), (1, 1)]
+    assert set(file.y[0]) <= {"DET", "NOUN", "VERB"}
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("kind", ["columns", "template", "npz", "csv"])
+def test_a_reader_survives_its_document_and_reads_the_same(tmp_path, kind, standardize):
+    settings = {}
+    if kind in ("columns", "template"):
+        path = write_columns_file(tmp_path / "train.conll")
+        if kind == "template":
+            (tmp_path / "t").write_text(TEMPLATE)
+            settings["template"] = str(tmp_path / "t")
+        if standardize:
+            with pytest.raises(ValueError, match="--standardize scales columns of numbers"):
+                read_training_file(RunSettings(train=str(path), standardize=True, **settings))
+            return
+    elif kind == "npz":
+        path = write_npz_file(tmp_path / "train.npz")
+    else:
+        path, settings["sequence_column"] = write_csv_file(tmp_path / "train.csv"), "day"
+    reader, file = read_training_file(RunSettings(train=str(path), standardize=standardize, **settings))
+    again = InputReader.from_document(reader.to_document())
+    same_inputs(again.read(str(path)).X, file.X)
+    if standardize:
+        stacked = np.concatenate(file.X)
+        np.testing.assert_allclose(stacked.mean(axis=0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(stacked.std(axis=0), 1.0)
+        other, _ = numbers(5, seed=1)
+        raw = np.concatenate(other) if kind == "npz" else None
+        if raw is not None:
+            write_npz_file(tmp_path / "test.npz", 5, seed=1)
+            expected = (raw - reader.scaling.mean) / reader.scaling.deviation
+            np.testing.assert_allclose(np.concatenate(again.read(str(tmp_path / "test.npz")).X), expected)
+
+
+def test_files_without_labels_are_read_where_labels_are_not_needed(tmp_path):
+    train = write_columns_file(tmp_path / "train.conll")
+    reader, file = read_training_file(RunSettings(train=str(train)))
+    bare = write_columns_file(tmp_path / "bare.conll", columns=(0, 1))
+    read = reader.read(str(bare), labels_required=False)
+    assert read.y is None
+    assert read.X == file.X
+
+
+def test_a_template_without_b_has_no_transitions(tmp_path):
+    path = write_columns_file(tmp_path / "train.conll")
+    (tmp_path / "t").write_text("U00:%x[0,0]\n")
+    reader, _ = read_training_file(RunSettings(train=str(path), template=str(tmp_path / "t")))
+    assert not reader.has_transitions
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        (
+            "train.conll",
+            {"sequence_column": "day"},
+            "--sequence-column has no meaning for files of format columns",
+        ),
+        ("train.conll", {"label_column": "pos"}, "--label-column counts columns from 0, -1 is the last: 'pos'"),
+        ("train.conll", {"columns": ["word"]}, "--columns counts columns from 0"),
+        ("train.conll", {"template": "{}/t", "columns": ["0"]}, "so --columns has no meaning beside it"),
+        ("train.conll", {"template": "{}/edges"}, "line 2: 'B01:%x\\[0,0\\]' makes transitions depend on words"),
+        ("train.conll", {"template": "{}/far"}, "far, line 1, column 5"),
+        ("train.conll", {"format": "xml"}, "--format must be auto or one of columns, .* got 'xml'"),
+        ("train.npz", {"arrays": ["X"]}, "--array takes ROLE=NAME, such as X=pixels, got 'X'"),
+        ("train.npz", {"arrays": ["X=pixels"]}, "no array 'pixels'"),
+        ("train.csv", {}, "CSV files need --sequence-column"),
+        ("train.csv", {"sequence_column": "week"}, "no column 'week'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(tmp_path, name, settings, message):
+    write_columns_file(tmp_path / "train.conll")
+    write_npz_file(tmp_path / "train.npz")
+    write_csv_file(tmp_path / "train.csv")
+    (tmp_path / "t").write_text(TEMPLATE)
+    (tmp_path / "edges").write_text("U00:%x[0,0]\nB01:%x[0,0]\n")
+    (tmp_path / "far").write_text("U00:%x[0,7]\n")
+    given = {key: each.format(tmp_path) if key == "template" else each for key, each in settings.items()}
+    with pytest.raises(ValueError, match=message):
+        read_training_file(RunSettings(train=str(tmp_path / name), **given))
+
+
+def test_a_file_with_other_columns_than_in_training_is_refused(tmp_path):
+    reader, _ = read_training_file(RunSettings(train=str(write_columns_file(tmp_path / "train.conll"))))
+    wide = write_columns_file(tmp_path / "wide.conll", columns=(0, 0, 0, 0, 2))
+    with pytest.raises(SequenceFileError, match=r"wide\.conll"):
+        reader.read(str(wide))
+    scaled, _ = read_training_file(RunSettings(train=str(write_npz_file(tmp_path / "a.npz")), standardize=True))
+    np.savez(tmp_path / "b.npz", X=np.zeros((2, 3)), y=[0, 1], offsets=[0, 2])
+    with pytest.raises(ValueError, match="the inputs have 3 columns, the model was trained on 2"):
+        scaled.read(str(tmp_path / "b.npz"))

@@ -1,0 +1,125 @@
+"""Settings of a run: TOML and back, names of files that survive a move, and what is wrong with a file."""
+
+import os
+
+import pytest
+
+from kernelfields.command.run_settings import (
+    RunSettings,
+    changed_files,
+    read_settings,
+    write_settings,
+)
+
+EVERYTHING = RunSettings(
+    train="train.conll",
+    dev="dev.conll",
+    format="columns",
+    template='odd "name" \\ é\x7f.template',
+    columns=["0", "a,b"],
+    label_column="-1",
+    arrays=["X=pixels"],
+    standardize=True,
+    kernel="linear+rbf",
+    gamma=1e-05,
+    degree=2,
+    window=[2, 0],
+    rank=0,
+    l1=0.5,
+    prior_variance=[1.0, float("inf")],
+    edge_prior_variance=0.1,
+    constraints="bio",
+    tol=1e-6,
+    n_jobs=-1,
+    random_state=7,
+    model="model.safetensors",
+)
+
+
+@pytest.mark.parametrize("settings", [RunSettings(), EVERYTHING])
+def test_what_is_written_is_read_again(tmp_path, monkeypatch, settings):
+    monkeypatch.chdir(tmp_path)
+    write_settings("run.toml", settings)
+    again, checksums = read_settings("run.toml")
+    assert again == settings
+    assert checksums == {}
+
+
+def test_names_of_files_are_relative_to_the_settings(tmp_path, monkeypatch):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    write_settings("models/run.toml", RunSettings(train="data.conll", model="models/m.safetensors"))
+    assert 'train = "../data.conll"' in (tmp_path / "models" / "run.toml").read_text()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    settings, _ = read_settings("../models/run.toml")
+    assert os.path.realpath(settings.train) == str(tmp_path / "data.conll")
+    assert os.path.realpath(settings.model) == str(tmp_path / "models" / "m.safetensors")
+
+
+def test_standard_input_stays_standard_input(tmp_path):
+    write_settings(tmp_path / "run.toml", RunSettings(train="-"))
+    assert read_settings(tmp_path / "run.toml")[0].train == "-"
+
+
+def test_a_changed_file_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "dev"):
+        (tmp_path / name).write_text(name)
+    write_settings("run.toml", RunSettings(train="train", dev="dev", template="absent"))
+    settings, checksums = read_settings("run.toml")
+    assert set(checksums) == {"train", "dev"}
+    assert changed_files(settings, checksums) == []
+    (tmp_path / "dev").write_text("another")
+    assert changed_files(settings, checksums) == ["dev"]
+    (tmp_path / "dev").unlink()
+    assert changed_files(settings, checksums) == []
+
+
+def test_what_was_given_wins_and_none_was_not_given():
+    settings = RunSettings(tol=0.1, kernel="rbf").updated({"tol": 0.01, "kernel": None, "standardize": False})
+    assert (settings.tol, settings.kernel, settings.standardize) == (0.01, "rbf", False)
+
+
+def test_differences_are_about_the_field_not_about_where_files_lie():
+    one = RunSettings(train="here", tol=0.1, gamma=1.0)
+    assert RunSettings(train="there", tol=0.2, gamma=1.0).differences(one) == []
+    assert RunSettings(train="here", gamma=2.0).differences(one) == ["gamma was 1.0 and is now 2.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[field\n", "cannot be read as TOML"),
+        (
+            "[field]\nkernl = 'rbf'\n",
+            r"\[field\] has the unknown key 'kernl'; did you mean 'kernel' in \[field\]\?",
+        ),
+        ("[fit]\nkernel = 'rbf'\n", r"\[fit\] has the unknown key 'kernel'; did you mean 'kernel' in \[field\]\?"),
+        ("[fields]\nkernel = 'rbf'\n", "unknown table or key 'fields'"),
+        ("kernel = 'rbf'\n", "unknown table or key 'kernel'"),
+        ("[fit]\ntol = 'small'\n", r"tol in \[fit\] is 'small', expected a number"),
+        ("[fit]\nmax_iter = 2.5\n", r"max_iter in \[fit\] is 2.5, expected a whole number"),
+        ("[fit]\nmax_iter = true\n", r"max_iter in \[fit\] is True, expected a whole number"),
+        (
+            "[field]\nwindow = ['a']\n",
+            r"window in \[field\] is \['a'\], expected a whole number or a list of whole",
+        ),
+        ("[data]\nstandardize = 1\n", "standardize in .* expected true or false"),
+        ("checksums = 1\n", r"\[checksums\] must be a table"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, message):
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        read_settings(path)
+    assert str(path) in str(error.value)
+
+
+def test_whole_numbers_are_numbers(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[fit]\ntol = 1\n[field]\nprior_variance = 2\n")
+    settings, _ = read_settings(path)
+    assert isinstance(settings.tol, float)
+    assert settings.prior_variance == 2.0

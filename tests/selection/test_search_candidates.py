@@ -1,0 +1,120 @@
+"""Which candidates a search lists, and which of them share features."""
+
+import numpy as np
+import pytest
+from search_sequences import search_sequences
+
+from kernelfields import ChainCRF, NodeCliques
+from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
+
+INPUTS = np.concatenate(search_sequences()[0])
+
+
+def candidates(estimator=None, **grids):
+    defaults = {"kernels": None, "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
+    return list_candidates(estimator or ChainCRF(), lambda: INPUTS, **{**defaults, **grids})
+
+
+def never():
+    raise AssertionError("the inputs are not needed")
+
+
+def test_names_stand_for_scales_around_that_of_the_data():
+    scale = 1.0 / (INPUTS.shape[1] * INPUTS.var())
+    gammas = [kernel.gamma for kernel in expand_kernel("rbf", lambda: INPUTS)]
+    np.testing.assert_allclose(gammas, np.multiply(scale, SCALE_MULTIPLES), rtol=5e-3)
+    # An inverse length goes with the square root of an inverse squared length, a length with its inverse.
+    for name, kind, parameter, power in (
+        ("laplacian", Laplacian, "gamma", 0.5),
+        ("matern", Matern, "length_scale", -0.5),
+    ):
+        middle = getattr(kind().resolve(INPUTS), parameter)
+        values = [getattr(kernel, parameter) for kernel in expand_kernel(name, lambda: INPUTS)]
+        np.testing.assert_allclose(values, middle * np.power(SCALE_MULTIPLES, power), rtol=5e-3)
+
+
+def test_degrees_single_kernels_and_objects():
+    assert expand_kernel("poly", never) == [Polynomial(1), Polynomial(2), Polynomial(3)]
+    assert expand_kernel("cubic", never) == [Polynomial(3)]
+    assert expand_kernel("linear", never) == [Linear()]
+    assert expand_kernel(RBF(), never) == [RBF()]
+    assert [each.params["kernel"] for each in candidates(kernels=[RBF(0.5), "cubic", RBF(0.5)])] == [
+        RBF(0.5),
+        Polynomial(3),
+    ]
+
+
+def test_the_estimators_own_kernel_is_the_default():
+    assert len(candidates()) == len(SCALE_MULTIPLES)
+    assert [each.params["kernel"] for each in candidates(ChainCRF("poly"))] == expand_kernel("poly", never)
+    (only,) = candidates(ChainCRF(RBF(2.0), rank=7))
+    assert only.params == {"kernel": RBF(2.0), "rank": 7, "prior_variance": 1.0}
+
+
+def test_paths_are_candidates_that_differ_in_prior_variances_only():
+    listed = candidates(
+        kernels=[RBF(1.0), RBF(2.0)], ranks=[5, 9], prior_variances=[1, 10], edge_prior_variances=[0.1, 1.0]
+    )
+    assert len(listed) == 16
+    paths = {}
+    for each in listed:
+        paths.setdefault(each.path, []).append(each.params)
+    assert [len(path) for path in paths.values()] == [4, 4, 4, 4]
+    for path in paths.values():
+        assert len({(each["kernel"], each["rank"]) for each in path}) == 1
+    # A tuple splits a sum of kernels where one number does not, so features are not the same.
+    kernel = RBF(1.0) + RBF(2.0)
+    one, two, three = candidates(kernels=kernel, prior_variances=[1.0, (1.0, 2.0), (3.0, 4.0)])
+    assert one.path != two.path
+    assert two.path == three.path
+
+
+def test_the_rank_counts_only_where_there_are_pivots():
+    kernels = ["linear", RBF(1.0)]
+    listed = candidates(kernels=kernels, ranks=[10, None])
+    assert [(each.params["kernel"], each.params["rank"]) for each in listed] == [
+        (Linear(), 10),
+        (RBF(1.0), 10),
+        (RBF(1.0), None),
+    ]
+    linked = candidates(ChainCRF(edge_kernel="rbf"), kernels="linear", ranks=[10, 20])
+    assert len(linked) == 2
+
+
+@pytest.mark.parametrize(
+    ("grids", "error", "words"),
+    [
+        ({"kernels": []}, ValueError, "kernels is empty"),
+        ({"kernels": "gaussian"}, ValueError, "unknown name 'gaussian'"),
+        ({"kernels": RBF}, TypeError, r"Write RBF\(\) to make one"),
+        ({"kernels": [RBF(-1.0)]}, ValueError, "gamma must be a positive finite number"),
+        ({"prior_variances": ()}, ValueError, "prior_variances is empty"),
+        ({"prior_variances": 1.0}, TypeError, "prior_variances must be a list of values"),
+        ({"prior_variances": "1"}, TypeError, "prior_variances must be a list of values"),
+        ({"prior_variances": [1.0, -2.0]}, ValueError, r"prior_variances\[1\] must be a positive number"),
+        ({"prior_variances": [0.0]}, ValueError, r"prior_variances\[0\] must be a positive number"),
+        ({"prior_variances": [float("nan")]}, ValueError, r"prior_variances\[0\] must be a positive number"),
+        ({"prior_variances": [()]}, ValueError, r"prior_variances\[0\] is empty"),
+        ({"prior_variances": [(1.0, 2.0)]}, ValueError, "holds 2 numbers, but its kernel"),
+        ({"prior_variances": [np.inf]}, ValueError, "must be finite: without a prior"),
+        ({"edge_prior_variances": []}, ValueError, "edge_prior_variances is empty"),
+        ({"edge_prior_variances": [True]}, ValueError, r"edge_prior_variances\[0\] must be a positive number"),
+        ({"ranks": []}, ValueError, "ranks is empty"),
+        ({"ranks": [0]}, ValueError, r"ranks\[0\] must be a whole number of at least 1"),
+        ({"ranks": 100}, TypeError, "ranks must be a list of values"),
+    ],
+)
+def test_grids_that_cannot_be_searched_are_refused(grids, error, words):
+    with pytest.raises(error, match=words):
+        candidates(**grids)
+
+
+def test_a_field_that_is_spelled_out_has_nothing_to_choose():
+    with pytest.raises(ValueError, match="leave out cliques, or search with scikit-learn's GridSearchCV"):
+        candidates(ChainCRF(cliques=[NodeCliques("rbf")]))
+
+
+def test_supports_that_pivots_cannot_have_are_refused_before_any_fit():
+    with pytest.raises(ValueError, match="support='observed' speaks of weights of single features"):
+        candidates(ChainCRF("linear", support="observed"), kernels=["linear", RBF(1.0)])

@@ -1,0 +1,69 @@
+"""What a search shows while it works, on a terminal and elsewhere."""
+
+import io
+
+import numpy as np
+from rich.console import Console
+
+from kernelfields.kernels import RBF
+from kernelfields.selection.candidates import Candidate
+from kernelfields.selection.progress import SearchProgress, describe
+from kernelfields.selection.results import Evaluation, tabulate
+
+CANDIDATES = [Candidate({"kernel": RBF(0.5), "rank": 9, "prior_variance": s}, (0,)) for s in (1.0, 10.0)]
+
+
+def evaluation(candidate, score, rung=0):
+    ones = np.ones(2)
+    return Evaluation(candidate, rung, 20, score * ones, ones > 0, ones, ones, n_dropped=0, n_unconverged=0)
+
+
+EVALUATIONS = [evaluation(each, score) for each, score in zip(CANDIDATES, (-1.5, -1.25), strict=True)]
+
+
+def shown(terminal):
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=200)
+    with SearchProgress(True, 4, console=console) as progress:
+        for candidate in CANDIDATES:
+            progress.fitted(candidate, "rung 1 of 1, fold 1 of 2")
+        progress.evaluated(EVALUATIONS, "rung 1 of 1")
+        progress.fitted(CANDIDATES[0], "rung 1 of 1, fold 2 of 2")
+        if terminal:
+            progress._live.refresh()
+    progress.show(tabulate(EVALUATIONS, "accuracy"))
+    return stream.getvalue()
+
+
+def test_a_line_for_each_path_where_there_is_no_terminal():
+    first, *table = shown(terminal=False).splitlines()
+    assert first.startswith("2 of 4 fits, ")
+    assert first.endswith("rung 1 of 1  -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0")
+    assert table[0].startswith("2 candidates, 2 folds")
+    assert table[1].split() == [
+        "kernel",
+        "rank",
+        "prior",
+        "variance",
+        "accuracy",
+        "±",
+        "folds",
+        "sequences",
+        "seconds",
+    ]
+    assert [row.split()[3] for row in table[2:]] == ["-1.2500", "-1.5000"]
+
+
+def test_one_line_that_is_rewritten_on_a_terminal():
+    text = shown(terminal=True)
+    assert "3 of 4 fits" in text
+    assert "fold 2 of 2" in text
+    assert "best -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0" in text
+    assert "2 candidates, 2 folds" in text
+
+
+def test_a_later_rung_leads_whatever_its_scores():
+    later = evaluation(CANDIDATES[0], -9.0, rung=1)
+    table = tabulate([*EVALUATIONS, later], "accuracy")
+    assert [row[3] for row in table.rows] == ["-9.0000", "-1.2500"]
+    assert describe(CANDIDATES[0]) == "kernel RBF(gamma=0.5), rank 9, prior variance 1.0"
