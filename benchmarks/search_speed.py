@@ -4,8 +4,8 @@
 
 Small protocol: the words of fold 0, 3-fold cross-validation, five values of gamma around "scale" and five prior
 variances, log-likelihood per token. GridSearchCV fits every candidate by itself; ChainCRFCV computes the features
-of a kernel once per fold and follows the prior variances on them, first on all words, which gives the same table of
-scores to within the tolerance of the fits, then with successive halving. Nobody refits. All run on one thread, and
+of a kernel once per fold and follows the prior variances on them, first on all words, which gives the same scores
+to within the tolerance of the fits, then with successive halving. Nobody refits. All run on one thread, and
 seconds are those of the processor, the least of the repeats: the ratio is then one of work. What halving loses is
 the difference between the scores, on all words, of the best candidate and of the one it chose.
 """
