@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -69,6 +70,13 @@ def test_json_is_strict_and_knows_numbers_of_numpy():
         1: (None, True),
     }
     assert json_text(document) == '{"a": 0.5, "b": [1, 2], "c": null, "d": [null, "é"], "1": [null, true]}'
+
+
+def test_warnings_of_the_library_are_heard_and_those_for_programmers_are_not(capsys):
+    with Voice(quiet=True).hears_warnings():
+        warnings.warn("the fit is\n  short", UserWarning, stacklevel=1)
+        warnings.warn("soon gone", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr() == ("", "warning: the fit is short\n")
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_the_report_of_a_search(tmp_path):
     ("arguments", "message"),
     [
         (["words.model", "--label", "ADJ"], "unknown label 'ADJ'"),
+        (["words.model", "--explain", "test.conll", "--label", "DET"], "not for --explain"),
         (["words.model", "--features", "("], "is not a regular expression"),
         (["words.model", "--explain", "test.conll", "--sequence", "8"], "holds 8 sequences, 0 to 7: no 8"),
         (["absent.model"], "absent.model does not exist"),

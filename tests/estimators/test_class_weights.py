@@ -69,3 +69,9 @@ def test_weights_come_back_from_files(tmp_path):
     field = ChainCRF("linear", class_weight={"rare": 3.0}).fit(X, y)
     field.save(tmp_path / "model")
     assert ChainCRF.load(tmp_path / "model").class_weight == {"rare": 3.0}
+
+
+def test_certificates_know_the_weights():
+    X, y = sequences()
+    field = ChainCRF("linear", class_weight="balanced", tol=1e-6).fit(X, y)
+    assert field.certify(X, y).value == pytest.approx(field.solution_.value, rel=1e-9)

@@ -59,6 +59,8 @@ def inspect(
     crf = trained.crf
     shown: dict[str, Any]
     if explain is not None:
+        if label or features is not None:
+            raise ValueError("--label and --features are for tables of weights, not for --explain")
         read = trained.reader.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")

@@ -76,6 +76,8 @@ class Voice:
 
         with warnings.catch_warnings():
             warnings.simplefilter("always")
+            for concern_of_programmers in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", concern_of_programmers)
             warnings.showwarning = show
             yield
 

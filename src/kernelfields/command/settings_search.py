@@ -15,18 +15,9 @@ from typing import Any
 from kernelfields.command.input_reader import InputReader, is_dense
 from kernelfields.command.kernel_names import PARAMETERS, kernel_settings, named_kernel
 from kernelfields.command.messages import Voice
+from kernelfields.command.plans import SearchPlan
 from kernelfields.command.run_settings import RunSettings
 from kernelfields.formats import SequenceFile
-
-
-@dataclass(frozen=True)
-class SearchPlan:
-    """What to choose from, and by what measure."""
-
-    folds: int = 3
-    scoring: str = "log_likelihood"
-    prior_variances: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
-    ranks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

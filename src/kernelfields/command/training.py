@@ -8,6 +8,7 @@ import typer
 
 from kernelfields.command.messages import Voice, explains_errors
 from kernelfields.command.options import AsJson, Jobs, Quiet, Verbose
+from kernelfields.command.plans import checkpoint_plan, one_or_more, search_plan
 from kernelfields.command.run_settings import RunSettings, changed_files, read_settings
 
 _DEFAULTS = RunSettings()
@@ -122,13 +123,13 @@ def train(
         bool,
         _search("--search", text="Choose kernel, its scale or degree, and prior variance by cross-validation."),
     ] = False,
-    folds: Annotated[int, _search("--folds", text="Parts the training file is cut into.")] = 3,
+    folds: Annotated[int | None, _search("--folds", text="Parts the training file is cut into, 3.")] = None,
     scoring: Annotated[
-        str, _search("--scoring", text="log_likelihood, accuracy or entity_f1.")
-    ] = "log_likelihood",
+        str | None, _search("--scoring", text="log_likelihood unless told; accuracy or entity_f1.")
+    ] = None,
     prior_variances: Annotated[
-        str, _search("--prior-variances", text="Those to choose from.")
-    ] = "0.01,0.1,1,10,100",
+        str | None, _search("--prior-variances", text="Those to choose from, 0.01,0.1,1,10,100 unless told.")
+    ] = None,
     ranks: Annotated[
         str | None,
         _search("--ranks", text="Those to choose from, such as 100,300; else --rank and a quarter of it."),
@@ -148,7 +149,9 @@ def train(
     checkpoint: Annotated[
         str | None, _fit("--checkpoint", text="Write what there is so far to this file now and then.")
     ] = None,
-    checkpoint_seconds: Annotated[float, _fit("--checkpoint-seconds", text="How often.")] = 60.0,
+    checkpoint_seconds: Annotated[
+        float | None, _fit("--checkpoint-seconds", text="How often; 60 unless told.")
+    ] = None,
     resume: Annotated[bool, _fit("--resume", text="Go on from the checkpoint, if there is one.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -198,7 +201,7 @@ def train(
         "nu": nu,
         "length_scale": length_scale,
         "edge_kernel": edge_kernel,
-        "window": _one_or_more(window, "--window", int),
+        "window": one_or_more(window, "--window", int),
         "rank": rank,
         "basis": basis,
         "prior_variance": _prior_variance(prior_variance, c2),
@@ -223,20 +226,12 @@ def train(
     settings = settings.updated(given)
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
-    from kernelfields.command.settings_search import SearchPlan
-    from kernelfields.command.training_run import CheckpointPlan, run_training
+    checkpoints = checkpoint_plan(checkpoint, checkpoint_seconds, resume, settings.model)
+    plan = search_plan(search, folds, scoring, prior_variances, ranks)
+    if plan is not None and given["prior_variance"] is not None:
+        raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
+    from kernelfields.command.training_run import run_training
 
-    if resume and checkpoint is None:
-        raise ValueError("--resume needs --checkpoint, the file to go on from")
-    checkpoints = None if checkpoint is None else CheckpointPlan(checkpoint, checkpoint_seconds, resume)
-    plan = None
-    if search:
-        plan = SearchPlan(
-            folds,
-            scoring,
-            tuple(_numbers(prior_variances, "--prior-variances", float)),
-            None if ranks is None else tuple(_numbers(ranks, "--ranks", int)),
-        )
     raise typer.Exit(run_training(settings, voice, checkpoints, plan))
 
 
@@ -244,25 +239,7 @@ def _prior_variance(text: str | None, c2: float | None) -> float | list[float] |
     if text is not None and c2 is not None:
         raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
     if c2 is None:
-        return _one_or_more(text, "--prior-variance", float)
+        return one_or_more(text, "--prior-variance", float)
     if not c2 >= 0:
         raise ValueError(f"--c2 must be a number of at least 0, got {c2}")
     return 1 / (2 * c2) if c2 else float("inf")
-
-
-def _one_or_more(text: str | None, option: str, kind: type) -> Any:
-    """Return a number, or a list of them if there are commas."""
-    if text is None:
-        return None
-    numbers = _numbers(text, option, kind)
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _numbers(text: str, option: str, kind: type) -> list:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
-        raise ValueError(
-            f"{option} takes numbers with commas between them, such as {example}, got {text!r}"
-        ) from None

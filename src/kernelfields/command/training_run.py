@@ -9,7 +9,7 @@ Fails: ValueError and OSError with messages for users; nothing is left half-writ
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,9 @@ from kernelfields.command.input_reader import InputReader, is_dense, read_traini
 from kernelfields.command.kernel_names import PARAMETERS
 from kernelfields.command.label_checks import check_labels
 from kernelfields.command.messages import ExitCode, Voice
+from kernelfields.command.plans import CheckpointPlan, SearchPlan
 from kernelfields.command.run_settings import STANDARD_STREAM, RunSettings, file_digest, write_settings
-from kernelfields.command.settings_search import Choice, SearchPlan, search_settings
+from kernelfields.command.settings_search import Choice, search_settings
 from kernelfields.command.trained_models import TrainedModel, load_model, save_model
 from kernelfields.formats import SequenceFile
 from kernelfields.formats.text_files import input_name
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
 # Columns whose spreads differ by more than this are worth a hint.
 _UNEVEN = 30.0
 _FINISHED = ("gap", "early")
-
-
-@dataclass(frozen=True)
-class CheckpointPlan:
-    """Where and how often to write checkpoints, and whether to go on from the last one."""
-
-    path: str
-    seconds: float
-    resume: bool
 
 
 def settings_path(model: str) -> str:

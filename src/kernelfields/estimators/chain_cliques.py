@@ -33,6 +33,8 @@ def check_chain_parameters(chain: Any) -> None:
             check(getattr(chain, name), name)
     for name in ("prior_variance", "edge_prior_variance"):
         variances = getattr(chain, name)
+        if isinstance(variances, list | tuple) and not variances:
+            raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
         for variance in variances if isinstance(variances, list | tuple) else [variances]:
             if variance is not None or name == "prior_variance":
                 check_prior_variance(variance, name)

@@ -78,7 +78,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         Spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
         above are then not used, nor are support, min_freq and l1.
     solver : str, default "auto"
-        "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs" or "auto".
+        "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : float, default 1e-3
         Relative duality gap at which to stop.
     max_iter : int, default 100
@@ -269,6 +269,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
+        chains = weigh_classes(chains, self.classes_, self.class_weight)
         self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
         workers = Workers(self.n_jobs)
         with blas_threads(self._blas_limit(workers, chains.n_positions)):

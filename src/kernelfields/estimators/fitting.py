@@ -247,7 +247,8 @@ def rkhs_bound(
         else:
             outside = residual_gradient_bound(space.residual_diagonal, rows)
         parts[space.name] += 0.5 * space.clique.prior_variance * max(outside, 0.0)
-    return Certificate("rkhs", solution.value, solution.value - sum(parts.values()), exact, parts)
+    # The negative log-likelihood and the penalties are never negative.
+    return Certificate("rkhs", solution.value, max(0.0, solution.value - sum(parts.values())), exact, parts)
 
 
 def _label_residuals(posterior: LogPosterior, each: CliqueFeatures, residual: Potentials) -> np.ndarray:

@@ -43,11 +43,12 @@ def advance(posterior: LogPosterior, point: Point, direction: np.ndarray) -> tup
     """Make one projected step; the point is None when none improves the value at this precision."""
     steepest = point.steepest
     orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
+    held = posterior.l1 > 0.0  # the others are smooth at zero and may cross it
     allowance = ROUNDING * abs(point.value)
     step = 1.0
     for _ in range(MAX_TRIALS):
         theta = point.theta + step * direction
-        theta[theta * orthant < 0.0] = 0.0
+        theta[(theta * orthant < 0.0) & held] = 0.0
         promised = dot(steepest, theta - point.theta)
         if not promised < 0.0:
             return None, 0.0
