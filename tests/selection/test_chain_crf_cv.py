@@ -149,6 +149,7 @@ def test_the_search_answers_like_its_best_estimator(tmp_path):
     best = search.best_estimator_
     assert isinstance(best, ChainCRF)
     assert {name: getattr(best, name) for name in search.best_params_} == search.best_params_
+    assert best.kernel is not search.best_params_["kernel"]
     np.testing.assert_array_equal(search.classes_, [0, 1, 2])
     assert search.n_features_in_ == 3
     assert search.coef_ is best.coef_

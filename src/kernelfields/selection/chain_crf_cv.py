@@ -151,7 +151,7 @@ class ChainCRFCV(BaseEstimator):
         self._evaluations: list[Evaluation] = search.evaluations
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-        self.best_params_: dict[str, Any] = self.cv_results_["params"][self.best_index_]
+        self.best_params_: dict[str, Any] = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.splits_ = [(fold.train, fold.test) for fold in folds]
         self.n_splits_ = len(folds)
@@ -161,7 +161,9 @@ class ChainCRFCV(BaseEstimator):
         self._warn(n_fits)
         if self.refit:
             begin = time.perf_counter()
-            best = clone(estimator).set_params(callbacks=given.callbacks, **self.best_params_)
+            # Copies, so that changes to the field later do not reach the results.
+            params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            best = clone(estimator).set_params(callbacks=given.callbacks, **params)
             self.best_estimator_: ChainCRF = best.fit(data.X, data.y, sample_weight)
             self.refit_time_ = time.perf_counter() - begin
         return self

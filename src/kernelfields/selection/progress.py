@@ -55,7 +55,8 @@ class SearchProgress:
 
     def show(self, table: SearchTable) -> None:
         """Print the table of the search."""
-        self.console.print(table)
+        if not self.console.quiet:
+            self.console.print(table)
 
     def _status(self) -> str:
         return f"{self._done} of {self._n_fits} fits, {time.monotonic() - self._begin:.1f} s"

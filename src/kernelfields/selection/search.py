@@ -68,7 +68,7 @@ class Search:
         self._workers = Workers(estimator.n_jobs)
 
     def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung], progress: SearchProgress) -> None:
-        """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has been evaluated."""
+        """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
         left = list(candidates)
         try:
             for number, rung in enumerate(rungs):
@@ -79,7 +79,7 @@ class Search:
                     raise _nothing_to_choose(ranked)
                 left = [each.candidate for each in ranked]
         except KeyboardInterrupt:
-            if not self.evaluations:
+            if all(np.isnan(each.mean) for each in self.evaluations):
                 raise
             self.interrupted = True
 
