@@ -25,10 +25,11 @@ from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel, FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
-from kernelfields.estimators.parameters import check_callbacks, random_generator
+from kernelfields.estimators.parameters import check_callbacks
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_spaces
 from kernelfields.fields import Chains, ConstraintMasks, resolve_constraints
+from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress

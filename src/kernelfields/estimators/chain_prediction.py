@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.parameters import check_count, random_generator
+from kernelfields.estimators.parameters import check_count
 from kernelfields.fields import Chains
+from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 
 

@@ -76,16 +76,3 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
     if name not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
     return np.dtype(name)
-
-
-def random_generator(random_state: Any) -> np.random.Generator:
-    """Return a Generator for None, an int, a Generator or a legacy RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"random_state must be None, a whole number that is not negative, a Generator or a RandomState, "
-            f"got {random_state!r}"
-        ) from error

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.randomness import random_generator
+
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
 
@@ -70,7 +72,7 @@ class Resampling:
         """
         table = np.column_stack([np.asarray(each, dtype=np.float64) for each in statistics.values()])
         n_sequences = len(table)
-        random = _generator(self.random_state)
+        random = random_generator(self.random_state)
         sums = np.empty((1 + self.n_resamples, table.shape[1]))
         sums[0] = table.sum(axis=0)
         block = max(1, _BLOCK_COUNTS // n_sequences)
@@ -96,18 +98,6 @@ class Resampling:
     def estimate(self, figures: np.ndarray) -> Estimate:
         """Turn the figures (1 + n_resamples,) of one kind into an estimate."""
         return self.estimates(figures[:, None])[0]
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "random_state must be None, a whole number that is not negative, a Generator or a RandomState, "
-            f"got {random_state!r}"
-        ) from error
 
 
 def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:

@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import check_chain_parameters
-from kernelfields.estimators.parameters import check_count, is_whole, random_generator
+from kernelfields.estimators.parameters import check_count, is_whole
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import NodeCliques, resolve_constraints
+from kernelfields.fields.randomness import random_generator
 from kernelfields.selection.candidates import list_candidates
 from kernelfields.selection.folds import make_folds
 from kernelfields.selection.halving import Rung, plan_rungs

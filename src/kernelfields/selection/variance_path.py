@@ -31,10 +31,10 @@ from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.estimators.field_model import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field
-from kernelfields.estimators.parameters import random_generator
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_space
 from kernelfields.fields import Chains, ConstraintMasks
+from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.training_data import Part
