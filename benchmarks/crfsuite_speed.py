@@ -1,6 +1,6 @@
 """Sparse linear fields against CRFsuite (and Wapiti): time to the same loss, tagging, memory, accuracy.
 
-    python benchmarks/crfsuite_speed.py [--sets chunking tagging] [--l1] [--sentences N] [--candidates LOSS]
+    python -m benchmarks.crfsuite_speed [--sets chunking tagging] [--l1] [--sentences N] [--candidates LOSS]
                                         [--wapiti PROGRAM]
 
 CRFsuite is trained first, to its own stop; our fit is stopped at the first iteration whose objective is within
@@ -27,6 +27,9 @@ import numpy as np
 import pycrfsuite
 import scipy.sparse
 
+from benchmarks.result_files import CHECKOUT, merge_results
+from benchmarks.shared_data import DataMissing
+from benchmarks.templates import chunking, tagging
 from kernelfields import ChainCRF
 from kernelfields.engines import CliqueFeatures, ThreadsEngine
 from kernelfields.estimators.chain_inputs import ChainInputs
@@ -36,9 +39,6 @@ from kernelfields.inference.workers import Workers
 from kernelfields.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.stochastic import StochasticStart
-from result_files import merge_results
-from shared_data import DataMissing
-from templates import chunking, tagging
 
 WITHIN = 1e-4
 SETS = {"chunking": chunking, "tagging": tagging}
@@ -46,7 +46,7 @@ SETS = {"chunking": chunking, "tagging": tagging}
 MEMORY_PROBE = """
 import gc, re, sys
 sys.path.insert(0, {folder!r})
-import crfsuite_speed
+from benchmarks import crfsuite_speed
 X, y = crfsuite_speed.SETS[{name!r}]("train")
 gc.collect()
 def status(name):
@@ -182,7 +182,7 @@ def peak_memory(name: str, work: str, prepare: str = "") -> int | None:
     """Return the peak of resident memory that some work adds to a process which holds the data; None off Linux."""
     if not Path("/proc/self/clear_refs").exists():
         return None
-    probe = MEMORY_PROBE.format(folder=str(Path(__file__).parent), name=name, work=work, prepare=prepare)
+    probe = MEMORY_PROBE.format(folder=str(CHECKOUT), name=name, work=work, prepare=prepare)
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     return int(run.stdout.split()[-1])
 

@@ -1,6 +1,6 @@
 """What a new user waits for: import, the first fit with an empty numba cache, the first fit of a later process.
 
-    python benchmarks/first_use.py
+    python -m benchmarks.first_use
 
 Each figure is the wall-clock of a fresh process (interpreter start included) on a small problem.
 """
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from result_files import write_results
+from benchmarks.result_files import write_results
 
 IMPORT = "import kernelfields"
 ESTIMATOR = "from kernelfields import ChainCRF"

@@ -1,6 +1,6 @@
 """Speed of a kernel field on OCR letters: basis, solver, passes, share of the machine's float32 product rate.
 
-    python benchmarks/fit_speed.py [--rank 2000] [--large] [--scipy]
+    python -m benchmarks.fit_speed [--rank 2000] [--large] [--scipy]
 
 One line per kernel on the small protocol (fold 1: 5,375 letters), with --large also on nine folds (47,535
 letters) and the growth exponent of the fit time between the two. The product rate is measured in the same run
@@ -20,6 +20,8 @@ import time
 import numpy as np
 import scipy.optimize
 
+from benchmarks.result_files import write_results
+from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.engines import ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
@@ -27,10 +29,8 @@ from kernelfields.estimators.spaces import build_space, name_cliques
 from kernelfields.fields import Chains, EdgeCliques, NodeCliques
 from kernelfields.kernels import RBF, Polynomial
 from kernelfields.posterior import LogPosterior, LowerBound
-from result_files import write_results
-from shared_data import ocr_letters
 
-#: Fixed by hand near what cross-validation picks in benchmarks/ocr_letters.py: for speed, not accuracy.
+#: Fixed by hand near what cross-validation picks in experiments/ocr_letters.py: for speed, not accuracy.
 FIELDS = {"cubic": (Polynomial(3, gamma=0.06), 3.0), "rbf": (RBF(0.06), 30.0)}
 
 # Linux can reset the recorded peak of a process (clear_refs), so that what came before the fit does not hide it.
@@ -38,7 +38,7 @@ MEMORY_PROBE = """
 import gc, re, sys
 sys.path.insert(0, {folder!r})
 import numpy as np
-from fit_speed import FIELDS, words
+from benchmarks.fit_speed import FIELDS, words
 from kernelfields import ChainCRF
 X, y = words({folds!r})
 kernel, variance = FIELDS[{name!r}]
@@ -75,7 +75,7 @@ def peak_memory(name: str, folds: list[int], rank: int) -> int:
     """Return the bytes by which a fit raises the peak memory of a process of its own."""
     from pathlib import Path
 
-    code = MEMORY_PROBE.format(folder=str(Path(__file__).parent), folds=folds, name=name, rank=rank)
+    code = MEMORY_PROBE.format(folder=str(Path(__file__).resolve().parents[1]), folds=folds, name=name, rank=rank)
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -1,6 +1,6 @@
 """From Python objects to a data set: FeatureDictEncoder against python-crfsuite's Trainer.append, in one run.
 
-    python benchmarks/ingest.py [--repeats 5]
+    python -m benchmarks.ingest [--repeats 5]
 
 CoNLL-2000, as lists of feature strings (the usual chunking template) and as feature dicts (the kind of dicts in
 the tutorial of sklearn-crfsuite). Both read the same objects in turn; the figures are medians over the repeats.
@@ -17,10 +17,10 @@ from statistics import median
 
 import pycrfsuite  # type: ignore[import-untyped]
 
+from benchmarks.result_files import write_results
+from benchmarks.shared_data import DataMissing, token_columns
+from benchmarks.templates import chunking
 from kernelfields.features import FeatureDictEncoder
-from result_files import write_results
-from shared_data import DataMissing, token_columns
-from templates import chunking
 
 
 def tutorial_features(rows: list[list[str]], t: int) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What float32 features cost: gaps that can be reached, and whether the reported bounds stay true.
 
-    python benchmarks/precision.py
+    python -m benchmarks.precision
 
 Features are computed once in float32; "float64" then means the same numbers in float64, so that both fits have
 the same minimum P* and differ in the rounding of products alone. P* lies between the value and the lower bound of
@@ -22,6 +22,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.result_files import write_results
+from benchmarks.solvers import synthetic
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.engines import ThreadsEngine
 from kernelfields.estimators.spaces import build_space, name_cliques
@@ -30,8 +32,6 @@ from kernelfields.inference.workers import Workers
 from kernelfields.kernels import RBF
 from kernelfields.posterior import LogPosterior
 from kernelfields.solvers import minimize, resolve_solver
-from result_files import write_results
-from solvers import synthetic
 
 N_SEQUENCES, N_LABELS, RANK = 800, 6, 500
 VARIANCES = (1.0, 100.0)

@@ -1,6 +1,6 @@
 """Write the results block of the README from benchmarks/results/*.json.
 
-    python benchmarks/readme_results.py
+    python -m benchmarks.readme_results
 
 Figures are never typed: what has no result file has no line.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import mean, pstdev
 
-from result_files import read_results
+from benchmarks.result_files import EXPERIMENTS, read_results
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -31,14 +31,14 @@ LETTERS = {
 def letters_table() -> list[str]:
     """Return the table of OCR letters."""
     lines = [
-        "**Handwritten letters** (`python benchmarks/ocr_letters.py small` or `large`): letter error, rank 2000, "
+        "**Handwritten letters** (`python -m experiments.ocr_letters small` or `large`): letter error, rank 2000, "
         "hyper-parameters by cross-validation inside the training data. Small: train on one fold, test on nine; "
         "large: train on nine, test on one.",
         "",
         "| field | small: mean error (std over folds) | large: error |",
         "|---|---|---|",
     ]
-    small, large = read_results("ocr_small.json"), read_results("ocr_large.json")
+    small, large = read_results("ocr_small.json", EXPERIMENTS), read_results("ocr_large.json", EXPERIMENTS)
     for family, name in LETTERS.items():
         errors = [row["error"] for row in small if row["family"] == family]
         big = [row["error"] for row in large if row["family"] == family]
@@ -51,13 +51,13 @@ def letters_table() -> list[str]:
 def tasks_table() -> list[str]:
     """Return the table of GPstruct's tasks."""
     lines = [
-        "**Four small NLP tasks** (`python benchmarks/gpstruct.py`): token error, mean over the five published "
+        "**Four small NLP tasks** (`python -m experiments.gpstruct`): token error, mean over the five published "
         "splits; GPstruct's figures are those of its paper, after 250,000 MCMC steps.",
         "",
         "| task | kernelfields | GPstruct | seconds a fit |",
         "|---|---|---|---|",
     ]
-    for row in read_results("gpstruct.json"):
+    for row in read_results("gpstruct.json", EXPERIMENTS):
         seconds = mean(split["fit_seconds"] for split in row["splits"])
         lines.append(
             f"| {TASK_NAMES[row['task']]} | {row['mean']:.2f} % ({row['std']:.2f}) | {row['published']} % "
@@ -69,7 +69,7 @@ def tasks_table() -> list[str]:
 def speed_table() -> list[str]:
     """Return the table of fit times."""
     lines = [
-        "**Speed** (`python benchmarks/fit_speed.py --large --scipy`): OCR letters to a certified relative gap of "
+        "**Speed** (`python -m benchmarks.fit_speed --large --scipy`): OCR letters to a certified relative gap of "
         "1e-3 on two cores; a pass is one gradient, compared with the machine's rate for large float32 products.",
         "",
         "| field | letters | rank | basis | solver | passes | gradient, share of product rate | peak memory |",
@@ -87,7 +87,7 @@ def speed_table() -> list[str]:
 def crfsuite_table() -> list[str]:
     """Return the table of sparse linear fields beside CRFsuite."""
     lines = [
-        "**Sparse linear fields beside CRFsuite** (`python benchmarks/crfsuite_speed.py`, also with `--l1`): "
+        "**Sparse linear fields beside CRFsuite** (`python -m benchmarks.crfsuite_speed`, also with `--l1`): "
         "CoNLL-2000 chunking and UD English part-of-speech tags; seconds after ingest to within 0.01 % of the "
         "loss CRFsuite stops at, in one run on two cores; entity F1 or accuracy on the test set.",
         "",
@@ -116,7 +116,7 @@ def main() -> None:
             (speed_table, "fit_speed.json"),
             (crfsuite_table, "crfsuite_speed.json"),
         )
-        if read_results(name)
+        if read_results(name) or read_results(name, EXPERIMENTS)
     ]
     block = "\n\n".join("\n".join(table) for table in tables)
     text = README.read_text()

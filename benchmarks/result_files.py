@@ -1,4 +1,7 @@
-"""Results of benchmarks, as JSON under benchmarks/results, with the machine they were measured on."""
+"""Results as JSON, with the machine they were measured on: of benchmarks, and of experiments.
+
+Names are those of files under benchmarks/results, unless another folder is given.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,31 @@ import sklearn
 from kernelfields import __version__
 from kernelfields.inference.workers import available_cores
 
-RESULTS = Path(__file__).parent / "results"
+CHECKOUT = Path(__file__).resolve().parents[1]
+RESULTS = CHECKOUT / "benchmarks" / "results"
+EXPERIMENTS = CHECKOUT / "experiments" / "results"
 
 
-def read_results(name: str) -> list:
+def read_results(name: str, folder: Path = RESULTS) -> list:
     """Return the rows of a result file, none if it is not there yet."""
-    path = RESULTS / name
+    path = folder / name
     return json.loads(path.read_text())["rows"] if path.exists() else []
 
 
-def merge_results(name: str, rows: list[dict], keys: tuple[str, ...]) -> Path:
+def merge_results(name: str, rows: list[dict], keys: tuple[str, ...], folder: Path = RESULTS) -> Path:
     """Write rows into a result file, replacing those with the same keys and keeping the others."""
 
     def key(row: dict) -> tuple:
         return tuple(row[part] for part in keys)
 
     new = {key(row) for row in rows}
-    kept = [row for row in read_results(name) if key(row) not in new]
-    return write_results(name, sorted([*kept, *rows], key=key))
+    kept = [row for row in read_results(name, folder) if key(row) not in new]
+    return write_results(name, sorted([*kept, *rows], key=key), folder)
 
 
-def write_results(name: str, rows: object) -> Path:
-    """Write rows to benchmarks/results/name and return the path."""
-    RESULTS.mkdir(exist_ok=True)
+def write_results(name: str, rows: object, folder: Path = RESULTS) -> Path:
+    """Write rows and return the path."""
+    folder.mkdir(exist_ok=True)
     document = {
         "machine": {"processor": platform.machine(), "cores": available_cores(), "system": platform.system()},
         "versions": {
@@ -49,7 +54,7 @@ def write_results(name: str, rows: object) -> Path:
         },
         "rows": rows,
     }
-    path = RESULTS / name
+    path = folder / name
     path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"wrote {path.relative_to(RESULTS.parent.parent)}")
+    print(f"wrote {path.relative_to(CHECKOUT)}")
     return path

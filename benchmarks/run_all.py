@@ -10,24 +10,25 @@ import sys
 from pathlib import Path
 
 SCRIPTS = [
-    ["first_use.py"],
-    ["fit_speed.py", "--large", "--scipy"],
-    ["solvers.py", "--tol", "1e-3"],
-    ["start_scaling.py"],
-    ["precision.py"],
-    ["gpstruct.py"],
-    ["ingest.py"],
-    ["crfsuite_speed.py"],
-    ["ocr_letters.py", "small", "--folds", "0", "1"],
+    ["benchmarks.first_use"],
+    ["benchmarks.fit_speed", "--large", "--scipy"],
+    ["benchmarks.solvers", "--tol", "1e-3"],
+    ["benchmarks.start_scaling"],
+    ["benchmarks.precision"],
+    ["experiments.gpstruct"],
+    ["benchmarks.ingest"],
+    ["benchmarks.search_speed"],
+    ["benchmarks.crfsuite_speed"],
+    ["experiments.ocr_letters", "small", "--folds", "0", "1"],
 ]
 
 
 def main() -> int:
-    folder = Path(__file__).parent
+    root = Path(__file__).resolve().parents[1]
     failed = []
     for script, *options in SCRIPTS:
         print(f"\n== {script} {' '.join(options)}", flush=True)
-        if subprocess.run([sys.executable, str(folder / script), *options], check=False).returncode:
+        if subprocess.run([sys.executable, "-m", script, *options], cwd=root, check=False).returncode:
             failed.append(script)
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -1,6 +1,6 @@
 """Model selection on OCR letters: ChainCRFCV against scikit-learn's GridSearchCV on the same grid and folds.
 
-    python benchmarks/search_speed.py [--rank 200] [--repeats 2]
+    python -m benchmarks.search_speed [--rank 200] [--repeats 2]
 
 Small protocol: the words of fold 0, 3-fold cross-validation, five values of gamma around "scale" and five prior
 variances, log-likelihood per token. GridSearchCV fits every candidate by itself; ChainCRFCV computes the features
@@ -22,10 +22,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
+from benchmarks.result_files import merge_results
+from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.selection import ChainCRFCV
-from result_files import merge_results
-from shared_data import ocr_letters
 
 
 def per_token(estimator: ChainCRF, X: list, y: list) -> float:

@@ -1,6 +1,6 @@
 """Passes and seconds of the five solvers to a relative gap, on problems from tiny to large.
 
-    python benchmarks/solvers.py [--tol 1e-3 1e-6] [--json FILE]
+    python -m benchmarks.solvers [--tol 1e-3 1e-6] [--json FILE]
 
 This is the evidence behind solver="auto" (kernelfields/solvers/choice.py). Dense solvers are skipped where a
 single direction would take minutes.
@@ -14,11 +14,11 @@ import warnings
 
 import numpy as np
 
+from benchmarks.result_files import write_results
+from benchmarks.shared_data import DataMissing, data_file, gpstruct_task, ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Polynomial
 from kernelfields.solvers import SOLVERS
-from result_files import write_results
-from shared_data import DataMissing, data_file, gpstruct_task, ocr_letters
 
 DENSE_LIMIT = 400
 

@@ -1,6 +1,6 @@
 """Passes of L-BFGS for several weights of the transitions in its start scaling.
 
-    python benchmarks/start_scaling.py
+    python -m benchmarks.start_scaling
 
 The scaling is one number per clique set, about its curvature while all labels are equally likely; for sets without
 features it is multiplied by ``TIED_SHARE`` of kernelfields/engines/clique_features.py. This prints what other
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.result_files import write_results
+from benchmarks.shared_data import DataMissing, ocr_letters
+from benchmarks.solvers import measure, problems
 from kernelfields import ChainCRF
 from kernelfields.engines import clique_features
 from kernelfields.kernels import RBF, Polynomial
-from result_files import write_results
-from shared_data import DataMissing, ocr_letters
-from solvers import measure, problems
 
 SHARES = [0.03, 0.1, 0.3, 1.0]
 

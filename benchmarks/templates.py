@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared_data import token_columns
+from benchmarks.shared_data import token_columns
 
 #: Tag patterns of the chunking template besides single tags: bigrams and trigrams of neighbours.
 _TAG_GRAMS = ((-2, -1), (-1, 0), (0, 1), (1, 2), (-2, -1, 0), (-1, 0, 1), (0, 1, 2))

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks.shared_data import DataMissing, token_columns
+from benchmarks.templates import chunking_features
 from kernelfields import ChainCRF
 from kernelfields.compat.metrics import flat_accuracy_score
-from shared_data import DataMissing, token_columns
-from templates import chunking_features
 
 C2 = 1.0
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.shared_data import DataMissing, ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.kernels import Polynomial
-from shared_data import DataMissing, ocr_letters
 
 
 @pytest.fixture(scope="module")

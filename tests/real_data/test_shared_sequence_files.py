@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
+from benchmarks.shared_data import DataMissing, data_file, gpstruct_task, ocr_letters, token_columns
 from kernelfields.formats import Template, read_columns, read_sequences, write_columns, write_sequences
-from shared_data import DataMissing, data_file, gpstruct_task, ocr_letters, token_columns
 
 
 def there(*parts):

@@ -6,6 +6,7 @@ The scripts are not part of an installed package: they come with the source, bes
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,10 @@ def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
     wanted = name.removesuffix(".py").replace("-", "_")
     if wanted not in scripts:
         raise ValueError(f"there is no {name!r} in {folder}: choose among {', '.join(scripts) or 'nothing'}")
-    return subprocess.run([sys.executable, str(scripts[wanted]), *arguments], check=False).returncode
+    # A module of the checkout, so that scripts can import each other; paths among the options stay what they are.
+    command = [sys.executable, "-m", f"{folder_name}.{wanted}", *arguments]
+    path = os.pathsep.join(filter(None, [str(folder.parent), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
 def _find(folder_name: str) -> Path:

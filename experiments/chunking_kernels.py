@@ -1,6 +1,6 @@
 """Does a kernel beside the sparse features help chunking? Linear alone against sums with a low-rank kernel.
 
-    python benchmarks/chunking_kernels.py [--rank 500] [--final]
+    python -m experiments.chunking_kernels [--rank 500] [--final]
 
 The sparse part is the template of templates.py with observed support. The kernel sees the single words and tags
 at -2..2 only (the first columns), of which it learns conjunctions that the template may lack. Prior variances and
@@ -18,13 +18,13 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse
 
+from benchmarks.result_files import EXPERIMENTS, write_results
+from benchmarks.shared_data import DataMissing
+from benchmarks.templates import chunking
 from kernelfields import ChainCRF
 from kernelfields.evaluation import compare, entity_f1_score
 from kernelfields.features import FeatureDictEncoder
 from kernelfields.kernels import RBF, Columns, Kernel, Linear, Polynomial
-from result_files import write_results
-from shared_data import DataMissing
-from templates import chunking
 
 N_FIT, N_CHOOSE = 3000, 1500
 LINEAR_VARIANCES = [0.25, 0.5, 1.0, 2.0]
@@ -154,7 +154,7 @@ def main() -> None:
     except DataMissing as missing:
         print(f"skipped: {missing}")
         return
-    write_results("chunking_kernels.json", [document])
+    write_results("chunking_kernels.json", [document], EXPERIMENTS)
 
 
 if __name__ == "__main__":

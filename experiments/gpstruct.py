@@ -1,6 +1,6 @@
 """The four small NLP tasks of GPstruct, five published splits each: token error against its published values.
 
-    python benchmarks/gpstruct.py [--tasks basenp chunking segmentation japanesene]
+    python -m experiments.gpstruct [--tasks basenp chunking segmentation japanesene]
 
 Kernel (linear or RBF), prior variances, and whether transitions see the features are chosen by 5-fold
 cross-validation of the likelihood on the training part of each split alone. Features are sparse and binary. The
@@ -16,11 +16,11 @@ import time
 
 import numpy as np
 
+from benchmarks.result_files import EXPERIMENTS, merge_results
+from benchmarks.selection import choose, token_error
+from benchmarks.shared_data import gpstruct_task
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF
-from result_files import merge_results
-from selection import choose, token_error
-from shared_data import gpstruct_task
 
 #: task -> (training sequences, GPstruct's token error in % after 250,000 MCMC steps)
 TASKS = {
@@ -89,7 +89,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for task in arguments.tasks:
         result = run(task)
-        merge_results("gpstruct.json", [result], ("task",))
+        merge_results("gpstruct.json", [result], ("task",), EXPERIMENTS)
         print(
             f"{task:14s} error {result['mean']:5.2f} +- {result['std']:.2f} %  (GPstruct {result['published']}),  "
             f"Viterbi {np.mean([row['viterbi_error'] for row in result['splits']]):5.2f} %,  "

@@ -1,7 +1,7 @@
 """OCR letters: error of kernel chain fields, small and large protocol.
 
-    python benchmarks/ocr_letters.py small [--folds 0 1 ...] [--kernels linear cubic rbf]
-    python benchmarks/ocr_letters.py large [--kernels rbf]
+    python -m experiments.ocr_letters small [--folds 0 1 ...] [--kernels linear cubic rbf]
+    python -m experiments.ocr_letters large [--kernels rbf]
 
 *small*: train on one fold, test on the other nine, mean of ten. *large*: train on nine, test on fold 0. Kernel
 scale and prior variance are chosen by 3-fold cross-validation inside the training data alone, at a lower rank
@@ -18,11 +18,11 @@ import time
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.result_files import EXPERIMENTS, merge_results
+from benchmarks.selection import choose, token_error
+from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Polynomial
-from result_files import merge_results
-from selection import choose, token_error
-from shared_data import ocr_letters
 
 SELECTION_RANK = 500
 SCALES = {
@@ -103,7 +103,7 @@ def main() -> None:
             f"{name}: mean error {np.mean(errors):.2f} % over {len(errors)} run(s), std {np.std(errors):.2f}",
             flush=True,
         )
-    merge_results(f"ocr_{arguments.protocol}.json", rows, ("family", "fold"))
+    merge_results(f"ocr_{arguments.protocol}.json", rows, ("family", "fold"), EXPERIMENTS)
 
 
 if __name__ == "__main__":
