@@ -143,7 +143,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
         CliqueFeatures("node", chains.inputs, positions=None, labels_per_clique=1, **shared),
         CliqueFeatures("edge", None, positions=EdgeCliques().positions(chains), labels_per_clique=2, **shared),
     ]
-    posterior = LogPosterior(ThreadsEngine(chains, sets, len(classes), workers=Workers()))
+    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes), workers=Workers()))
     point = posterior.at(posterior.compressed([node, edge]))
     marginals = point.evaluation.beliefs.node_marginals
     worst = 0.0

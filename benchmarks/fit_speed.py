@@ -128,7 +128,7 @@ def posterior_of(name: str, folds: list[int], rank: int) -> LogPosterior:
         for label, clique in name_cliques(cliques)
     ]
     sets = [space.clique_features(len(classes)) for space in spaces]
-    return LogPosterior(ThreadsEngine(chains, sets, len(classes)))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes)))
 
 
 def gradient_share(name: str, folds: list[int], rank: int) -> float:

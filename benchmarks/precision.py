@@ -56,7 +56,7 @@ def posteriors(X: list, y: list, variance: float) -> dict[str, LogPosterior]:
             for space in spaces
         ]
         sets = [space.clique_features(len(classes)) for space in rounded]
-        found[precision] = LogPosterior(ThreadsEngine(chains, sets, len(classes), workers=Workers(1)))
+        found[precision] = LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes), workers=Workers(1)))
     return found
 
 

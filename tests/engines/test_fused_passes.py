@@ -40,7 +40,7 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
                 "edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared
             )
         )
-    return LogPosterior(ThreadsEngine(chains, sets, N_LABELS, masks=masks, workers=Workers(threads)))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, N_LABELS, masks=masks, workers=Workers(threads)))
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +74,8 @@ def test_value_gradient_and_curvature_are_the_same(variant):
 def test_constraints_hold_in_every_block():
     allowed = np.random.default_rng(3)
     posterior = sparse_field()
-    labels, offsets = posterior.engine.chains.labels, posterior.engine.chains.offsets
-    steps = np.flatnonzero(~posterior.engine.chains.is_start)
+    labels, offsets = posterior.engine.likelihood.chains.labels, posterior.engine.likelihood.chains.offsets
+    steps = np.flatnonzero(~posterior.engine.likelihood.chains.is_start)
     seen = set(zip(labels[steps - 1].tolist(), labels[steps].tolist(), strict=True))
     unseen = [(a, b) for a in range(N_LABELS) for b in range(N_LABELS) if (a, b) not in seen]
     never_first = sorted(set(range(N_LABELS)) - set(labels[offsets[:-1]].tolist()))
@@ -119,6 +119,6 @@ def test_other_fields_keep_their_potentials():
     node_all = CliqueFeatures(
         "node", node.features, positions=None, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
-    posterior = LogPosterior(ThreadsEngine(dense.engine.chains, [node_all], N_LABELS))
+    posterior = LogPosterior(ThreadsEngine.for_chains(dense.engine.likelihood.chains, [node_all], N_LABELS))
     posterior.prefer_fused_passes()
     assert not posterior.fused

@@ -158,7 +158,7 @@ def chains_with_support(seed=0, lengths=(1, 4, 3, 5, 2), n_labels=3, n_features=
 def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
     chains, seen, every, masks = chains_with_support()
     rng = np.random.default_rng(1)
-    engine, twin = (ThreadsEngine(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
+    engine, twin = (ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
     coefficients = [rng.normal(size=each.shape) for each in seen]
     spread = [
         *(each.support.matrix(part).toarray() for each, part in zip(seen, coefficients[:2], strict=False)),
@@ -177,7 +177,7 @@ def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
 def test_curvature_of_the_pairs_is_that_part_of_the_full_block():
     chains, seen, every, masks = chains_with_support()
     rng = np.random.default_rng(2)
-    engine, twin = (ThreadsEngine(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
+    engine, twin = (ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
     evaluation = engine.evaluate(engine.potentials([rng.normal(size=each.shape) for each in seen]))
     for index, mask in enumerate(masks):
         block, full = engine.curvature_block(evaluation, index), twin.curvature_block(evaluation, index)
@@ -193,7 +193,7 @@ def test_curvature_of_the_pairs_is_that_part_of_the_full_block():
 def test_without_steps_the_block_is_the_hessian():
     # Chains of length one have no covariances across cliques; derivatives of the gradient by differences.
     chains, seen, _, _ = chains_with_support(lengths=(1,) * 12)
-    engine = ThreadsEngine(chains, seen[:1], 3, workers=Workers(1))
+    engine = ThreadsEngine.for_chains(chains, seen[:1], 3, workers=Workers(1))
     rng = np.random.default_rng(3)
     theta, step = rng.normal(size=seen[0].shape), 1e-5
 

@@ -61,7 +61,7 @@ def edge_set(chains, observed=False, prior_variance=0.7, features=None, label_fa
 
 
 def engine_of(chains, sets, masks=None):
-    return ThreadsEngine(chains, sets, L, masks=masks, workers=Workers(1))
+    return ThreadsEngine.for_chains(chains, sets, L, masks=masks, workers=Workers(1))
 
 
 FIELDS = {

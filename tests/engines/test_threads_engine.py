@@ -68,7 +68,7 @@ def mixed_engine(weights=None):
         clique_features("start", None, OFFSETS[:-1]),
         clique_features("bias", None),
     ]
-    return ThreadsEngine(labelled_chains(weights), sets, N_LABELS, workers=Workers(1)), rng
+    return ThreadsEngine.for_chains(labelled_chains(weights), sets, N_LABELS, workers=Workers(1)), rng
 
 
 def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
@@ -93,7 +93,7 @@ def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
 def test_one_matrix_of_transitions_is_kept_as_one():
     rng = np.random.default_rng(3)
     sets = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
-    engine = ThreadsEngine(labelled_chains(), sets, N_LABELS)
+    engine = ThreadsEngine.for_chains(labelled_chains(), sets, N_LABELS)
     assert engine.likelihood.tied
     V = [rng.normal(size=each.shape) for each in sets]
     potentials = engine.potentials(V)
@@ -122,7 +122,7 @@ def test_curvature_of_single_precision_and_sparse_features():
     weights = np.array([1.0, 0.5, 2.0])
     blocks = []
     for features in (Z, Z.astype(np.float64), sp.csr_array(Z.astype(np.float64))):
-        engine = ThreadsEngine(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
+        engine = ThreadsEngine.for_chains(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
         evaluation = engine.evaluate(Potentials(np.log(np.arange(1.0, 25.0)).reshape(8, 3), np.zeros((1, 3, 3))))
         blocks.append(engine.curvature_block(evaluation, 0))
     p = evaluation.beliefs.node_marginals

@@ -61,7 +61,7 @@ def test_the_objective_at_its_weights_is_its_loss(trained):
         CliqueFeatures("node", chains.inputs, labels_per_clique=1, **shared),
         CliqueFeatures("edge", None, labels_per_clique=2, **shared),
     ]
-    posterior = LogPosterior(ThreadsEngine(chains, sets, 3))
+    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, 3))
     point = posterior.at(posterior.flatten([node, edge]))
     # Its weights are printed with six digits after the point, and it stops short of the optimum.
     assert point.value == pytest.approx(loss, rel=1e-6)

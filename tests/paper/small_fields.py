@@ -55,7 +55,7 @@ class SmallField:
     n_labels: int
 
     def __post_init__(self):
-        engine = ThreadsEngine(self.chains, self.sets, self.n_labels, workers=Workers(1))
+        engine = ThreadsEngine.for_chains(self.chains, self.sets, self.n_labels, workers=Workers(1))
         self.posterior = LogPosterior(engine)
         self.statistics = [self._statistics(i) for i in range(self.chains.n_sequences)]
         self.observed = np.array([self._observed(i) for i in range(self.chains.n_sequences)])

@@ -21,7 +21,7 @@ def small_posterior(seed=0, n_labels=3):
     edge = CliqueFeatures(
         "edge", None, positions=steps, labels_per_clique=2, n_labels=n_labels, prior_variance=4.0
     )
-    return LogPosterior(ThreadsEngine(chains, [node, edge], n_labels))
+    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], n_labels))
 
 
 def optimum(posterior):

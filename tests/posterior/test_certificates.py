@@ -59,7 +59,7 @@ def kernel_chain(rank):
     )
     steps = np.flatnonzero(~chains.is_start)
     edge = CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=2, prior_variance=1.0)
-    return panel, LogPosterior(ThreadsEngine(chains, [node, edge], 2))
+    return panel, LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 2))
 
 
 def newton(posterior, theta, n_steps):

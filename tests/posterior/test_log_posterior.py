@@ -51,7 +51,7 @@ def build(kind):
         sets.append(clique_features("end", rng.normal(size=(4, 2)), OFFSETS[1:] - 1))
     chains = Chains(dense, OFFSETS, LABELS, weights)
     masks = MASKS if "constraints" in kind else None
-    posterior = LogPosterior(ThreadsEngine(chains, sets, N_LABELS, masks=masks))
+    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, N_LABELS, masks=masks))
     return posterior, masks, rng.normal(size=posterior.size), rng.normal(size=posterior.size)
 
 
@@ -107,7 +107,7 @@ def pulled_back(posterior, node, edge):
 def by_enumeration(posterior, masks, theta, vector):
     """Value, gradient and Hessian times vector from the list of all labellings."""
     node, edge = spelled_out(posterior, theta)
-    weights = posterior.engine.chains.position_weights
+    weights = posterior.engine.likelihood.chains.position_weights
     allowed_node, allowed_edge = node.copy(), edge
     if masks is not None:
         masks.apply(allowed_node, OFFSETS)
@@ -118,7 +118,7 @@ def by_enumeration(posterior, masks, theta, vector):
     score = np.sum(weights * np.sum(observed_node * node, axis=1))
     score += np.sum(weights * np.sum(observed_edge * edge, axis=(1, 2)))
     prior = posterior.prior_precision * theta
-    value = posterior.engine.chains.weights @ oracle.log_partition - score + 0.5 * theta @ prior
+    value = posterior.engine.likelihood.chains.weights @ oracle.log_partition - score + 0.5 * theta @ prior
     gradient = prior + pulled_back(
         posterior,
         weights[:, None] * (oracle.node_marginals - observed_node),
@@ -250,7 +250,7 @@ def test_curvature_blocks_are_sums_of_within_clique_covariances(kind):
     if masks is not None:
         node, edge = masks.apply(node, OFFSETS), edge + masks.edge
     oracle = enumerate_chain(node, edge, OFFSETS)
-    weights = posterior.engine.chains.position_weights
+    weights = posterior.engine.likelihood.chains.position_weights
     for index, (each, block) in enumerate(zip(posterior.engine.sets, posterior.blocks, strict=True)):
         A = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
         expected = np.eye(each.shape[0] * each.shape[1]) / block.prior_variance
@@ -277,9 +277,9 @@ def test_blocks_name_the_parts_of_theta():
 
 def test_a_weight_of_two_is_a_sequence_seen_twice():
     posterior, _, theta, _ = build("plain")
-    chains, (node, edge) = posterior.engine.chains, posterior.engine.sets
+    chains, (node, edge) = posterior.engine.likelihood.chains, posterior.engine.sets
     twice = Chains(chains.inputs, OFFSETS, LABELS, np.array([1.0, 2.0, 1.0, 1.0]))
-    weighted = LogPosterior(ThreadsEngine(twice, [node, edge], N_LABELS)).at(theta)
+    weighted = LogPosterior(ThreadsEngine.for_chains(twice, [node, edge], N_LABELS)).at(theta)
     repeated = chains.subset([0, 1, 1, 2, 3])
     rows = np.concatenate([np.arange(4), np.arange(1, 10)])
     steps = np.flatnonzero(~repeated.is_start)
@@ -287,7 +287,7 @@ def test_a_weight_of_two_is_a_sequence_seen_twice():
         clique_features("node", node.features[rows], variance=0.7),
         clique_features("edge", None, steps, 2, variance=3.0),
     ]
-    plain = LogPosterior(ThreadsEngine(repeated, sets, N_LABELS)).at(theta)
+    plain = LogPosterior(ThreadsEngine.for_chains(repeated, sets, N_LABELS)).at(theta)
     np.testing.assert_allclose(weighted.value, plain.value, rtol=1e-13)
     np.testing.assert_allclose(weighted.gradient, plain.gradient, atol=1e-12)
 

@@ -48,7 +48,7 @@ def small_posterior(seed=0, variances=(1.0, 1.0), l1=(0.5, 0.5), observed=True, 
             ("node", "edge"), (chains.inputs, None), (None, steps), (1, 2), variances, supports, l1, strict=True
         )
     ]
-    return LogPosterior(ThreadsEngine(chains, sets, L, workers=Workers(1)))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, L, workers=Workers(1)))
 
 
 def minimum(posterior):

@@ -34,7 +34,7 @@ def sparse_posterior(l1=(0.8, 0.8), variances=(2.0, 2.0), seed=0, n_sequences=25
     edge = CliqueFeatures(
         "edge", None, positions=steps, labels_per_clique=2, prior_variance=variances[1], l1=l1[1], **shared
     )
-    return LogPosterior(ThreadsEngine(chains, [node, edge], L, workers=Workers(1)))
+    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], L, workers=Workers(1)))
 
 
 def by_scipy(posterior):

@@ -19,7 +19,7 @@ def small_posterior():
         CliqueFeatures("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=1.0),
         CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.0),
     ]
-    return LogPosterior(ThreadsEngine(chains, sets, 3))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 3))
 
 
 @pytest.mark.parametrize("max_iter", [0, 1, 3])

@@ -43,7 +43,7 @@ def kernel_chain(dtype=np.float64, seen_edges=True):
     ]
     if seen_edges:
         sets.append(clique_features("seen", inputs[steps].astype(dtype), steps, 2, 0.1))
-    return LogPosterior(ThreadsEngine(chains, sets, 3, workers=Workers(1)))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_history_falls_in_value_and_rises_in_the_bound(name, optimum):
     assert last.relative_gap == solution.relative_gap
     assert last.gradient_norm == solution.gradient_norm
     assert solution.passes <= posterior.passes
-    np.testing.assert_allclose(values[0], posterior.engine.chains.n_positions * np.log(3), rtol=1e-12)
+    np.testing.assert_allclose(values[0], posterior.engine.likelihood.chains.n_positions * np.log(3), rtol=1e-12)
 
 
 def test_lbfgs_against_scipy(optimum):

@@ -29,7 +29,7 @@ def sticky_chains(length):
             prior_variance=100.0,
         ),
     ]
-    return LogPosterior(ThreadsEngine(chains, sets, 2))
+    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 2))
 
 
 def undamped_block_jacobi(posterior, n_steps):

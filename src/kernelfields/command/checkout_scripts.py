@@ -69,8 +69,8 @@ def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
         raise ValueError(f"there is no {name!r} in {folder}: choose among {', '.join(scripts) or 'nothing'}")
     # A module of the checkout, so that scripts can import each other; paths among the options stay what they are.
     command = [sys.executable, "-m", f"{folder_name}.{wanted}", *arguments]
-    path = os.pathsep.join(filter(None, [str(folder.parent), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+    search_path = os.pathsep.join(filter(None, [str(folder.parent), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": search_path}, check=False).returncode
 
 
 def _find(folder_name: str) -> Path:

@@ -23,11 +23,12 @@ TIED_SHARE = 0.1
 class CliqueFeatures:
     """Features of one clique set on the training chains.
 
-    ``positions`` are the rows of the chain that carry a clique (None: all), ``features`` the matching rows
-    Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1 or 2. ``whitened``
-    is False for inputs used as they are, whose columns may be correlated and of any scale. With a ``support`` only
-    its (feature, labelling) pairs have coefficients, (P, 1), and there is no label factor. ``l1`` is the weight of
-    the sum of absolute coefficients in the objective.
+    ``positions`` are the rows of the chain or graph that carry a clique (None: all), ``features`` the matching
+    rows Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1, 2 or more, and
+    ``group`` names the factors of a graph that the set scores (None: nodes). ``whitened`` is False for inputs used
+    as they are, whose columns may be correlated and of any scale. With a ``support`` only its (feature, labelling)
+    pairs have coefficients, (P, 1), and there is no label factor. ``l1`` is the weight of the sum of absolute
+    coefficients in the objective.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class CliqueFeatures:
         positions: np.ndarray | None,
         labels_per_clique: int,
         n_labels: int,
+        group: str | None = None,
         prior_variance: float,
         label_factor: np.ndarray | None = None,
         whitened: bool = True,
@@ -48,6 +50,7 @@ class CliqueFeatures:
         self.whitened = whitened
         self.positions = positions
         self.labels_per_clique = labels_per_clique
+        self.group = group
         self.prior_variance = float(prior_variance)
         self.label_factor = label_factor
         self.support = support

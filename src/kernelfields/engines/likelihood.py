@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
+from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.potentials import Potentials
 from kernelfields.fields import Chains, ConstraintMasks
-from kernelfields.inference.chain import ChainBeliefs, infer_chains
+from kernelfields.inference.chain import infer_chains
 from kernelfields.inference.workers import Workers
 
 
@@ -23,7 +25,43 @@ class Evaluation:
 
     value: float
     residual: Potentials
-    beliefs: ChainBeliefs
+    beliefs: Any
+
+
+class Likelihood(Protocol):
+    """What an engine asks of labelled chains or graphs; the structure of the field ends here."""
+
+    n_labels: int
+    workers: Workers
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero, constraints aside."""
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some labellings are forbidden."""
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero, in the right shapes."""
+
+    def add_scores(self, potentials: Potentials, each: CliqueFeatures, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques to potentials."""
+
+    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, summed over them if tied."""
+
+    def clique_marginals(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
+        """Return the probabilities of the labellings of a set's cliques."""
+
+    def clique_weights(self, each: CliqueFeatures) -> np.ndarray:
+        """Return the weight of every clique of a set."""
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and beliefs."""
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials times a direction."""
 
 
 class ChainLikelihood:
@@ -50,19 +88,24 @@ class ChainLikelihood:
         weights = chains.position_weights
         # None stands for weights that are all one, the usual case, where no product is needed.
         self._weights = None if np.all(weights == 1.0) else weights
-        self._masks = masks if masks is not None and masks.any else None
+        self.masks = masks if masks is not None and masks.any else None
         self._edge_counts = self._count_edges()
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
 
     @property
     def constrained(self) -> bool:
         """Whether some labellings are forbidden."""
-        return self._masks is not None
+        return self.masks is not None
 
     @cached_property
     def _node_mask(self) -> np.ndarray:
         """Penalties of every position, (N, L), for constrained fields."""
-        assert self._masks is not None
-        return self._masks.apply(np.zeros((self.chains.n_positions, self.n_labels)), self.chains.offsets)
+        assert self.masks is not None
+        return self.masks.apply(np.zeros((self.chains.n_positions, self.n_labels)), self.chains.offsets)
 
     def _count_edges(self) -> np.ndarray:
         """Return the weighted number of observed steps a -> b, (L, L)."""
@@ -79,12 +122,48 @@ class ChainLikelihood:
             np.zeros((1 if self.tied else n_positions, n_labels, n_labels)),
         )
 
+    def add_scores(self, potentials: Potentials, each: CliqueFeatures, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques, (n, L^k), to potentials; one row if it is tied everywhere."""
+        if each.labels_per_clique == 2:
+            scores = scores.reshape((-1, *potentials.edge.shape[1:]))
+            if each.tied_everywhere:
+                potentials.edge[...] += scores
+            else:
+                potentials.edge[each.positions] += scores
+        elif each.positions is None:
+            potentials.node[...] += scores
+        else:
+            potentials.node[each.positions] += scores
+
+    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
+        rows = residual.node if each.labels_per_clique == 1 else residual.edge
+        summed = each.labels_per_clique == 2 and self.tied
+        if each.positions is not None and not summed:
+            rows = rows[each.positions]
+        rows = rows.reshape(len(rows), each.n_configurations)
+        return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
+
+    def clique_marginals(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
+        """Return the probabilities of the labellings of a set's cliques, (n, L^k)."""
+        marginals = (
+            evaluation.beliefs.node_marginals
+            if each.labels_per_clique == 1
+            else evaluation.beliefs.edge_marginals().reshape(self.chains.n_positions, -1)
+        )
+        return marginals if each.positions is None else marginals[each.positions]
+
+    def clique_weights(self, each: CliqueFeatures) -> np.ndarray:
+        """Return the weight of every clique of a set, (n,)."""
+        weights = self.chains.position_weights
+        return weights if each.positions is None else weights[each.positions]
+
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
         node, edge = potentials.node, potentials.edge
         score = self._observed_score(node, edge)
-        if self._masks is not None:
-            node, edge = node + self._node_mask, edge + self._masks.edge
+        if self.masks is not None:
+            node, edge = node + self._node_mask, edge + self.masks.edge
         beliefs = infer_chains(
             node,
             edge,

@@ -21,7 +21,7 @@ import scipy.sparse
 
 from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.fused_passes import FusedPasses, fused_passes
-from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
+from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
 from kernelfields.engines.potentials import Potentials
 from kernelfields.engines.stochastic_descent import of_field
 from kernelfields.fields import Chains, ConstraintMasks
@@ -31,22 +31,25 @@ from kernelfields.inference.workers import Workers
 class ThreadsEngine:
     """The clique sets of a training sample, and everything a posterior asks of them."""
 
-    def __init__(
-        self,
+    def __init__(self, likelihood: Likelihood, sets: Sequence[CliqueFeatures]):
+        self.likelihood = likelihood
+        self.sets = list(sets)
+        self.passes = 0.0
+        self._stored_values = max(1, sum(each.stored_values for each in self.sets))
+
+    @classmethod
+    def for_chains(
+        cls,
         chains: Chains,
         sets: Sequence[CliqueFeatures],
         n_labels: int,
         *,
         masks: ConstraintMasks | None = None,
         workers: Workers | None = None,
-    ):
-        self.chains = chains
-        self.sets = list(sets)
-        tied = all(each.tied_everywhere for each in self.sets if each.labels_per_clique == 2)
-        self.likelihood = ChainLikelihood(chains, n_labels, tied=tied, masks=masks, workers=workers)
-        self._masks = masks
-        self.passes = 0.0
-        self._stored_values = max(1, sum(each.stored_values for each in self.sets))
+    ) -> ThreadsEngine:
+        """Return the engine of labelled chains whose neighbours meet."""
+        tied = all(each.tied_everywhere for each in sets if each.labels_per_clique == 2)
+        return cls(ChainLikelihood(chains, n_labels, tied=tied, masks=masks, workers=workers), sets)
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
@@ -54,16 +57,7 @@ class ThreadsEngine:
         for index, each in self._chosen(only):
             scores = each.scores(coefficients[index], self.likelihood.workers)
             self.passes += 0.5 * each.stored_values / self._stored_values
-            if each.labels_per_clique == 2:
-                scores = scores.reshape((-1, *total.edge.shape[1:]))
-                if each.tied_everywhere:
-                    total.edge += scores
-                else:
-                    total.edge[each.positions] += scores
-            elif each.positions is None:
-                total.node += scores
-            else:
-                total.node[each.positions] += scores
+            self.likelihood.add_scores(total, each, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -76,18 +70,13 @@ class ThreadsEngine:
 
     def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
         """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
-        rows = residual.node if each.labels_per_clique == 1 else residual.edge
-        summed = each.labels_per_clique == 2 and self.likelihood.tied
-        if each.positions is not None and not summed:
-            rows = rows[each.positions]
-        rows = rows.reshape(len(rows), each.n_configurations)
-        return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
+        return self.likelihood.clique_residuals(residual, each)
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
         each = self.sets[index]
-        n_cliques = self.chains.n_positions if each.positions is None else len(each.positions)
-        return each.start_curvature(n_cliques) * float(self.chains.position_weights.mean())
+        weights = self.likelihood.clique_weights(each)
+        return each.start_curvature(len(weights)) * float(weights.mean()) if len(weights) else 0.0
 
     def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets.
@@ -97,10 +86,8 @@ class ThreadsEngine:
         each = self.sets[index]
         if each.labels_per_clique != 1 or not scipy.sparse.issparse(each.features):
             return None
-        marginals = evaluation.beliefs.node_marginals
-        variances = marginals * (1.0 - marginals) * self.chains.position_weights[:, None]
-        if each.positions is not None:
-            variances = variances[each.positions]
+        marginals = self.likelihood.clique_marginals(evaluation, each)
+        variances = marginals * (1.0 - marginals) * self.likelihood.clique_weights(each)[:, None]
         self.passes += 0.5 * each.stored_values / self._stored_values
         return each.squared_pull_back(variances, self.likelihood.workers)
 
@@ -108,11 +95,18 @@ class ThreadsEngine:
     def fused(self) -> FusedPasses | None:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
         likelihood = self.likelihood
-        return fused_passes(self.chains, self.sets, likelihood.n_labels, self._masks, likelihood.workers)
+        if not isinstance(likelihood, ChainLikelihood):
+            return None
+        return fused_passes(
+            likelihood.chains, self.sets, likelihood.n_labels, likelihood.masks, likelihood.workers
+        )
 
     def stochastic_descent(self) -> Any:
         """Return a StochasticDescent on this field's objective, or None if it is not of the kind for it."""
-        return of_field(self.chains, self.sets, self.likelihood.n_labels, self.likelihood.constrained)
+        likelihood = self.likelihood
+        if not isinstance(likelihood, ChainLikelihood):
+            return None
+        return of_field(likelihood.chains, self.sets, likelihood.n_labels, likelihood.constrained)
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only
@@ -133,14 +127,8 @@ class ThreadsEngine:
         its pairs only, (P, P).
         """
         each = self.sets[index]
-        marginals = (
-            evaluation.beliefs.node_marginals
-            if each.labels_per_clique == 1
-            else evaluation.beliefs.edge_marginals().reshape(self.chains.n_positions, -1)
-        )
-        weights = self.chains.position_weights
-        if each.positions is not None:
-            marginals, weights = marginals[each.positions], weights[each.positions]
+        marginals = self.likelihood.clique_marginals(evaluation, each)
+        weights = self.likelihood.clique_weights(each)
         factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
         outputs = factor.shape[1]
         means = marginals @ factor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_parameters
+from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
@@ -209,13 +211,11 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
 
             fitted = fit_field(
                 spaces,
-                chains,
+                partial(chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers),
                 len(classes),
-                masks=masks,
                 solver=self.solver,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                workers=workers,
                 watch=self._watcher(progress),
                 random=random,
                 start=[each.coefficients for each in self.model_.sets] if continues else None,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.engines import ThreadsEngine
+from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.field_model import FittedSet
 from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.estimators.warm_start import continued_space
@@ -44,7 +45,7 @@ class DevelopmentSet:
             )
             there = continued_space(space.name, space.clique, known, self.chains, tol=tol, dtype=dtype)
             sets.append(there.clique_features(n_labels))
-        self._engine = ThreadsEngine(self.chains, sets, n_labels, masks=self._masks, workers=self._workers)
+        self._engine = chain_engine(self.chains, sets, n_labels=n_labels, masks=self._masks, workers=self._workers)
 
     def __call__(self, point: Point) -> bool:
         """Take note of a point; True when there was no progress for too long."""

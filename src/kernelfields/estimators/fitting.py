@@ -21,9 +21,7 @@ from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.feature_rounding import rounding_of_features
-from kernelfields.estimators.spaces import CliqueSpace, check_transitions_fit
-from kernelfields.fields import Chains, ConstraintMasks
-from kernelfields.inference.workers import Workers
+from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.posterior.certificate import kernel_quadratic_form, residual_gradient_bound
 from kernelfields.solvers import Iteration, Solution, minimize, resolve_solver
@@ -45,20 +43,20 @@ class FittedField:
     roundings: list[float]
 
 
+#: Makes the engine of a sample from the features of its clique sets.
+EngineBuilder = Callable[[Sequence[CliqueFeatures]], ThreadsEngine]
 #: Called after each iteration with a function that returns the field as an interrupt there would leave it.
 FieldKeeper = Callable[[Callable[[], FittedField]], None]
 
 
 def fit_field(
     spaces: Sequence[CliqueSpace],
-    chains: Chains,
+    engine_of: EngineBuilder,
     n_labels: int,
     *,
-    masks: ConstraintMasks,
     solver: Any,
     tol: float,
     max_iter: int,
-    workers: Workers,
     watch: Watcher | None,
     random: np.random.Generator,
     start: Sequence[np.ndarray] | None = None,
@@ -67,8 +65,6 @@ def fit_field(
     keep: FieldKeeper | None = None,
 ) -> FittedField:
     """Fit the coefficients of all sets; grow the bases that ask for it."""
-    if any(space.features is not None and space.clique.labels_per_clique == 2 for space in spaces):
-        check_transitions_fit(chains.n_positions, n_labels)
     growing = [space for space in spaces if isinstance(space.basis, Gradient)]
     if development is not None:
         if growing:
@@ -84,13 +80,11 @@ def fit_field(
     while True:
         posterior, solution = _solve(
             spaces,
-            chains,
+            engine_of,
             n_labels,
-            masks=masks,
             solver=solver,
             tol=tol * (_INNER_TOLERANCE if growing else 1.0),
             max_iter=max_iter - (history[-1].iteration if history else 0),
-            workers=workers,
             watch=_continue_history(history, watch),
             random=random,
             start=start,
@@ -177,22 +171,19 @@ def warn_unless_converged(solution: Solution, tol: float, stacklevel: int = 2) -
 
 def _solve(
     spaces: Sequence[CliqueSpace],
-    chains: Chains,
+    engine_of: EngineBuilder,
     n_labels: int,
     *,
-    masks: ConstraintMasks,
     solver: Any,
     tol: float,
     max_iter: int,
-    workers: Workers,
     watch: Watcher | None,
     random: np.random.Generator,
     start: Sequence[np.ndarray] | None,
     monitor: DevelopmentSet | None,
     keep: FieldKeeper | None,
 ) -> tuple[LogPosterior, Solution]:
-    sets = [space.clique_features(n_labels) for space in spaces]
-    posterior = LogPosterior(ThreadsEngine(chains, sets, n_labels, masks=masks, workers=workers))
+    posterior = LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces]))
     rule = resolve_solver(solver, posterior, tol, random)
     # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
     with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):

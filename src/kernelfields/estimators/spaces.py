@@ -79,6 +79,7 @@ class CliqueSpace:
             positions=self.positions,
             labels_per_clique=self.clique.labels_per_clique,
             n_labels=n_labels,
+            group=self.clique.group,
             prior_variance=self.clique.prior_variance,
             label_factor=self.label_factor,
             whitened=not isinstance(self.subspace, ExplicitSubspace),
@@ -158,13 +159,26 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
     """Return A with A A^T the centred label kernel, or None for the identity.
 
     Pairs of labels with the delta kernel stay uncentred: one dimension in L^2 is not worth a product with a
-    dense (L^2, L^2 - 1) matrix.
+    dense (L^2, L^2 - 1) matrix. Pairs without a direction have the L (L + 1) / 2 symmetric tables.
     """
     kernel = resolve_label_kernel(clique.label_kernel)
-    if weighs_labels_singly(clique) or (clique.labels_per_clique == 2 and isinstance(kernel, Delta)):
+    if clique.symmetric:
+        return symmetric_tables(n_labels)
+    if weighs_labels_singly(clique) or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.
     return np.ascontiguousarray(kernel.factor(clique.n_configurations(n_labels)))
+
+
+def symmetric_tables(n_labels: int) -> np.ndarray:
+    """Return an orthonormal basis of the symmetric (L, L) tables as columns, (L^2, L (L + 1) / 2)."""
+    first, second = np.triu_indices(n_labels)
+    tables = np.zeros((n_labels**2, len(first)))
+    columns = np.arange(len(first))
+    height = np.where(first == second, 1.0, np.sqrt(0.5))
+    tables[first * n_labels + second, columns] = height
+    tables[second * n_labels + first, columns] = height
+    return tables
 
 
 def build_space(
@@ -246,6 +260,9 @@ def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
 
 def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:
     """Return what each clique of a set sees of the inputs, a row per clique."""
+    own_view = clique.view(chains)
+    if own_view is not None:
+        return own_view
     inputs = window_view(chains.inputs, chains.offsets, clique.window)
     positions = clique.positions(chains)
     return inputs if positions is None else inputs[positions]

@@ -5,6 +5,8 @@
                    (x_t, y_{t-1}, y_t)    w_t(a, b) = f(x_t, a, b)  with one
     StartCliques   (y_1)  or (x_1, y_1)   added to the first position of each sequence
     EndCliques     (y_T)  or (x_T, y_T)   added to the last
+    SkipCliques    (y_{t-k}, y_t)         labels k steps apart, with or without x_t
+    OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
@@ -24,7 +26,7 @@ from kernelfields.fields.chains import Chains
 
 
 class CliqueSet(BaseEstimator):
-    """Cliques that share one potential; see the module for the four kinds."""
+    """Cliques that share one potential; see the module for the kinds."""
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1
@@ -55,18 +57,33 @@ class CliqueSet(BaseEstimator):
         self.l1 = l1
         self.name = name
 
-    def positions(self, chains: Chains) -> np.ndarray | None:
-        """Return the positions that carry a clique, or None for all of them."""
+    #: Whether a pair of labels has no direction.
+    symmetric: bool = False
+    #: Name of the factors of a graph that the set scores; None for single labels.
+    group: str | None = None
+
+    def positions(self, chains: Any) -> np.ndarray | None:
+        """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
         raise TypeError(f"{type(self).__name__} does not say where its cliques are")
 
-    def labellings(self, chains: Chains, n_labels: int) -> np.ndarray:
-        """Return the observed labelling of each clique, a label or a L + b for a pair."""
+    def view(self, fields: Any) -> Any:
+        """Return the inputs that the cliques see, or None if they see a window of the inputs of a chain."""
+        return None
+
+    @property
+    def steps_back(self) -> tuple[int, ...]:
+        """How many steps before its position each label of a clique stands, the earliest first."""
+        return tuple(range(self.labels_per_clique - 1, -1, -1))
+
+    def labellings(self, chains: Any, n_labels: int) -> np.ndarray:
+        """Return the observed labelling of each clique, a label, a L + b for a pair, and so on."""
         positions = self.positions(chains)
         if positions is None:
             return chains.labels
-        if self.labels_per_clique == 2:
-            return chains.labels[positions - 1] * n_labels + chains.labels[positions]
-        return chains.labels[positions]
+        numbers = np.zeros(len(positions), dtype=np.int64)
+        for steps in self.steps_back:
+            numbers = numbers * n_labels + chains.labels[positions - steps]
+        return numbers
 
     def n_configurations(self, n_labels: int) -> int:
         """Return the number of labellings of one clique."""
@@ -115,6 +132,7 @@ class EdgeCliques(CliqueSet):
 
     labels_per_clique = 2
     default_name = "edge"
+    group = "lag1"
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return all positions but the first of each sequence."""
@@ -139,3 +157,112 @@ class EndCliques(CliqueSet):
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return the last position of each sequence."""
         return np.asarray(chains.ends)
+
+
+class _LongCliques(CliqueSet):
+    """Labels of a chain that meet across more than one step; inference is a junction tree's."""
+
+    @property
+    def reach(self) -> int:
+        """How many steps lie between the first label of a clique and its last."""
+        return self.steps_back[0]
+
+    def positions(self, chains: Chains) -> np.ndarray | None:
+        """Return the positions with enough others before them in their sequence."""
+        steps = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
+        return np.flatnonzero(steps >= self.reach)
+
+
+class SkipCliques(_LongCliques):
+    """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given."""
+
+    labels_per_clique = 2
+    default_name = "skip"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        lag: int = 2,
+        window: int | tuple[int, int] = 1,
+        label_kernel: Any = "delta",
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
+        name: str | None = None,
+    ):
+        super().__init__(
+            kernel,
+            window=window,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
+        self.lag = lag
+
+    @property
+    def group(self) -> str:  # type: ignore[override]
+        """Name of the factors: one for each lag."""
+        return f"lag{self.lag}"
+
+    def view(self, fields: Any) -> Any:
+        """Return the inputs that the cliques see, or None if they see a window of the inputs of a chain."""
+        return None
+
+    @property
+    def steps_back(self) -> tuple[int, ...]:
+        """The first label stands ``lag`` steps before the second."""
+        return (self.lag, 0)
+
+
+class OrderCliques(_LongCliques):
+    """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
+
+    default_name = "order"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        order: int = 2,
+        window: int | tuple[int, int] = 1,
+        label_kernel: Any = "delta",
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
+        name: str | None = None,
+    ):
+        super().__init__(
+            kernel,
+            window=window,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
+        self.order = order
+
+    @property
+    def labels_per_clique(self) -> int:  # type: ignore[override]
+        """The label itself and ``order`` before it."""
+        return self.order + 1
+
+    @property
+    def group(self) -> str:  # type: ignore[override]
+        """Name of the factors: one for each order."""
+        return f"order{self.order}"

@@ -15,183 +15,17 @@ features, and a gradient at the point it ends in costs half a pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from kernelfields.engines import Evaluation, Potentials, ThreadsEngine, dot
+from kernelfields.engines import Potentials, ThreadsEngine, dot
+from kernelfields.posterior.lines import FAR, FusedLine, Line
 from kernelfields.posterior.penalty import penalty_gap
+from kernelfields.posterior.points import Block, Direction, Point, Trial
 
-# Nats that a potential may move in the first trial of a line search.
-_FAR = 100.0
 # Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
 _FLATTEST = 1e-8
-
-
-@dataclass(frozen=True)
-class Block:
-    """The coefficients of one clique set within theta."""
-
-    name: str
-    rows: slice
-    shape: tuple[int, int]
-    prior_variance: float
-    l1: float = 0.0
-
-
-@dataclass
-class Trial:
-    """A value that may become a point: its gradient, half a pass, is not computed yet."""
-
-    theta: np.ndarray
-    value: float
-    potentials: Potentials | None
-    evaluation: Evaluation | None
-    #: Known already where value and gradient come from one fused pass.
-    gradient: np.ndarray | None = None
-
-
-class Point:
-    """Where a solver stands: theta, value, gradient, and the potentials that go with them."""
-
-    def __init__(
-        self,
-        posterior: LogPosterior,
-        theta: np.ndarray,
-        value: float,
-        gradient: np.ndarray,
-        potentials: Potentials | None,
-        evaluation: Evaluation | None,
-    ):
-        self.posterior = posterior
-        self.theta = theta
-        self.value = value
-        self.gradient = gradient
-        self._potentials = potentials
-        self._evaluation = evaluation
-
-    @property
-    def potentials(self) -> Potentials:
-        """Potentials at this point, computed if a fused pass did not keep them."""
-        if self._potentials is None:
-            self._potentials = self.posterior.potentials(self.theta)
-        return self._potentials
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """Beliefs at this point, recomputed if they were released."""
-        if self._evaluation is None:
-            self._evaluation = self.posterior.engine.evaluate(self.potentials)
-        return self._evaluation
-
-    @cached_property
-    def steepest(self) -> np.ndarray:
-        """The gradient; with l1, the subgradient of smallest norm."""
-        return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
-
-    def release(self) -> None:
-        """Let go of the beliefs: several (N, L) arrays that are cheap to compute again."""
-        self._evaluation = None
-
-
-@dataclass
-class Direction:
-    """A direction in theta; its potentials too if they are known already."""
-
-    theta: np.ndarray
-    potentials: Potentials | None = None
-
-
-class Line:
-    """P along point + step * direction, by inference alone."""
-
-    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
-        self.posterior = posterior
-        self.origin = point
-        self.direction = direction.theta
-        self.slope = dot(point.gradient, direction.theta)
-        self._potentials = direction.potentials or posterior.potentials(direction.theta)
-        scaled = posterior.prior_precision * direction.theta
-        self._prior = (
-            0.5 * dot(point.theta, posterior.prior_precision * point.theta),
-            dot(point.theta, scaled),
-            0.5 * dot(direction.theta, scaled),
-        )
-        self._last: tuple[float, float, Potentials, Evaluation] | None = None
-
-    @property
-    def reach(self) -> float:
-        """The step that moves a potential by a hundred nats, as far as a first trial should go.
-
-        Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
-        """
-        furthest = max(float(np.abs(each).max()) for each in (self._potentials.node, self._potentials.edge))
-        return _FAR / furthest if furthest > 0 else np.inf
-
-    def __call__(self, step: float) -> tuple[float, float]:
-        """Return value and slope at a step."""
-        self._last = None
-        potentials = self.origin.potentials.moved(step, self._potentials)
-        if not (np.isfinite(potentials.node.sum()) and np.isfinite(potentials.edge.sum())):
-            return np.inf, np.inf
-        evaluation = self.posterior.engine.evaluate(potentials)
-        constant, linear, quadratic = self._prior
-        value = evaluation.value + constant + step * (linear + step * quadratic)
-        slope = evaluation.residual.dot(self._potentials) + linear + 2.0 * step * quadratic
-        self._last = (step, value, potentials, evaluation)
-        return value, slope
-
-    def point(self, step: float) -> Point:
-        """Return the point at a step, with its gradient: half a pass."""
-        if self._last is None or self._last[0] != step:
-            self(step)
-        if self._last is None:
-            raise ValueError(f"the objective is not finite at step {step!r}")
-        _, value, potentials, evaluation = self._last
-        self._last = None
-        theta = self.origin.theta + step * self.direction
-        return self.posterior.complete(Trial(theta, value, potentials, evaluation))
-
-
-class FusedLine:
-    """P along point + step * direction, one fused pass for each step."""
-
-    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
-        self.posterior = posterior
-        self.origin = point
-        self.direction = direction.theta
-        self.slope = dot(point.gradient, direction.theta)
-        self._last: tuple[float, Trial] | None = None
-
-    @property
-    def reach(self) -> float:
-        """The step that moves a potential by a hundred nats, for a first step from zero; else no limit."""
-        if np.any(self.origin.theta):
-            return np.inf
-        furthest = self.posterior.largest_potential(self.direction)
-        return _FAR / furthest if furthest > 0 else np.inf
-
-    def __call__(self, step: float) -> tuple[float, float]:
-        """Return value and slope at a step."""
-        self._last = None
-        trial = self.posterior.trial(self.origin.theta + step * self.direction)
-        if trial is None or trial.gradient is None:
-            return np.inf, np.inf
-        self._last = (step, trial)
-        return trial.value, dot(trial.gradient, self.direction)
-
-    def point(self, step: float) -> Point:
-        """Return the point at a step, with its gradient."""
-        if self._last is None or self._last[0] != step:
-            self(step)
-        if self._last is None:
-            raise ValueError(f"the objective is not finite at step {step!r}")
-        return self.posterior.complete(self._last[1])
-
-
-def _distance(one: Potentials, other: Potentials) -> float:
-    return max(float(np.abs(one.node - other.node).max()), float(np.abs(one.edge - other.edge).max()))
 
 
 class LogPosterior:
@@ -315,7 +149,7 @@ class LogPosterior:
         if self.fused:
             return self._fused_trial(theta)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
-        if near is not None and _distance(near.potentials, potentials) > _FAR:
+        if near is not None and potentials.moved(-1.0, near.potentials).largest > FAR:
             return None
         evaluation = self.engine.evaluate(potentials)
         return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
@@ -323,8 +157,7 @@ class LogPosterior:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        chains = self.engine.chains
-        return float(chains.weights @ chains.lengths) * float(np.log(self.engine.likelihood.n_labels))
+        return self.engine.likelihood.value_at_zero
 
     def _fused_trial(self, theta: np.ndarray) -> Trial | None:
         if not np.isfinite(theta.sum()):

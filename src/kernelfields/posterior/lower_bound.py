@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.engines import dot
-from kernelfields.posterior.log_posterior import Point
+from kernelfields.posterior.points import Point
 
 # Enough for a dozen cuts when started from the last weights; more would cost as much as a small pass.
 _MAX_STEPS = 60

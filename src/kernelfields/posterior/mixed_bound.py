@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.engines import dot
-from kernelfields.posterior.log_posterior import Point
+from kernelfields.posterior.points import Point
 
 _TRIALS = 30
 

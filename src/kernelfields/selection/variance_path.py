@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from kernelfields.engines import Potentials, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import chain_cliques
+from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.field_model import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
@@ -171,18 +173,19 @@ class VariancePath:
             )
             there = continued_space(space.name, space.clique, known, chains, **self._precision)
             sets.append(there.clique_features(len(self._classes)))
-        engine = ThreadsEngine(chains, sets, len(self._classes), masks=self._masks, workers=self._workers)
+        engine = chain_engine(chains, sets, **self._engine_settings())
         return HeldOut(chains, engine, self._masks, self._workers)
+
+    def _engine_settings(self) -> dict[str, Any]:
+        return {"n_labels": len(self._classes), "masks": self._masks, "workers": self._workers}
 
     def _fit(self, spaces: list[CliqueSpace], random: np.random.Generator, start: Any) -> FittedField:
         fitted = fit_field(
             spaces,
-            self._part.train,
+            partial(chain_engine, self._part.train, **self._engine_settings()),
             len(self._classes),
-            masks=self._masks,
             solver=self._description.solver,
             max_iter=self._description.max_iter,
-            workers=self._workers,
             watch=None,
             random=random,
             start=start,

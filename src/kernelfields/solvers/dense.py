@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+from kernelfields.posterior import Direction, LogPosterior, Point
 
 # Factor and matrix together; beyond this the other solvers are faster as well.
 MAX_BYTES = 4 * 2**30

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.posterior.log_posterior import FusedLine, Line
+from kernelfields.posterior.lines import FusedLine, Line
 
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4

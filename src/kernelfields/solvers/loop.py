@@ -13,9 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelfields.posterior import dot
+from kernelfields.posterior import Direction, LogPosterior, Point, dot
 from kernelfields.posterior.certificate import relative_gap
-from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
 from kernelfields.posterior.lower_bound import LowerBound
 from kernelfields.posterior.mixed_bound import MixedBound
 from kernelfields.solvers import orthant

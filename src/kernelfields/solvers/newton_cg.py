@@ -45,8 +45,7 @@ def conjugate_gradients(
         solution += step * search
         residual -= step * product
         if total is None:
-            potentials.node *= step
-            potentials.edge *= step
+            potentials.scale(step)
             total = potentials
         else:
             total.add(step, potentials)

@@ -7,7 +7,7 @@ of that set, so a step in a set without features (plain transitions) costs no pa
 
 from __future__ import annotations
 
-from kernelfields.posterior.log_posterior import Direction, LogPosterior, Point
+from kernelfields.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.newton_cg import conjugate_gradients
 
 

@@ -1,0 +1,24 @@
+"""The engine of labelled chains: forward and backward where only neighbours meet, else a junction tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.estimators.spaces import check_transitions_fit
+from kernelfields.fields import Chains, ConstraintMasks
+from kernelfields.inference.workers import Workers
+
+
+def chain_engine(
+    chains: Chains,
+    sets: Sequence[CliqueFeatures],
+    *,
+    n_labels: int,
+    masks: ConstraintMasks | None = None,
+    workers: Workers | None = None,
+) -> ThreadsEngine:
+    """Return the engine that clique sets on chains need."""
+    if any(not each.tied_everywhere and each.labels_per_clique == 2 for each in sets):
+        check_transitions_fit(chains.n_positions, n_labels)
+    return ThreadsEngine.for_chains(chains, sets, n_labels, masks=masks, workers=workers)
