@@ -15,12 +15,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
+    "GraphCRF": "kernelfields.estimators",
     "evaluate": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
+    "SkipCliques": "kernelfields.fields",
+    "OrderCliques": "kernelfields.fields",
+    "GraphNodes": "kernelfields.fields",
+    "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
     "Sequencewise": "kernelfields.features",
 }
@@ -30,18 +35,33 @@ __all__ = [
     "Constraints",
     "EdgeCliques",
     "EndCliques",
+    "GraphCRF",
+    "GraphFactors",
+    "GraphNodes",
     "NodeCliques",
+    "OrderCliques",
     "Sequencewise",
+    "SkipCliques",
     "StartCliques",
     "compare",
     "evaluate",
 ]
 
 if TYPE_CHECKING:
-    from kernelfields.estimators import ChainCRF
+    from kernelfields.estimators import ChainCRF, GraphCRF
     from kernelfields.evaluation import compare, evaluate
     from kernelfields.features import Sequencewise
-    from kernelfields.fields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
+    from kernelfields.fields import (
+        Constraints,
+        EdgeCliques,
+        EndCliques,
+        GraphFactors,
+        GraphNodes,
+        NodeCliques,
+        OrderCliques,
+        SkipCliques,
+        StartCliques,
+    )
     from kernelfields.selection import ChainCRFCV
 
 

@@ -94,9 +94,9 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
 
 def test_zeros_are_the_uniform_distribution():
     model = likelihood(True)
-    assert model.zeros().node.shape == (12, 4)
-    assert likelihood(False).zeros().edge.shape == (12, 4, 4)
-    np.testing.assert_allclose(model.evaluate(model.zeros()).value, 12 * np.log(4), rtol=1e-14)
+    assert model.layout.zeros().node.shape == (12, 4)
+    assert likelihood(False).layout.zeros().edge.shape == (12, 4, 4)
+    np.testing.assert_allclose(model.evaluate(model.layout.zeros()).value, 12 * np.log(4), rtol=1e-14)
 
 
 def test_unlabelled_chains_have_no_likelihood():

@@ -73,7 +73,7 @@ def mixed_engine(weights=None):
 
 def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
     engine, rng = mixed_engine()
-    assert not engine.likelihood.tied
+    assert not engine.likelihood.layout.tied
     coefficients = [rng.normal(size=each.shape) for each in engine.sets]
     potentials = engine.potentials(coefficients)
     residual = Potentials(rng.normal(size=(8, 3)), rng.normal(size=(8, 3, 3)))
@@ -94,7 +94,7 @@ def test_one_matrix_of_transitions_is_kept_as_one():
     rng = np.random.default_rng(3)
     sets = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
     engine = ThreadsEngine.for_chains(labelled_chains(), sets, N_LABELS)
-    assert engine.likelihood.tied
+    assert engine.likelihood.layout.tied
     V = [rng.normal(size=each.shape) for each in sets]
     potentials = engine.potentials(V)
     assert potentials.edge.shape == (1, 3, 3)

@@ -29,7 +29,8 @@ from sklearn.exceptions import NotFittedError
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis import ExplicitSubspace
 from kernelfields.estimators.feature_weights import largest, tabulate
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.fields import resolve_constraints
 from kernelfields.kernels import RBF, Linear
 

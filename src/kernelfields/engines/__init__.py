@@ -1,9 +1,26 @@
 """Where the sums over sequences run."""
 
+from kernelfields.engines.chain_layout import ChainLayout
 from kernelfields.engines.clique_features import CliqueFeatures
-from kernelfields.engines.likelihood import ChainLikelihood, Evaluation
+from kernelfields.engines.graph_layout import GraphLayout
+from kernelfields.engines.graph_likelihood import GraphLikelihood
+from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
+from kernelfields.engines.placement import Placement
 from kernelfields.engines.potentials import Potentials
 from kernelfields.engines.threads import ThreadsEngine
 from kernelfields.engines.vectors import add_scaled, dot
 
-__all__ = ["ChainLikelihood", "CliqueFeatures", "Evaluation", "Potentials", "ThreadsEngine", "add_scaled", "dot"]
+__all__ = [
+    "ChainLayout",
+    "ChainLikelihood",
+    "CliqueFeatures",
+    "Evaluation",
+    "GraphLayout",
+    "GraphLikelihood",
+    "Likelihood",
+    "Placement",
+    "Potentials",
+    "ThreadsEngine",
+    "add_scaled",
+    "dot",
+]

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelfields.engines.chain_layout import ChainLayout
 from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.engines.placement import Placed
 from kernelfields.engines.potentials import Potentials
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.chain import infer_chains
@@ -28,11 +30,30 @@ class Evaluation:
     beliefs: Any
 
 
+class Layout(Protocol):
+    """Where the scores of clique sets go in potentials, and where their residuals come from."""
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero, in the right shapes."""
+
+    def add_scores(self, potentials: Potentials, each: Placed, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques, (n, L^k), or one row for all of them."""
+
+    def clique_residuals(self, residual: Potentials, each: Placed) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, summed over them if it is tied."""
+
+
 class Likelihood(Protocol):
     """What an engine asks of labelled chains or graphs; the structure of the field ends here."""
 
     n_labels: int
     workers: Workers
+    #: How approximate inference is called, None where it is exact.
+    approximation: str | None
+
+    @property
+    def layout(self) -> Layout:
+        """Where scores go in the potentials."""
 
     @property
     def value_at_zero(self) -> float:
@@ -41,15 +62,6 @@ class Likelihood(Protocol):
     @property
     def constrained(self) -> bool:
         """Whether some labellings are forbidden."""
-
-    def zeros(self) -> Potentials:
-        """Return potentials of zero, in the right shapes."""
-
-    def add_scores(self, potentials: Potentials, each: CliqueFeatures, scores: np.ndarray) -> None:
-        """Add the scores of a set's cliques to potentials."""
-
-    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a set, summed over them if tied."""
 
     def clique_marginals(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
         """Return the probabilities of the labellings of a set's cliques."""
@@ -67,6 +79,8 @@ class Likelihood(Protocol):
 class ChainLikelihood:
     """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions."""
 
+    approximation: str | None = None
+
     def __init__(
         self,
         chains: Chains,
@@ -81,7 +95,7 @@ class ChainLikelihood:
         self.chains = chains
         self.labels = chains.labels
         self.n_labels = n_labels
-        self.tied = tied
+        self.layout = ChainLayout(chains.n_positions, n_labels, tied=tied)
         self.workers = workers or Workers()
         self._rows = np.arange(chains.n_positions)
         self._steps = np.flatnonzero(~chains.is_start)
@@ -113,36 +127,6 @@ class ChainLikelihood:
         weights = 1.0 if self._weights is None else self._weights[self._steps]
         np.add.at(counts, (self.labels[self._steps - 1], self.labels[self._steps]), weights)
         return counts
-
-    def zeros(self) -> Potentials:
-        """Return potentials of zero, in the right shapes."""
-        n_positions, n_labels = self.chains.n_positions, self.n_labels
-        return Potentials(
-            np.zeros((n_positions, n_labels)),
-            np.zeros((1 if self.tied else n_positions, n_labels, n_labels)),
-        )
-
-    def add_scores(self, potentials: Potentials, each: CliqueFeatures, scores: np.ndarray) -> None:
-        """Add the scores of a set's cliques, (n, L^k), to potentials; one row if it is tied everywhere."""
-        if each.labels_per_clique == 2:
-            scores = scores.reshape((-1, *potentials.edge.shape[1:]))
-            if each.tied_everywhere:
-                potentials.edge[...] += scores
-            else:
-                potentials.edge[each.positions] += scores
-        elif each.positions is None:
-            potentials.node[...] += scores
-        else:
-            potentials.node[each.positions] += scores
-
-    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
-        rows = residual.node if each.labels_per_clique == 1 else residual.edge
-        summed = each.labels_per_clique == 2 and self.tied
-        if each.positions is not None and not summed:
-            rows = rows[each.positions]
-        rows = rows.reshape(len(rows), each.n_configurations)
-        return rows.sum(axis=0, keepdims=True) if each.tied_everywhere and not summed else rows
 
     def clique_marginals(self, evaluation: Evaluation, each: CliqueFeatures) -> np.ndarray:
         """Return the probabilities of the labellings of a set's cliques, (n, L^k)."""
@@ -177,7 +161,7 @@ class ChainLikelihood:
         if node_residual is beliefs.node_marginals:
             node_residual = node_residual.copy()
         node_residual[self._rows, self.labels] -= 1.0 if self._weights is None else self._weights
-        if self.tied:
+        if self.layout.tied:
             edge_residual = edge_residual - self._edge_counts
         else:
             weights = 1.0 if self._weights is None else self._weights[self._steps]
@@ -187,7 +171,7 @@ class ChainLikelihood:
     def _observed_score(self, node: np.ndarray, edge: np.ndarray) -> float:
         observed = node[self._rows, self.labels]
         score = float(observed.sum() if self._weights is None else observed @ self._weights)
-        if self.tied:
+        if self.layout.tied:
             return score + float(np.vdot(self._edge_counts, edge[0]))
         steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
         return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])

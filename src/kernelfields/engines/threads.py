@@ -53,11 +53,11 @@ class ThreadsEngine:
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
-        total = self.likelihood.zeros()
+        total = self.likelihood.layout.zeros()
         for index, each in self._chosen(only):
             scores = each.scores(coefficients[index], self.likelihood.workers)
             self.passes += 0.5 * each.stored_values / self._stored_values
-            self.likelihood.add_scores(total, each, scores)
+            self.likelihood.layout.add_scores(total, each, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -70,7 +70,7 @@ class ThreadsEngine:
 
     def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
         """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
-        return self.likelihood.clique_residuals(residual, each)
+        return self.likelihood.layout.clique_residuals(residual, each)
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""

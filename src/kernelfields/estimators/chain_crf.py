@@ -24,13 +24,14 @@ from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.displays import ChainDisplay
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
 from kernelfields.estimators.parameters import check_callbacks
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_spaces
-from kernelfields.fields import Chains, ConstraintMasks, resolve_constraints
+from kernelfields.fields import Chains, ConstraintMasks, EdgeCliques, resolve_constraints
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
@@ -352,6 +353,6 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         tied = [
             each.tied_scores.reshape(len(self.classes_), -1)
             for each in self.model_.sets
-            if each.clique.labels_per_clique == 2 and isinstance(each.subspace, ConstantSubspace)
+            if isinstance(each.clique, EdgeCliques) and isinstance(each.subspace, ConstantSubspace)
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None

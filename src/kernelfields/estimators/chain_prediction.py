@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.parameters import check_count
-from kernelfields.fields import Chains
+from kernelfields.estimators.scored_chains import ScoredChains, ScoredLongChains
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 
@@ -33,12 +34,9 @@ class ChainPrediction:
         if decode not in ("viterbi", "posterior"):
             raise ValueError(f"decode must be 'viterbi' or 'posterior', got {decode!r}")
         predictions: list[np.ndarray] = []
-        for chains, node, edge, workers in self._scored(X):
-            if decode == "viterbi":
-                labels, _ = _decoding().viterbi(node, edge, chains.offsets, workers=workers)
-            else:
-                labels = _beliefs(node, edge, chains, workers).node_marginals.argmax(axis=1)
-            predictions += chains.split(self.classes_[labels])
+        for scored in self._scored(X):
+            labels = scored.best_labels() if decode == "viterbi" else scored.marginals.argmax(axis=1)
+            predictions += scored.chains.split(self.classes_[labels])
         return predictions
 
     def predict_marginals(self, X: Any, pairs: bool = False) -> Any:
@@ -48,21 +46,19 @@ class ChainPrediction:
         """
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
-        for chains, node, edge, workers in self._scored(X):
-            beliefs = _beliefs(node, edge, chains, workers)
-            nodes += chains.split(beliefs.node_marginals)
+        for scored in self._scored(X):
+            nodes += scored.chains.split(scored.marginals)
             if pairs:
-                edges += [rows[1:] for rows in chains.split(beliefs.edge_marginals())]
+                edges += [rows[1:] for rows in scored.chains.split(scored.pair_marginals())]
         return (nodes, edges) if pairs else nodes
 
     def predict_nbest(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
         check_count(k, "k")
         results: list[list[tuple[np.ndarray, float]]] = []
-        for chains, node, edge, workers in self._scored(X):
-            labels, scores = _decoding().n_best(node, edge, chains.offsets, int(k), workers=workers)
-            log_partition = _beliefs(node, edge, chains, workers).log_partition
-            for sequence, total in enumerate(log_partition):
+        for scored in self._scored(X):
+            labels, scores = scored.n_best(int(k))
+            for sequence, total in enumerate(scored.log_partition):
                 results.append(
                     [
                         (self.classes_[row], float(score - total))
@@ -76,15 +72,7 @@ class ChainPrediction:
 
         A labelling that the constraints forbid has log-likelihood minus infinity.
         """
-        parts = []
-        for chains, node, edge, workers in self._scored(X, y):
-            rows, labels = np.arange(chains.n_positions), chains.labels
-            score = node[rows, labels]
-            steps = np.flatnonzero(~chains.is_start)
-            where = steps if len(edge) > 1 else np.zeros_like(steps)
-            score[steps] += edge[where, labels[steps - 1], labels[steps]]
-            log_partition = _beliefs(node, edge, chains, workers).log_partition
-            parts.append(np.add.reduceat(score, chains.starts) - log_partition)
+        parts = [scored.label_scores() - scored.log_partition for scored in self._scored(X, y)]
         each = np.concatenate(parts)
         return each if per_sequence else float(each.sum())
 
@@ -104,43 +92,21 @@ class ChainPrediction:
             check_count(n_samples, "n_samples", " or None")
         random = random_generator(random_state)
         draws: list[np.ndarray] = []
-        for chains, node, edge, workers in self._scored(X):
-            labels = _decoding().sample_chains(
-                node, edge, chains.offsets, n_samples or 1, random_state=random, workers=workers
-            )
-            drawn = self.classes_[labels]
-            for begin, end in zip(chains.offsets[:-1], chains.offsets[1:], strict=True):
+        for scored in self._scored(X):
+            drawn = self.classes_[scored.sample(n_samples or 1, random)]
+            for begin, end in pairwise(scored.chains.offsets.tolist()):
                 draws.append(drawn[0, begin:end] if n_samples is None else drawn[:, begin:end])
         return draws
 
     def entropy(self, X: Any) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate(
-            [
-                _decoding().chain_entropy(node, edge, chains.offsets, workers=workers)
-                for chains, node, edge, workers in self._scored(X)
-            ]
-        )
+        return np.concatenate([scored.entropies() for scored in self._scored(X)])
 
-    def _scored(self, X: Any, y: Any = None) -> Iterator[tuple[Chains, np.ndarray, np.ndarray, Workers]]:
+    def _scored(self, X: Any, y: Any = None) -> Iterator[ScoredChains | ScoredLongChains]:
         """Yield batches of chains with their potentials."""
         check_is_fitted(self, "model_")
         chains, _ = self._inputs.chains(X, y, None, self.classes_)
         self.model_.masks.check_lengths(chains.lengths)
         workers = Workers(self.n_jobs)
         for batch in self.model_.batches(chains):
-            node, edge = self.model_.potentials(batch, workers=workers)
-            yield batch, node, edge, workers
-
-
-def _decoding() -> Any:
-    # numba loads with this module; a program that never predicts does not pay for it.
-    from kernelfields.inference import chain_decoding
-
-    return chain_decoding
-
-
-def _beliefs(node: np.ndarray, edge: np.ndarray, chains: Chains, workers: Workers) -> Any:
-    from kernelfields.inference.chain import infer_chains
-
-    return infer_chains(node, edge, chains.offsets, workers=workers)
+            yield self.model_.scored(batch, workers)

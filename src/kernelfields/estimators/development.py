@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelfields.engines import ThreadsEngine
 from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.field_model import FittedSet
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.estimators.warm_start import continued_space
 from kernelfields.fields import Chains, ConstraintMasks

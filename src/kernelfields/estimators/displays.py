@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.chain_inputs import ChainInputs
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.features import check_window, is_feature_sequences
 from kernelfields.posterior import Certificate
 from kernelfields.reports.labelled_sequences import LabelledSequence

@@ -22,7 +22,8 @@ import scipy.sparse
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.feature_weights import coordinate_names, largest, pivots_note
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.reports.explanations import Contribution, Explanation, PositionExplanation

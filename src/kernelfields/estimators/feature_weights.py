@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.features import check_window
 from kernelfields.kernels import Constant, Kernel, Linear, Scaled, Sum
 from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable

@@ -16,31 +16,27 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace, Support, resolve_basis
-from kernelfields.basis.selection import SHORTHANDS
+from kernelfields.basis import ExplicitSubspace, PivotSubspace
 from kernelfields.estimators.chain_inputs import ChainInputs
-from kernelfields.estimators.field_model import FieldModel, FittedSet
+from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.parameters import is_whole, resolve_dtype
-from kernelfields.features import FeatureDictEncoder, check_window
-from kernelfields.fields import (
-    CliqueSet,
-    ConstraintMasks,
-    Constraints,
-    EdgeCliques,
-    EndCliques,
-    NodeCliques,
-    StartCliques,
+from kernelfields.estimators.set_documents import (
+    describe_basis,
+    describe_set,
+    describe_solution,
+    rebuild_basis,
+    rebuild_set,
+    rebuild_solution,
 )
+from kernelfields.features import FeatureDictEncoder, check_window
+from kernelfields.fields import ConstraintMasks, Constraints
 from kernelfields.formats import ModelFileError, read_model, write_model
-from kernelfields.kernels import Constant, kernel_from_spec, label_kernel_from_spec, resolve_label_kernel
+from kernelfields.kernels import label_kernel_from_spec, resolve_label_kernel
 from kernelfields.kernels.algebra import Sum
 from kernelfields.posterior import Certificate
-from kernelfields.solvers import Iteration, Solution
 
 KIND = "ChainCRF"
-_CLIQUES: dict[str, type[CliqueSet]] = {
-    each.default_name: each for each in (NodeCliques, EdgeCliques, StartCliques, EndCliques)
-}
 _PLAIN = (
     "window",
     "rank",
@@ -75,8 +71,8 @@ def describe_chain_crf(estimator: Any) -> dict[str, Any]:
         "sparse": bool(estimator._inputs.sparse),
         "feature_names": None if estimator._inputs.encoder is None else estimator._inputs.encoder.spec(),
         "masks": {"edge": masks.edge, "start": masks.start, "end": masks.end, "label": masks.label},
-        "sets": [_describe_set(each) for each in estimator.model_.sets],
-        "solution": {**asdict(estimator.solution_), "theta": None},
+        "sets": [describe_set(each) for each in estimator.model_.sets],
+        "solution": describe_solution(estimator.solution_),
         "certificates": [asdict(estimator.certificate_), asdict(estimator.rkhs_certificate_)],
     }
 
@@ -94,7 +90,7 @@ def rebuild_chain_crf(cls: type, document: dict[str, Any], callables: Mapping[st
     """Return the estimator that :func:`describe_chain_crf` described; errors of any kind if it is not sound."""
     classes = np.asarray(document["classes"])
     n_labels = len(classes)
-    sets = [_rebuild_set(each, n_labels, callables) for each in document["sets"]]
+    sets = [rebuild_set(each, n_labels, callables) for each in document["sets"]]
     masks = ConstraintMasks(**document["masks"])
     _check_consistent(sets, masks, classes, document)
     estimator = cls(**_rebuild_parameters(document["parameters"], sets))
@@ -107,9 +103,7 @@ def rebuild_chain_crf(cls: type, document: dict[str, Any], callables: Mapping[st
     estimator.classes_ = classes
     estimator.n_features_in_ = estimator._inputs.n_features
     estimator.model_ = FieldModel(sets, n_labels, masks)
-    solution = dict(document["solution"])
-    solution["history"] = [Iteration(**each) for each in solution["history"]]
-    estimator.solution_ = Solution(**{**solution, "theta": np.concatenate([s.coefficients.ravel() for s in sets])})
+    estimator.solution_ = rebuild_solution(document["solution"], sets)
     estimator.certificate_, estimator.rkhs_certificate_ = (
         Certificate(**each) for each in document["certificates"]
     )
@@ -150,7 +144,7 @@ def _describe_parameters(estimator: Any) -> dict[str, Any]:
     parameters["dtype"] = "auto" if dtype is None else dtype.name
     parameters["solver"] = estimator.solver if isinstance(estimator.solver, str) else "auto"
     parameters["random_state"] = estimator.random_state if is_whole(estimator.random_state) else None
-    parameters["basis"] = _describe_basis(estimator.basis)
+    parameters["basis"] = describe_basis(estimator.basis)
     parameters["label_kernel"] = resolve_label_kernel(estimator.label_kernel).spec()
     parameters["constraints"] = Constraints.of(estimator.constraints).spec()
     weight = estimator.class_weight
@@ -164,7 +158,7 @@ def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dic
     for name in ("window", "prior_variance", "edge_prior_variance"):
         if isinstance(parameters[name], list):
             parameters[name] = tuple(parameters[name])
-    parameters["basis"] = _rebuild_basis(parameters["basis"])
+    parameters["basis"] = rebuild_basis(parameters["basis"])
     parameters["label_kernel"] = label_kernel_from_spec(parameters["label_kernel"])
     constraints = Constraints.from_spec(parameters["constraints"])
     parameters["constraints"] = None if constraints == Constraints() else constraints
@@ -181,117 +175,3 @@ def _rebuild_parameters(described: dict[str, Any], sets: list[FittedSet]) -> dic
         "kernel": reduce(Sum, node),
         "edge_kernel": None if edge == [None] else reduce(Sum, edge),
     }
-
-
-def _describe_basis(basis: Any) -> dict[str, Any]:
-    basis = resolve_basis(basis)
-    known = (name for name, each in SHORTHANDS.items() if type(basis) is each)
-    kind = next(known, None)
-    return {"kind": "random-cholesky"} if kind is None else {"kind": kind, **basis.get_params()}
-
-
-def _rebuild_basis(description: dict[str, Any]) -> Any:
-    parameters = dict(description)
-    return SHORTHANDS[parameters.pop("kind")](**parameters)
-
-
-def _describe_set(each: FittedSet) -> dict[str, Any]:
-    clique = each.clique
-    description: dict[str, Any] = {
-        "cliques": clique.default_name,
-        "name": each.name,
-        "window": clique.window,
-        "prior_variance": float(clique.prior_variance),
-        "label_kernel": resolve_label_kernel(clique.label_kernel).spec(),
-        "basis": _describe_basis(clique.basis),
-        "rank": clique.rank,
-        "support": clique.support,
-        "min_freq": float(clique.min_freq),
-        "l1": float(clique.l1),
-        "coefficients": each.coefficients,
-        "label_factor": each.label_factor,
-    }
-    if each.support is not None:
-        description["pairs"] = {"begin": each.support.begin, "outcomes": each.support.outcomes}
-    subspace = each.subspace
-    if isinstance(subspace, ConstantSubspace):
-        return description
-    description["kernel"] = subspace.kernel.spec()
-    if isinstance(subspace, ExplicitSubspace):
-        description["n_coordinates"] = subspace.n_coordinates
-        return description
-    description["factor"] = subspace.factor
-    description["indices"] = subspace.indices
-    if scipy.sparse.issparse(subspace.pivots):
-        pivots = subspace.pivots.tocsr()
-        description["sparse_pivots"] = {
-            "data": pivots.data,
-            "indices": pivots.indices,
-            "indptr": pivots.indptr,
-            "shape": list(pivots.shape),
-        }
-    else:
-        description["pivots"] = subspace.pivots
-    return description
-
-
-def _rebuild_set(
-    description: dict[str, Any], n_labels: int, callables: Mapping[str, Callable] | None
-) -> FittedSet:
-    window = description["window"]
-    clique_class = _CLIQUES[description["cliques"]]
-    kernel = kernel_from_spec(description["kernel"], callables) if "kernel" in description else None
-    clique = clique_class(
-        kernel,
-        window=tuple(window) if isinstance(window, list) else window,
-        prior_variance=description["prior_variance"],
-        label_kernel=label_kernel_from_spec(description["label_kernel"]),
-        basis=_rebuild_basis(description["basis"]),
-        rank=description["rank"],
-        # Files written before these existed do without.
-        support=description.get("support", "all"),
-        min_freq=description.get("min_freq", 0.0),
-        l1=description.get("l1", 0.0),
-        name=description["name"],
-    )
-    if kernel is None:
-        subspace: Any = ConstantSubspace(Constant(1.0))
-    elif "n_coordinates" in description:
-        subspace = ExplicitSubspace(kernel, int(description["n_coordinates"]))
-    else:
-        subspace = PivotSubspace(
-            kernel, _rebuild_pivots(description), description["factor"], description["indices"]
-        )
-        if subspace.factor.shape != (subspace.pivots.shape[0],) * 2:
-            raise ValueError(f"the basis of set {description['name']!r} is not consistent")
-    return FittedSet(
-        clique,
-        description["name"],
-        subspace,
-        description["label_factor"],
-        description["coefficients"],
-        _rebuild_support(description, clique.n_configurations(n_labels)),
-    )
-
-
-def _rebuild_support(description: dict[str, Any], n_outcomes: int) -> Support | None:
-    if "pairs" not in description:
-        return None
-    support = Support(description["pairs"]["begin"], description["pairs"]["outcomes"], n_outcomes)
-    support.check()
-    if description["coefficients"].shape != (support.size, 1):
-        raise ValueError(
-            f"the coefficients of set {description['name']!r} do not fit its pairs of features and labels"
-        )
-    return support
-
-
-def _rebuild_pivots(description: dict[str, Any]) -> Any:
-    if "pivots" in description:
-        return description["pivots"]
-    parts = description["sparse_pivots"]
-    pivots = scipy.sparse.csr_array(
-        (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
-    )
-    pivots.check_format(full_check=True)
-    return pivots

@@ -28,7 +28,7 @@ from kernelfields.estimators.parameters import (
     resolve_dtype,
 )
 from kernelfields.features import check_window, window_view
-from kernelfields.fields import Chains, CliqueSet
+from kernelfields.fields import CliqueSet
 from kernelfields.kernels import (
     Constant,
     check_positive_semidefinite,
@@ -184,32 +184,32 @@ def symmetric_tables(n_labels: int) -> np.ndarray:
 def build_space(
     name: str,
     clique: CliqueSet,
-    chains: Chains,
+    fields: Any,
     n_labels: int,
     *,
     tol: float,
     dtype: Any,
     random: np.random.Generator,
 ) -> CliqueSpace:
-    """Choose a basis for one clique set and compute the features of the training chains."""
+    """Choose a basis for one clique set and compute the features of the training chains or graphs."""
     factor = label_factor(clique, n_labels)
-    positions = clique.positions(chains)
+    positions = clique.positions(fields)
     if clique.kernel is None:
         subspace: Any = ConstantSubspace(Constant(1.0))
-        support = chosen_support(clique, None, chains, n_labels)
+        support = chosen_support(clique, None, fields, n_labels)
         return CliqueSpace(clique, name, subspace, factor, None, None, positions=positions, support=support)
-    inputs = viewed_inputs(clique, chains)
+    inputs = viewed_inputs(clique, fields)
     if inputs.shape[0] == 0:
         raise ValueError(
-            f"the training sequences hold no {name!r} cliques, all have length one: there is nothing to choose "
-            "a kernel basis from. Leave out the edge kernel."
+            f"the training data hold no {name!r} cliques, all sequences have length one or no graph has edges: "
+            "there is nothing to choose a kernel basis from. Leave out the edge kernel."
         )
     kernel = resolve_kernel(clique.kernel).resolve(inputs)
     explicit = kernel.feature_map(inputs[:1])
     if explicit is not None:
         subspace = ExplicitSubspace(kernel, explicit.shape[1])
         features = subspace.features(inputs, explicit_dtype(dtype, inputs))
-        support = chosen_support(clique, features, chains, n_labels)
+        support = chosen_support(clique, features, fields, n_labels)
         return CliqueSpace(clique, name, subspace, factor, inputs, features, positions=positions, support=support)
     check_pivots_allowed(name, clique)
     check_positive_semidefinite(kernel, inputs, random)
@@ -235,11 +235,11 @@ def build_space(
     )
 
 
-def chosen_support(clique: CliqueSet, features: Any, chains: Chains, n_labels: int) -> Support | None:
+def chosen_support(clique: CliqueSet, features: Any, fields: Any, n_labels: int) -> Support | None:
     """Return the pairs of features and labellings that get coefficients; None for all of them."""
     if clique.support == "all":
         return None
-    labellings = clique.labellings(chains, n_labels)
+    labellings = clique.labellings(fields, n_labels)
     return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
 
 
@@ -258,13 +258,13 @@ def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
         )
 
 
-def viewed_inputs(clique: CliqueSet, chains: Chains) -> Any:
-    """Return what each clique of a set sees of the inputs, a row per clique."""
-    own_view = clique.view(chains)
+def viewed_inputs(clique: CliqueSet, fields: Any) -> Any:
+    """Return what each clique of a set sees of the inputs of chains or graphs, a row per clique."""
+    own_view = clique.view(fields)
     if own_view is not None:
         return own_view
-    inputs = window_view(chains.inputs, chains.offsets, clique.window)
-    positions = clique.positions(chains)
+    inputs = window_view(fields.inputs, fields.offsets, clique.window)
+    positions = clique.positions(fields)
     return inputs if positions is None else inputs[positions]
 
 

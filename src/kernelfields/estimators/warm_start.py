@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
-from kernelfields.estimators.field_model import FittedSet
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.spaces import CliqueSpace, explicit_dtype, feature_dtype, viewed_inputs
 from kernelfields.features import check_window
 from kernelfields.fields import Chains, CliqueSet

@@ -1,8 +1,19 @@
-"""Which variables meet: packed sequences and the labellings that are allowed."""
+"""Which variables meet: packed sequences and graphs, and the labellings that are allowed."""
 
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.fields.cliques import (
+    CliqueSet,
+    EdgeCliques,
+    EndCliques,
+    NodeCliques,
+    OrderCliques,
+    SkipCliques,
+    StartCliques,
+)
 from kernelfields.fields.constraints import ConstraintMasks, Constraints, resolve_constraints
+from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.grids import grid_edges
 from kernelfields.fields.inputs import pack_inputs
 from kernelfields.fields.labels import check_sample_weight, encode_labels
 
@@ -13,10 +24,17 @@ __all__ = [
     "Constraints",
     "EdgeCliques",
     "EndCliques",
+    "Factors",
+    "GraphFactors",
+    "GraphNodes",
+    "Graphs",
     "NodeCliques",
+    "OrderCliques",
+    "SkipCliques",
     "StartCliques",
     "check_sample_weight",
     "encode_labels",
+    "grid_edges",
     "pack_inputs",
     "resolve_constraints",
 ]

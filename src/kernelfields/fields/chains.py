@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelfields.fields.inputs import pack_inputs
 from kernelfields.fields.labels import check_sample_weight, encode_labels
-from kernelfields.fields.sequences import offsets_of
+from kernelfields.fields.sequences import rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,6 @@ class Chains:
     def subset(self, indices: Any) -> Chains:
         """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""
         chosen = np.arange(self.n_sequences)[indices].reshape(-1)
-        lengths = self.lengths[chosen]
-        offsets = offsets_of(lengths)
-        rows = np.repeat(self.starts[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        rows, offsets = rows_of(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[rows]
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen])

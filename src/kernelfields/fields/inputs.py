@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.fields.sequences import is_sequence, locate, offsets_of
+from kernelfields.fields.sequences import SEQUENCES, Nouns, is_sequence, locate, offsets_of
 
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
-_DICTS = "Lists of feature dicts, one dict per position, are the way to pass words and categories."
 
 
 def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
@@ -25,20 +24,30 @@ def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
     float32 is kept when every sequence is float32; everything else becomes float64. ``finite=False``
     lets NaN and infinity pass, for data that is still to be imputed.
     """
-    items = _list_input_sequences(X)
+    return stack_tables(_list_input_sequences(X), finite=finite)
+
+
+def stack_tables(
+    items: list, nouns: Nouns = SEQUENCES, numbers: Any = None, *, finite: bool = True
+) -> tuple[Any, np.ndarray]:
+    """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
+
+    ``numbers`` holds the number by which messages call each table; None counts them from 0.
+    """
+    names = [nouns.name(number) for number in (range(len(items)) if numbers is None else numbers)]
     sparse = sp.issparse(items[0])
     arrays = []
-    for index, item in enumerate(items):
+    for item, name in zip(items, names, strict=True):
         if sp.issparse(item) != sparse:
             kinds = ("dense", "sparse") if sparse else ("sparse", "dense")
             raise ValueError(
-                f"sequence {index} is {kinds[0]} but sequence 0 is {kinds[1]}: make all sequences one kind, "
+                f"{name} is {kinds[0]} but {names[0]} is {kinds[1]}: make all {nouns.whole}s one kind, "
                 "scipy.sparse.csr_array(x) or x.toarray()"
             )
-        arrays.append(_numeric_table(item, index))
+        arrays.append(_numeric_table(item, name, nouns))
     lengths = np.array([array.shape[0] for array in arrays], dtype=np.int64)
     widths = np.array([array.shape[1] for array in arrays])
-    _check_shapes(lengths, widths)
+    _check_shapes(lengths, widths, names, nouns)
     offsets = offsets_of(lengths)
     single = all(array.dtype == np.float32 for array in arrays)
     dtype = np.float32 if single else np.float64
@@ -49,7 +58,7 @@ def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
         # Written into a fresh array: concatenate alone would keep the column order of Fortran inputs.
         inputs = np.concatenate(arrays, out=np.empty(shape, dtype), casting="same_kind")
     if finite:
-        _check_finite(inputs, offsets)
+        _check_finite(inputs, offsets, names)
     return inputs, offsets
 
 
@@ -73,58 +82,57 @@ def _list_input_sequences(X: Any) -> list:
     return items
 
 
-def _numeric_table(item: Any, index: int) -> Any:
+def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
     if sp.issparse(item):
         array = item.tocsr() if item.ndim == 2 else item
     elif type(item) is np.ndarray:
         array = item
     else:
         if isinstance(item, np.ma.MaskedArray):
-            raise ValueError(f"sequence {index} is a masked array: fill or drop the masked rows first")
+            raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
         try:
             array = np.asarray(item)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"sequence {index} cannot be read as an array of shape (rows, features): {error}. "
+                f"{name} cannot be read as an array of shape (rows, features): {error}. "
                 "Do its rows have different lengths?"
             ) from error
     if array.dtype.kind == "O":
-        array = _numbers_of_objects(array, index)
+        array = _numbers_of_objects(array, name, nouns)
     if array.dtype.kind in "USTMmV":
-        raise ValueError(f"sequence {index} holds {array.dtype} values where numbers are needed. {_DICTS}")
+        raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
     if array.dtype.kind == "c":
         raise ValueError(
-            f"Complex data not supported: sequence {index} is {array.dtype}. "
-            "Pass real and imaginary parts as columns."
+            f"Complex data not supported: {name} is {array.dtype}. Pass real and imaginary parts as columns."
         )
     if array.ndim != 2:
         raise ValueError(
-            f"sequence {index} has shape {array.shape}, expected two dimensions (rows, features). With one "
-            "number per position use x.reshape(-1, 1); if X is a single sequence, wrap it: [X]."
+            f"{name} has shape {array.shape}, expected two dimensions (rows, features). With one "
+            f"number per {nouns.part} use x.reshape(-1, 1); if X is a single {nouns.whole}, wrap it: [X]."
         )
     return array
 
 
-def _numbers_of_objects(array: np.ndarray, index: int) -> np.ndarray:
+def _numbers_of_objects(array: np.ndarray, name: str, nouns: Nouns) -> np.ndarray:
     for value in array.ravel():
         if not isinstance(value, Number) or isinstance(value, complex):
             raise ValueError(
-                f"sequence {index} holds {value!r:.60} ({type(value).__name__}) where numbers are needed. {_DICTS}"
+                f"{name} holds {value!r:.60} ({type(value).__name__}) where numbers are needed. {nouns.words}"
             )
     return array.astype(np.float64)
 
 
-def _check_shapes(lengths: np.ndarray, widths: np.ndarray) -> None:
+def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nouns: Nouns) -> None:
     if (empty := np.flatnonzero(lengths == 0)).size:
-        raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
+        raise ValueError(f"{names[empty[0]]} has no rows: remove empty {nouns.whole}s from X and y")
     if (other := np.flatnonzero(widths != widths[0])).size:
         raise ValueError(
-            f"sequence {other[0]} has {widths[other[0]]} features but sequence 0 has {widths[0]}: "
-            "all sequences need the same columns"
+            f"{names[other[0]]} has {widths[other[0]]} features but {names[0]} has {widths[0]}: "
+            f"all {nouns.whole}s need the same columns"
         )
     if widths[0] == 0:
         raise ValueError(
-            "sequence 0 has no features: at least one column is needed; use a column of ones for none"
+            f"{names[0]} has no features: at least one column is needed; use a column of ones for none"
         )
 
 
@@ -142,7 +150,7 @@ def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Any:
     return stacked
 
 
-def _check_finite(inputs: Any, offsets: np.ndarray) -> None:
+def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
     values = inputs.data if sp.issparse(inputs) else inputs
     if not values.size or (np.isfinite(values.min()) and np.isfinite(values.max())):
         return
@@ -155,6 +163,6 @@ def _check_finite(inputs: Any, offsets: np.ndarray) -> None:
         value = values[row, column]
     sequence, position = locate(offsets, row)
     raise ValueError(
-        f"sequence {sequence} holds {value} in row {position}, column {column}: inputs must be finite. "
+        f"{names[sequence]} holds {value} in row {position}, column {column}: inputs must be finite. "
         "Impute or drop it."
     )

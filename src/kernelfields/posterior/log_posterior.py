@@ -100,6 +100,11 @@ class LogPosterior:
         return metric
 
     @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
+        return self.engine.likelihood.approximation
+
+    @property
     def raw(self) -> bool:
         """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
         return any(not each.whitened and isinstance(each.features, np.ndarray) for each in self.engine.sets)

@@ -25,8 +25,8 @@ SOLVERS: dict[str, type] = {
 }
 
 
-#: Solvers that divide by the prior precision or factor the Hessian, which may be singular without a prior.
-_NEED_PRIOR = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
+#: Solvers that multiply by the Hessian or factor it; without a prior it may be singular.
+_NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
 
 SMALL = 400
 #: From this many stored values of sparse features a stochastic start is worth finding its rate.
@@ -48,7 +48,12 @@ def resolve_solver(
         if solver == "sgd+lbfgs":
             return LBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
         solver = SOLVERS[solver]()
-    if isinstance(solver, _NEED_PRIOR) and not posterior.has_squares_only:
+    if isinstance(solver, _NEED_HESSIAN) and posterior.approximation is not None:
+        raise ValueError(
+            f"solver={solver.name!r} needs Hessian products, which are exact or nothing, and inference="
+            f"{posterior.approximation!r} is approximate: use solver='lbfgs'"
+        )
+    if isinstance(solver, _NEED_HESSIAN) and not posterior.has_squares_only:
         raise ValueError(
             f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
             "infinite: use solver='lbfgs'"
@@ -74,7 +79,8 @@ def _with_l1(solver: Any, random: np.random.Generator | None) -> DirectionRule:
 def choose(posterior: LogPosterior, tol: float) -> str:
     """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
 
-    * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish.
+    * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
+      inference is approximate: there is no Hessian then.
     * A few hundred coefficients at most: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a
       second.
     * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
@@ -82,7 +88,7 @@ def choose(posterior: LogPosterior, tol: float) -> str:
     * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features; after
       a stochastic start where there are many sparse values (benchmarks/crfsuite_speed.py).
     """
-    smooth = posterior.has_squares_only
+    smooth = posterior.has_squares_only and posterior.approximation is None
     if smooth and (posterior.size <= SMALL or posterior.raw):
         return "newton-cg"
     return "sgd+lbfgs" if posterior.sparse_values >= MANY_VALUES else "lbfgs"

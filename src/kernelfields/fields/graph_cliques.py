@@ -1,0 +1,124 @@
+"""Clique sets of graphs: which labels meet, which inputs they see, one potential for all of a type.
+
+    GraphNodes      (x_v, y_v)             u_v(y)       = f(x_v, y)           at all nodes, or those of a type
+    GraphFactors    (y_v, y_w, ..)         w(a, b, ..)  = f(a, b, ..)         without an input kernel
+                    (x_e, y_v, y_w, ..)    w_e(a, b, ..) = f(x_e, a, b, ..)   with one, on features of the factor
+
+With ``symmetric``, f(a, b) = f(b, a): the edge has no direction. Everything else is as for chains (cliques.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graphs import Factors, Graphs
+
+
+class GraphNodes(CliqueSet):
+    """One label and the features of its node."""
+
+    default_name = "node"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        label_kernel: Any = "delta",
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
+        name: str | None = None,
+    ):
+        super().__init__(
+            kernel,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
+
+    def positions(self, graphs: Graphs) -> np.ndarray | None:
+        """Return None: every node."""
+        return None
+
+    def view(self, graphs: Graphs) -> Any:
+        """Return the inputs that the cliques see, (N, d)."""
+        return graphs.inputs
+
+
+class GraphFactors(CliqueSet):
+    """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        group: str = "edge",
+        order: int = 2,
+        symmetric: bool = False,
+        label_kernel: Any = "delta",
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
+        name: str | None = None,
+    ):
+        super().__init__(
+            kernel,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
+        self.group = group
+        self.order = order
+        self.symmetric = symmetric
+
+    @property
+    def labels_per_clique(self) -> int:  # type: ignore[override]
+        """How many nodes a factor has."""
+        return self.order
+
+    @property
+    def default_name(self) -> str:  # type: ignore[override]
+        """The name of the type."""
+        return self.group or "edge"
+
+    def positions(self, graphs: Graphs) -> np.ndarray | None:
+        """Return None: every factor of the group."""
+        return None
+
+    def factors(self, graphs: Graphs) -> Factors:
+        """Return the factors of the group."""
+        return graphs.group(self.default_name)
+
+    def view(self, graphs: Graphs) -> Any:
+        """Return the inputs that the cliques see, (M, d)."""
+        inputs = self.factors(graphs).inputs
+        if inputs is None:
+            raise ValueError(
+                f"a kernel on factors named {self.group!r} needs features of them, and the graphs have none: pass "
+                "(node_features, edges, edge_features), or leave out the kernel for one table of scores"
+            )
+        return inputs
+
+    def labellings(self, graphs: Graphs, n_labels: int) -> np.ndarray:
+        """Return the observed labelling of each factor, as one number."""
+        members = self.factors(graphs).members
+        return np.ravel_multi_index(tuple(graphs.labels[members].T), (n_labels,) * members.shape[1])

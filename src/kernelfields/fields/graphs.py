@@ -1,0 +1,222 @@
+"""Graphs laid end to end: one array of nodes, and for each type of clique one array of the nodes that meet.
+
+    graph i owns nodes offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
+    factor j of a type joins the nodes members[j, 0], .., members[j, k - 1], all of one graph
+
+Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,) int64
+indices into the sorted classes (L,); weights (S,) float64. Of each type with M factors: members (M, k) int64,
+numbers of packed nodes, k >= 2, sorted by graph; offsets (S + 1,); inputs None or (M, e). The first axis of a
+table of potentials belongs to members[:, 0]. Graphs may be disconnected, and M may be 0.
+Cost: one copy of the data; the checks are in graph_inputs.py, graph_members.py, inputs.py and labels.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import index as whole_number
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graph_inputs import GRAPHS, read_graphs
+from kernelfields.fields.labels import check_sample_weight, encode_labels
+from kernelfields.fields.sequences import locate, offsets_of, rows_of
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Cliques of one type in packed graphs, with their own inputs or None; see the module for the arrays."""
+
+    name: str
+    members: np.ndarray
+    offsets: np.ndarray
+    inputs: Any = None
+
+    def __post_init__(self) -> None:
+        if self.members.ndim != 2 or self.members.shape[1] < 2 or self.members.dtype.kind != "i":
+            raise ValueError(
+                f"members of {self.name!r} must be whole numbers of shape (factors, nodes per factor >= 2), "
+                f"got {self.members.dtype} of shape {self.members.shape}"
+            )
+        if self.offsets[0] != 0 or self.offsets[-1] != self.n_factors:
+            raise ValueError(
+                f"offsets of {self.name!r} must run from 0 to the number of factors, {self.n_factors}, "
+                f"got {self.offsets[0]} to {self.offsets[-1]}"
+            )
+        if self.inputs is not None and self.inputs.shape[0] != self.n_factors:
+            raise ValueError(
+                f"inputs of {self.name!r} must have one row per factor, {self.n_factors}, "
+                f"got {self.inputs.shape[0]}"
+            )
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors M, all graphs together."""
+        return len(self.members)
+
+    @property
+    def labels_per_clique(self) -> int:
+        """How many labels meet in a factor, k."""
+        return self.members.shape[1]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of factors of every graph, (S,)."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Packed graphs with their factors, labels (None when unknown) and one weight per graph."""
+
+    inputs: Any
+    offsets: np.ndarray
+    factors: tuple[Factors, ...] = ()
+    labels: Any = None
+    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in below
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(len(self.offsets) - 1))
+        rows = self.inputs.shape[0]
+        if self.offsets[0] != 0 or self.offsets[-1] != rows:
+            raise ValueError(
+                f"offsets must run from 0 to the number of rows, {rows}, "
+                f"got {self.offsets[0]} to {self.offsets[-1]}"
+            )
+        names = [factors.name for factors in self.factors]
+        if len(set(names)) < len(names):
+            raise ValueError(f"names of factors must differ, got {', '.join(names)}")
+        for factors in self.factors:
+            self._check_members(factors)
+
+    def _check_members(self, factors: Factors) -> None:
+        if len(factors.offsets) != len(self.offsets):
+            raise ValueError(
+                f"{factors.name!r} has offsets of {len(factors.offsets) - 1} graphs, expected {self.n_graphs}"
+            )
+        first = np.repeat(self.starts, factors.counts)[:, None]
+        last = np.repeat(self.ends, factors.counts)[:, None]
+        outside = (factors.members < first) | (factors.members > last)
+        if outside.any():
+            row = int(outside.any(axis=1).argmax())
+            graph, place = locate(factors.offsets, row)
+            raise ValueError(
+                f"factor {place} of {factors.name!r} in graph {graph} joins the packed nodes "
+                f"{factors.members[row].tolist()}, but that graph owns {self.starts[graph]} to {self.ends[graph]}"
+            )
+
+    @classmethod
+    def from_graphs(
+        cls,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        *,
+        types: Mapping[str, int] | None = None,
+    ) -> tuple[Graphs, np.ndarray | None]:
+        """Check and pack a list of graphs; return them and the sorted classes.
+
+        An entry of ``X`` is ``(node_features, edges)``, ``(node_features, edges, edge_features)`` or a networkx
+        graph; graph_inputs.py has the details. ``y`` holds one array of labels per graph, in the order of its
+        nodes; without it the labels are None and ``classes`` comes back as it was given, and labels among the
+        attributes of a networkx graph are not looked at. ``types`` declares the types of edges and how many
+        nodes each joins, in the order wanted; None takes those that appear.
+        """
+        inputs, offsets, groups = read_graphs(X, types)
+        labels = None
+        if y is not None:
+            labels, classes = encode_labels(y, classes, np.diff(offsets), GRAPHS)
+        weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
+        return cls(inputs, offsets, tuple(Factors(*group) for group in groups), labels, weights), classes
+
+    @classmethod
+    def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
+        """Give the positions of sequences edges and longer cliques; arrays of the chains are shared.
+
+        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``; order k joins (t - k, .., t), k + 1
+        labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
+        """
+        steps = {f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
+        steps |= {f"order{order}": np.arange(_reach(order, 2, "orders"), -1, -1) for order in orders}
+        place = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
+        factors = []
+        for name, back in steps.items():
+            ends = np.flatnonzero(place >= back[0])
+            offsets = offsets_of(np.maximum(chains.lengths - back[0], 0))
+            factors.append(Factors(name, ends[:, None] - back, offsets))
+        return cls(chains.inputs, chains.offsets, tuple(factors), chains.labels, chains.weights)
+
+    @property
+    def n_graphs(self) -> int:
+        """Number of graphs S."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_positions(self) -> int:
+        """Number of nodes N, all graphs together."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of every graph, (S,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Row of the first node of every graph, (S,)."""
+        return self.offsets[:-1]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Row of the last node of every graph, (S,)."""
+        return self.offsets[1:] - 1
+
+    @property
+    def position_weights(self) -> np.ndarray:
+        """The weight of its graph for every node, (N,)."""
+        return np.repeat(self.weights, self.lengths)
+
+    def group(self, name: str) -> Factors:
+        """Return the factors of the given name."""
+        for factors in self.factors:
+            if factors.name == name:
+                return factors
+        known = ", ".join(repr(factors.name) for factors in self.factors) or "none"
+        raise ValueError(f"no factors are called {name!r}; there are {known}")
+
+    def factor_weights(self, name: str) -> np.ndarray:
+        """Return the weight of its graph for every factor of the given name, (M,)."""
+        return np.repeat(self.weights, self.group(name).counts)
+
+    def split(self, array: Any) -> list:
+        """Cut an array with N rows into one view per graph."""
+        if array.shape[0] != self.n_positions:
+            raise ValueError(f"expected {self.n_positions} rows, one per node, got {array.shape[0]}")
+        return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+    def subset(self, indices: Any) -> Graphs:
+        """Copy the chosen graphs: whole numbers, a mask of length S, or a slice."""
+        chosen = np.arange(self.n_graphs)[indices].reshape(-1)
+        rows, offsets = rows_of(self.offsets, chosen)
+        shift = offsets[:-1] - self.starts[chosen]
+        factors = []
+        for group in self.factors:
+            kept, after = rows_of(group.offsets, chosen)
+            members = group.members[kept] + np.repeat(shift, np.diff(after))[:, None]
+            factors.append(
+                Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept])
+            )
+        labels = None if self.labels is None else self.labels[rows]
+        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen])
+
+
+def _reach(value: int, least: int, parameter: str) -> int:
+    if whole_number(value) < least:
+        hint = "; for pairs of neighbours use lags=(1,)" if parameter == "orders" else ""
+        raise ValueError(f"{parameter} must be whole numbers from {least} on, got {value}{hint}")
+    return whole_number(value)
