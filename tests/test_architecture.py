@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "engines": {"inference", "fields", "basis"},
     "posterior": {"engines", "basis", "kernels"},
     "solvers": {"posterior"},
+    "structure": {"engines", "posterior"},
     "reports": {"solvers"},
     "plots": {"reports", "solvers"},
 }

@@ -190,5 +190,6 @@ def test_unusable_clique_sets(cliques, error, words):
 
 
 def test_an_edge_kernel_needs_edges():
-    with pytest.raises(ValueError, match=r"no 'edge' cliques, all sequences have length one.*Leave out the edge kernel"):
+    message = r"no 'edge' cliques, all sequences have length one.*Leave out the edge kernel"
+    with pytest.raises(ValueError, match=message):
         ChainCRF(edge_kernel="rbf").fit([x[:1] for x in X], [labels[:1] for labels in y])

@@ -15,7 +15,7 @@ from kernelfields.estimators.parameters import (
     check_tolerance,
     resolve_dtype,
 )
-from kernelfields.fields import EdgeCliques, NodeCliques
+from kernelfields.fields import CliqueSet, EdgeCliques, NodeCliques
 
 
 def check_chain_parameters(chain: Any) -> None:
@@ -49,8 +49,15 @@ def check_chain_parameters(chain: Any) -> None:
 
 def chain_cliques(chain: Any) -> Any:
     """Return the clique sets that the parameters of a ChainCRF describe, or those it was given."""
-    if chain.cliques is not None:
-        return chain.cliques
+    if isinstance(chain.cliques, str) and chain.cliques != "learn":
+        raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {chain.cliques!r}")
+    if chain.candidates is not None and not isinstance(chain.cliques, str):
+        raise ValueError("candidates are for cliques='learn', which chooses among them; leave them out")
+    return described_cliques(chain) if chain.cliques is None or isinstance(chain.cliques, str) else chain.cliques
+
+
+def described_cliques(chain: Any) -> list[CliqueSet]:
+    """Return the clique sets that kernel, window, rank, variances and so on describe."""
     shared = {"basis": chain.basis, "rank": chain.rank, "window": chain.window}
     node_support, edge_support = chain.support, chain.edge_support or chain.support
     return [

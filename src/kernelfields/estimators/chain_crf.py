@@ -19,6 +19,7 @@ from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.chain_structure import learn_chain_cliques
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
@@ -37,6 +38,7 @@ from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress
 from kernelfields.solvers import Iteration, Solution
+from kernelfields.structure import StructurePath
 
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
@@ -78,9 +80,12 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         Prior variance of the transitions; None means ``prior_variance``.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
         Which labels share strength; rows follow the sorted classes.
-    cliques : list of clique sets or None
-        Spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
-        above are then not used, nor are support, min_freq and l1.
+    cliques : list of clique sets, "learn" or None
+        A list spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
+        above are then not used, nor are support, min_freq and l1. "learn" begins with the field that these
+        describe and adds the clique sets among ``candidates`` that bring most (Remark 11).
+    candidates : list of clique sets, StructureSearch or None
+        What cliques="learn" chooses from; None for sets of its own proposal.
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : float, default 1e-3
@@ -113,6 +118,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
+    structure_path_ : StructurePath of cliques="learn", else None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
@@ -134,6 +140,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         edge_prior_variance: Any = None,
         label_kernel: Any = "delta",
         cliques: Any = None,
+        candidates: Any = None,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 100,
@@ -161,6 +168,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         self.edge_prior_variance = edge_prior_variance
         self.label_kernel = label_kernel
         self.cliques = cliques
+        self.candidates = candidates
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -202,6 +210,21 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         for checkpoint in checkpoints:
             checkpoint.begin()
         with blas_threads(self._blas_limit(workers, chains.n_positions)), progress:
+            path: StructurePath | None = None
+            if isinstance(self.cliques, str) and not continues:
+                cliques, path = learn_chain_cliques(
+                    self,
+                    chains,
+                    len(classes),
+                    held_out=None if development is None else development.chains,
+                    masks=masks,
+                    workers=workers,
+                    random=random,
+                    say=progress.say,
+                )
+            elif isinstance(self.cliques, str):
+                cliques = [(each.name, each.clique) for each in self.model_.sets]
+                path = self.structure_path_
             spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
 
             def keep(present: Callable[[], FittedField]) -> None:
@@ -225,6 +248,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
                 keep=keep if checkpoints else None,
             )
         self._take_over(inputs, classes, masks, spaces, fitted, development)
+        self.structure_path_: StructurePath | None = path
         for checkpoint in checkpoints:
             checkpoint.end(self)
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)

@@ -108,6 +108,7 @@ def rebuild_chain_crf(cls: type, document: dict[str, Any], callables: Mapping[st
         Certificate(**each) for each in document["certificates"]
     )
     estimator.dev_log_likelihoods_ = None
+    estimator.structure_path_ = None
     estimator._set_views()
     return estimator
 

@@ -163,6 +163,11 @@ class _LongCliques(CliqueSet):
     """Labels of a chain that meet across more than one step; inference is a junction tree's."""
 
     @property
+    def default_name(self) -> str:  # type: ignore[override]
+        """The name of the factors."""
+        return str(self.group)
+
+    @property
     def reach(self) -> int:
         """How many steps lie between the first label of a clique and its last."""
         return self.steps_back[0]
@@ -177,7 +182,6 @@ class SkipCliques(_LongCliques):
     """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given."""
 
     labels_per_clique = 2
-    default_name = "skip"
 
     def __init__(
         self,
@@ -225,8 +229,6 @@ class SkipCliques(_LongCliques):
 
 class OrderCliques(_LongCliques):
     """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
-
-    default_name = "order"
 
     def __init__(
         self,

@@ -1,0 +1,70 @@
+"""The path of a structure search: what was added, what it could have brought, what it brought."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StructureStep:
+    """One addition, or the field at the start, whose ``added`` is None.
+
+    ``bounds`` holds, for all candidates left before the step, the most they could have brought, the gap of the fit
+    before it not included; ``bound`` is that of the one added with the gap, ``estimate`` what a Newton step
+    promised, and ``gain`` is by how much the objective fell. ``score`` is the log-likelihood of held-out data, None
+    without any.
+    """
+
+    added: str | None
+    value: float
+    gap: float
+    bound: float = 0.0
+    estimate: float = 0.0
+    gain: float = 0.0
+    bounds: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class StructurePath:
+    """All steps of a search, ``chosen`` the number of additions kept, and why it ended there."""
+
+    steps: list[StructureStep]
+    #: What the candidates left could bring at the end, at most.
+    left: dict[str, float]
+    chosen: int
+    reason: str
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the clique sets that were kept, in the order in which they came."""
+        return [step.added for step in self.steps[1 : self.chosen + 1] if step.added is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "steps": [asdict(step) for step in self.steps],
+            "left": dict(self.left),
+            "chosen": self.chosen,
+            "added": self.added,
+            "reason": self.reason,
+        }
+
+    def __str__(self) -> str:
+        scored = any(step.score is not None for step in self.steps)
+        header = f"{'':2s}{'added':28s} {'bound':>11s} {'estimate':>11s} {'gain':>11s} {'objective':>13s}" + (
+            f" {'held out':>12s}" if scored else ""
+        )
+        lines = [header]
+        for index, step in enumerate(self.steps):
+            kept = "*" if 0 < index <= self.chosen else " "
+            figures = [f"{each:11.4g}" if index else " " * 11 for each in (step.bound, step.estimate, step.gain)]
+            line = f"{kept} {step.added or '(start)':28.28s} {' '.join(figures)} {step.value:13.6g}"
+            lines.append(line + (f" {step.score:12.6g}" if step.score is not None else ""))
+        ending = f"ended: {self.reason}; * kept"
+        if self.left:
+            name = max(self.left, key=self.left.__getitem__)
+            ending += f"; the best candidate left is {name}, which could bring {self.left[name]:.4g} at most"
+        return "\n".join([*lines, ending])

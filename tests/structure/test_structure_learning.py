@@ -1,0 +1,171 @@
+"""Structure learning: true cliques come first, and no addition brings more than Remark 11 allows."""
+
+import numpy as np
+import pytest
+
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    EndCliques,
+    NodeCliques,
+    OrderCliques,
+    SkipCliques,
+    StartCliques,
+)
+from kernelfields.fields import Chains, Graphs
+from kernelfields.inference.graph import plan_inference
+from kernelfields.kernels import RBF
+from kernelfields.structure import StructureSearch
+
+L = 3
+
+
+def sampled(seed, *, lags=(), orders=(), strength=2.0, n_sequences=80, length=10):
+    """Sequences from a field with known factors beside its node potentials."""
+    random = np.random.default_rng(seed)
+    X = [random.normal(size=(length, 3)) for _ in range(n_sequences)]
+    chains, _ = Chains.from_sequences(X)
+    graphs = Graphs.from_chains(chains, lags=lags, orders=orders)
+    tables = []
+    for factors in graphs.factors:
+        table = strength * random.normal(size=(1,) + (L,) * factors.labels_per_clique)
+        for axis in range(1, table.ndim):
+            # What fewer labels could say alone is taken out: the truth is about all of them together.
+            table -= table.mean(axis=axis, keepdims=True)
+        tables.append(table)
+    plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], L)
+    labels = plan.sample(chains.inputs @ random.normal(size=(3, L)), tables, 1, random)[0]
+    return X, chains.split(labels)
+
+
+def candidates():
+    return [
+        SkipCliques(lag=2),
+        SkipCliques(lag=3),
+        OrderCliques(order=2),
+        StartCliques(),
+        EndCliques(),
+        EdgeCliques("linear", name="edge inputs"),
+        NodeCliques("linear", window=3, name="neighbours"),
+        NodeCliques(RBF(0.3), rank=20, name="curved"),
+    ]
+
+
+def learnt(X, y, search, **parameters):
+    crf = ChainCRF("linear", cliques="learn", candidates=search, max_iter=1000, random_state=0, **parameters)
+    return crf.fit(X, y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("truth", [{"lags": (2,)}, {"lags": (1, 3)}, {"lags": (1,), "orders": (2,)}], ids=str)
+def test_the_true_cliques_come_first(seed, truth):
+    X, y = sampled(seed, strength=1.5, **truth)
+    # Three labels in a row are a richer set that can do much of what a pair does: offered where they are the truth.
+    offered = [each for each in candidates() if truth.get("orders") or not isinstance(each, OrderCliques)]
+    path = learnt(X, y, StructureSearch(offered, max_additions=1, validation=0.0)).structure_path_
+    expected = "order2" if truth.get("orders") else f"lag{truth['lags'][-1]}"
+    assert path.added == [expected]
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+@pytest.mark.parametrize("variance", [0.05, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_addition_brings_more_than_its_bound(seed, variance, tol):
+    X, y = sampled(seed, lags=(1, 2), n_sequences=25)
+    chosen = [each.set_params(prior_variance=variance) for each in candidates()]
+    search = StructureSearch(chosen, max_additions=8, threshold=0.0, validation=0.0)
+    path = learnt(X, y, search, tol=tol).structure_path_
+    assert len(path.steps) == 9
+    assert path.reason == "no candidate is left"
+    for step in path.steps[1:]:
+        assert step.bound == pytest.approx(step.bounds[step.added], rel=0.5, abs=1.0)
+        assert step.bound >= step.gain - 1e-9 * abs(step.value)
+        assert max(step.bounds.values()) == step.bounds[step.added]
+    assert sum(step.gain for step in path.steps[1:]) > 1.0, "the statement is not an empty one"
+
+
+def test_bounds_are_the_gradients_of_what_is_not_there_yet():
+    """Against the sum over all labellings: residuals of pairs two steps apart in a field of neighbours."""
+    X, y = sampled(1, lags=(1, 2), n_sequences=15, length=6)
+    search = StructureSearch([SkipCliques(lag=2, prior_variance=0.7)], max_additions=1, validation=0.0)
+    path = learnt(X, y, search, tol=1e-10).structure_path_
+    crf = ChainCRF("linear", tol=1e-10, max_iter=1000, random_state=0).fit(X, y)
+    labellings = np.stack(np.unravel_index(np.arange(L**6), (L,) * 6), axis=1)
+    gradient = np.zeros((L, L))
+    for x, labels in zip(X, y, strict=True):
+        node, edge = crf.model_.potentials(Chains.from_sequences([x])[0])
+        scores = node[np.arange(6), labellings].sum(axis=1) + edge[0][labellings[:, :-1], labellings[:, 1:]].sum(1)
+        probability = np.exp(scores - scores.max())
+        probability /= probability.sum()
+        for t in range(2, 6):
+            np.add.at(gradient, (labellings[:, t - 2], labellings[:, t]), probability)
+            gradient[labels[t - 2], labels[t]] -= 1.0
+    assert path.steps[1].bounds["lag2"] == pytest.approx(0.35 * np.sum(gradient**2), rel=1e-6)
+
+
+def test_held_out_data_decide_how_many_are_kept():
+    X, y = sampled(0, lags=(1,), n_sequences=40)
+    crf = learnt(X, y, StructureSearch(candidates(), threshold=0.0, max_additions=8, patience=2))
+    path = crf.structure_path_
+    scores = [step.score for step in path.steps]
+    assert path.chosen == int(np.argmax(scores))
+    assert set(crf.coef_) == {"node", "edge", *path.added}
+    assert "did not gain" in path.reason
+    assert len(path.steps) - 1 - path.chosen == 2
+
+
+def test_a_development_set_is_what_is_held_out():
+    X, y = sampled(0, lags=(2,))
+    crf = ChainCRF("linear", cliques="learn", candidates=[SkipCliques(lag=2)], random_state=0)
+    crf.fit(X[:60], y[:60], X_dev=X[60:], y_dev=y[60:])
+    assert crf.structure_path_.added == ["lag2"]
+    assert crf.structure_path_.steps[0].score < crf.structure_path_.steps[1].score < 0
+
+
+def test_the_proposals_without_candidates_and_the_printed_path():
+    X, y = sampled(0, lags=(2,))
+    crf = ChainCRF("linear", cliques="learn", random_state=0).fit(X, y)
+    assert crf.structure_path_.added[0] == "lag2"
+    printed = str(crf.structure_path_)
+    assert "* lag2" in printed
+    assert "held out" in printed
+    assert f"{crf.structure_path_.steps[1].gain:.4g}" in printed
+    document = crf.structure_path_.to_dict()
+    assert document["added"] == crf.structure_path_.added
+    assert document["steps"][1]["bounds"].keys() >= {"lag2", "order2", "start", "end", "edge inputs", "neighbours"}
+
+
+def test_a_threshold_ends_the_search():
+    X, y = sampled(0, lags=(1,))
+    path = learnt(X, y, StructureSearch(candidates(), threshold=1e9, validation=0.0)).structure_path_
+    assert path.added == []
+    assert path.reason == "no candidate could bring more than 1e+09 nats"
+    assert max(path.left.values()) < 1e9
+
+
+def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
+    X, y = sampled(0, lags=(2,))
+    crf = learnt(X, y, [SkipCliques(lag=2)])
+    crf.save(tmp_path / "model")
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
+    assert [type(each) for each in loaded.cliques] == [NodeCliques, EdgeCliques, SkipCliques]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"cliques": "all"}, "cliques must be a list of clique sets, 'learn' or None"),
+        ({"candidates": [SkipCliques()]}, "candidates are for cliques='learn'"),
+        ({"cliques": "learn", "candidates": 3}, "candidates must be a list of clique sets"),
+        ({"cliques": "learn", "candidates": ["lag2"]}, r"cliques\[2\] is 'lag2'"),
+        ({"cliques": "learn", "candidates": StructureSearch(max_additions=0)}, "max_additions must be"),
+        ({"cliques": "learn", "candidates": StructureSearch(validation=1.0)}, "validation must be a share"),
+        ({"cliques": "learn", "candidates": StructureSearch(threshold=-1.0)}, "threshold must be at least 0"),
+        ({"cliques": "learn", "candidates": StructureSearch(validation=0.001)}, "cannot be split"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, words):
+    X, y = sampled(0, lags=(1,), n_sequences=5)
+    with pytest.raises((ValueError, TypeError), match=words):
+        ChainCRF("linear", **parameters).fit(X, y)
