@@ -57,14 +57,20 @@ def learnt(X, y, search, **parameters):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("truth", [{"lags": (2,)}, {"lags": (1, 3)}, {"lags": (1,), "orders": (2,)}], ids=str)
-def test_the_true_cliques_come_first(seed, truth):
-    X, y = sampled(seed, strength=1.5, **truth)
-    # Three labels in a row are a richer set that can do much of what a pair does: offered where they are the truth.
-    offered = [each for each in candidates() if truth.get("orders") or not isinstance(each, OrderCliques)]
-    path = learnt(X, y, StructureSearch(offered, max_additions=1, validation=0.0)).structure_path_
-    expected = "order2" if truth.get("orders") else f"lag{truth['lags'][-1]}"
-    assert path.added == [expected]
+@pytest.mark.parametrize(
+    ("truth", "ranking", "expected"),
+    [
+        ({"lags": (2,)}, "bound", "lag2"),
+        ({"lags": (1, 3)}, "bound", "lag3"),
+        ({"lags": (1, 3)}, "estimate", "lag3"),
+        ({"lags": (1,), "orders": (2,)}, "estimate", "order2"),
+    ],
+    ids=str,
+)
+def test_the_true_cliques_come_first(seed, truth, ranking, expected):
+    X, y = sampled(seed, strength=1.0, **truth)
+    search = StructureSearch(candidates(), max_additions=1, validation=0.0, ranking=ranking)
+    assert learnt(X, y, search).structure_path_.added == [expected]
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
@@ -79,6 +85,7 @@ def test_no_addition_brings_more_than_its_bound(seed, variance, tol):
     assert path.reason == "no candidate is left"
     for step in path.steps[1:]:
         assert step.bound == pytest.approx(step.bounds[step.added], rel=0.5, abs=1.0)
+        assert step.estimate <= step.bounds[step.added]
         assert step.bound >= step.gain - 1e-9 * abs(step.value)
         assert max(step.bounds.values()) == step.bounds[step.added]
     assert sum(step.gain for step in path.steps[1:]) > 1.0, "the statement is not an empty one"
@@ -162,6 +169,7 @@ def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
         ({"cliques": "learn", "candidates": StructureSearch(max_additions=0)}, "max_additions must be"),
         ({"cliques": "learn", "candidates": StructureSearch(validation=1.0)}, "validation must be a share"),
         ({"cliques": "learn", "candidates": StructureSearch(threshold=-1.0)}, "threshold must be at least 0"),
+        ({"cliques": "learn", "candidates": StructureSearch(ranking="best")}, "ranking must be 'bound'"),
         ({"cliques": "learn", "candidates": StructureSearch(validation=0.001)}, "cannot be split"),
     ],
 )

@@ -12,8 +12,8 @@ class StructureStep:
 
     ``bounds`` holds, for all candidates left before the step, the most they could have brought, the gap of the fit
     before it not included; ``bound`` is that of the one added with the gap, ``estimate`` what a Newton step
-    promised, and ``gain`` is by how much the objective fell. ``score`` is the log-likelihood of held-out data, None
-    without any.
+    promised, and ``gain`` is by how much the objective fell. ``score`` is the log-likelihood of held-out data,
+    None without any.
     """
 
     added: str | None
