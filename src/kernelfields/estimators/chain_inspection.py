@@ -104,6 +104,11 @@ class ChainInspection:
         check_count(top, "top")
         if not is_whole(pivots) or pivots < 0:
             raise ValueError(f"pivots must be a whole number of at least 0, got {pivots!r}")
+        if self.model_.reaches_far:
+            raise ValueError(
+                "explain compares labels by what they meet at their neighbours, and this field has cliques of "
+                "longer reach: predict_marginals and coef_ have its figures"
+            )
         names = self._feature_names(feature_names)
         _check_one_sequence(x)
         chains, _ = self._inputs.chains([x], None if y is None else [y], None, self.classes_)

@@ -21,6 +21,7 @@ import scipy.sparse
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.fitted_sets import FittedSet
+from kernelfields.estimators.long_chains import reaches_far
 from kernelfields.features import check_window
 from kernelfields.kernels import Constant, Kernel, Linear, Scaled, Sum
 from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
@@ -85,6 +86,11 @@ def tabulate(
     sets, scores, transitions = [], {}, None
     for each in model.sets:
         weights = coefficients[each.name]
+        if reaches_far([each.clique.group]):
+            many = each.clique.n_configurations(len(classes))
+            note = f"{many:,} scores of labels {each.clique.steps_back[0]} steps apart; see coef_[{each.name!r}]"
+            sets.append(SetWeights(each.name, note=note))
+            continue
         pairs = each.clique.labels_per_clique == 2
         if isinstance(each.subspace, ConstantSubspace):
             row = _with_gaps(weights)

@@ -100,6 +100,7 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
             raise TypeError(
                 f"cliques[{index}] is {clique!r}, expected NodeCliques, EdgeCliques, StartCliques or EndCliques"
             )
+        clique.check_reach()
         name = clique.name or clique.default_name
         taken = [other for other, _ in named]
         if name in taken and clique.name is None:
@@ -132,6 +133,7 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     if clique.min_freq > 0 and clique.support != "observed":
         raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
     check_window(clique.window)
+    clique.check_reach()
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)

@@ -66,6 +66,9 @@ class CliqueSet(BaseEstimator):
         """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
         raise TypeError(f"{type(self).__name__} does not say where its cliques are")
 
+    def check_reach(self) -> None:
+        """Raise ValueError if the labels of a clique cannot stand where they should."""
+
     def view(self, fields: Any) -> Any:
         """Return the inputs that the cliques see, or None if they see a window of the inputs of a chain."""
         return None
@@ -212,14 +215,14 @@ class SkipCliques(_LongCliques):
         )
         self.lag = lag
 
+    def check_reach(self) -> None:
+        """Raise ValueError unless ``lag`` is a whole number of steps."""
+        _check_whole(self.lag, "lag", 1)
+
     @property
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors: one for each lag."""
         return f"lag{self.lag}"
-
-    def view(self, fields: Any) -> Any:
-        """Return the inputs that the cliques see, or None if they see a window of the inputs of a chain."""
-        return None
 
     @property
     def steps_back(self) -> tuple[int, ...]:
@@ -259,6 +262,10 @@ class OrderCliques(_LongCliques):
         )
         self.order = order
 
+    def check_reach(self) -> None:
+        """Raise ValueError unless ``order`` is a whole number of steps, more than one."""
+        _check_whole(self.order, "order", 2)
+
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """The label itself and ``order`` before it."""
@@ -268,3 +275,8 @@ class OrderCliques(_LongCliques):
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors: one for each order."""
         return f"order{self.order}"
+
+
+def _check_whole(value: Any, name: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")

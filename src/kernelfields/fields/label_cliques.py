@@ -1,0 +1,118 @@
+"""Instances with several yes-or-no labels: a small graph each, a node for every label, all of one structure.
+
+    LabelCliques    (x, y_k)         f_k(x, y)        one set for each label k
+    LabelPairs      (y_j, y_k)       w(a, b)          one set for each pair of labels, without an input kernel
+                    (x, y_j, y_k)    w(x, a, b)       with one
+
+All see the inputs x of the instance. Arrays: inputs (n, d) dense or CSR; graphs with nodes i K + k, and one group of
+n factors for every pair of labels that meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graphs import Factors, Graphs
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledInstances:
+    """Inputs of instances (n, d), and their labels as graphs of K nodes each."""
+
+    inputs: Any
+    graphs: Graphs
+
+    @classmethod
+    def build(
+        cls,
+        inputs: Any,
+        n_labels: int,
+        pairs: Mapping[str, tuple[int, int]],
+        labels: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> LabelledInstances:
+        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None."""
+        count = inputs.shape[0]
+        offsets = n_labels * np.arange(count + 1, dtype=np.int64)
+        each_one = np.arange(count + 1, dtype=np.int64)
+        factors = tuple(
+            Factors(name, offsets[:-1, None] + np.array(pair, dtype=np.int64), each_one)
+            for name, pair in pairs.items()
+        )
+        flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
+        nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node
+        graphs = Graphs(nothing, offsets, factors, flat, np.ones(count) if weights is None else weights)
+        return cls(inputs, graphs)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances n."""
+        return self.graphs.n_graphs
+
+    def rows_of_label(self, label: int) -> np.ndarray:
+        """Return the nodes of one label, (n,)."""
+        return self.graphs.starts + label
+
+
+class LabelCliques(CliqueSet):
+    """One label of every instance and, if a kernel is given, the inputs of the instance."""
+
+    default_name = "label"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        label: int = 0,
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        name: str | None = None,
+    ):
+        super().__init__(kernel, prior_variance=prior_variance, basis=basis, rank=rank, name=name)
+        self.label = label
+
+    def positions(self, instances: LabelledInstances) -> np.ndarray | None:
+        """Return the nodes of the label."""
+        return instances.rows_of_label(self.label)
+
+    def view(self, instances: LabelledInstances) -> Any:
+        """Return the inputs that the cliques see, (n, d)."""
+        return instances.inputs
+
+
+class LabelPairs(CliqueSet):
+    """Two labels of every instance and, if a kernel is given, the inputs of the instance."""
+
+    labels_per_clique = 2
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        group: str = "pair",
+        prior_variance: Any = 1.0,
+        basis: Any = "random-cholesky",
+        rank: int | None = 1000,
+        name: str | None = None,
+    ):
+        super().__init__(kernel, prior_variance=prior_variance, basis=basis, rank=rank, name=name)
+        self.group = group
+
+    @property
+    def default_name(self) -> str:  # type: ignore[override]
+        """The name of the pair."""
+        return self.group or "pair"
+
+    def positions(self, instances: LabelledInstances) -> np.ndarray | None:
+        """Return None: the pair of every instance."""
+        return None
+
+    def view(self, instances: LabelledInstances) -> Any:
+        """Return the inputs that the cliques see, (n, d)."""
+        return instances.inputs

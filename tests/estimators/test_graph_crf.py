@@ -1,0 +1,232 @@
+"""GraphCRF: chains as graphs, enumeration, types, certificates, files, bad input."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from kernelfields import ChainCRF, GraphCRF, GraphFactors, GraphNodes
+from kernelfields.fields import grid_edges
+from kernelfields.kernels import RBF
+
+TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
+
+
+def chain_data(seed=0, n_sequences=30):
+    random = np.random.default_rng(seed)
+    y = [np.repeat(random.integers(3, size=4), random.integers(1, 4, size=4)) for _ in range(n_sequences)]
+    X = [np.eye(3)[labels] + random.normal(size=(len(labels), 3)) for labels in y]
+    return X, y
+
+
+def as_graphs(X, features=None):
+    graphs = []
+    for i, x in enumerate(X):
+        edges = np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])
+        graphs.append((x, edges) if features is None else (x, edges, features[i]))
+    return graphs
+
+
+def grid_data(seed=0, n_graphs=12, rows=2, columns=3, by_direction=False):
+    random = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n_graphs):
+        labels = np.repeat(random.integers(2, size=columns)[None], rows, axis=0).ravel()
+        x = labels[:, None] + random.normal(size=(rows * columns, 2))
+        X.append((x, grid_edges(rows, columns, by_direction=by_direction)))
+        y.append(np.array(["dry", "wet"])[labels])
+    return X, y
+
+
+@pytest.mark.parametrize("kernel", ["linear", RBF(0.5)])
+def test_a_chain_given_as_a_graph_is_a_chain(kernel):
+    X, y = chain_data()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(X))
+    chain = ChainCRF(kernel, **TIGHT).fit(X, y, weights)
+    graph = GraphCRF(kernel, **TIGHT).fit(as_graphs(X), y, weights)
+    assert graph.inference_.method == "tree"
+    assert graph.solution_.value == pytest.approx(chain.solution_.value, rel=1e-9)
+    np.testing.assert_allclose(graph.edge_scores_["edge"], chain.transitions_, atol=1e-5)
+    for ours, theirs in zip(graph.predict_marginals(as_graphs(X)), chain.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    np.testing.assert_allclose(
+        graph.log_likelihood(as_graphs(X), y, per_graph=True),
+        chain.log_likelihood(X, y, per_sequence=True),
+        atol=1e-7,
+    )
+    np.testing.assert_allclose(graph.entropy(as_graphs(X)), chain.entropy(X), atol=1e-7)
+    for ours, theirs in zip(graph.predict(as_graphs(X)), chain.predict(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    ours, theirs = (
+        graph.certify(as_graphs(X), y, sample_weight=weights),
+        chain.certify(X, y, sample_weight=weights),
+    )
+    assert ours.value == pytest.approx(theirs.value, rel=1e-9)
+    assert ours.relative_gap == pytest.approx(theirs.relative_gap, abs=1e-8)
+
+
+def test_edges_that_see_features_are_transitions_that_see_inputs():
+    X, y = chain_data()
+    graphs = as_graphs(X, [x[1:] for x in X])
+    chain = ChainCRF("linear", edge_kernel=RBF(0.5), **TIGHT).fit(X, y)
+    graph = GraphCRF("linear", edge_kernel=RBF(0.5), **TIGHT).fit(graphs, y)
+    assert graph.solution_.value == pytest.approx(chain.solution_.value, rel=1e-8)
+    nodes, edges = graph.predict_marginals(graphs, factors="edge")
+    _, pairs = chain.predict_marginals(X, pairs=True)
+    for ours, theirs, alone in zip(edges, pairs, nodes, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        np.testing.assert_allclose(ours.sum(axis=1), alone[1:], atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi", "subspace", "lbfgs"])
+def test_all_solvers_find_the_same_field_on_loops(solver):
+    X, y = grid_data()
+    reference = GraphCRF("linear", **TIGHT).fit(X, y)
+    assert reference.inference_.method == "junction"
+    other = GraphCRF("linear", solver=solver, tol=1e-7, max_iter=5000, random_state=0).fit(X, y)
+    assert other.solution_.value == pytest.approx(reference.solution_.value, rel=1e-6)
+    assert other.certificate_.relative_gap <= 1e-7
+
+
+def test_likelihoods_on_grids_agree_with_the_sum_over_labellings():
+    X, y = grid_data(by_direction=True)
+    crf = GraphCRF(RBF(0.5), symmetric={"vertical": True}, random_state=0).fit(X, y)
+    vertical, horizontal = crf.edge_scores_["vertical"], crf.edge_scores_["horizontal"]
+    np.testing.assert_allclose(vertical, vertical.T, atol=1e-12)
+    assert abs(horizontal - horizontal.T).max() > 1e-6
+    x, edges = X[0]
+    labellings = np.array(list(itertools.product(range(2), repeat=6)))
+    node = crf.model_.scored(crf._inputs.graphs(X[:1]), _workers()).potentials.node
+    scores = node[np.arange(6), labellings].sum(axis=1)
+    for name, table in (("vertical", vertical), ("horizontal", horizontal)):
+        scores += table[labellings[:, edges[name][:, 0]], labellings[:, edges[name][:, 1]]].sum(axis=1)
+    log_partition = np.log(np.exp(scores).sum())
+    truth = np.searchsorted(crf.classes_, y[0])
+    observed = scores[(labellings == truth).all(axis=1)][0] - log_partition
+    assert crf.log_likelihood(X[:1], y[:1]) == pytest.approx(observed, rel=1e-10)
+    best = crf.classes_[labellings[scores.argmax()]]
+    np.testing.assert_array_equal(crf.predict(X[:1])[0], best)
+    probability = np.exp(scores - log_partition)
+    marginal = (probability[:, None] * labellings).sum(axis=0)
+    np.testing.assert_allclose(crf.predict_marginals(X[:1])[0][:, 1], marginal, atol=1e-10)
+    draws = crf.sample(X[:1], n_samples=4000, random_state=0)[0]
+    np.testing.assert_allclose((draws == crf.classes_[1]).mean(axis=0), marginal, atol=5 * 0.5 / 4000**0.5)
+    assert x.shape == (6, 2)
+
+
+def _workers():
+    from kernelfields.inference.workers import Workers
+
+    return Workers(1)
+
+
+def test_triples_and_pairs_together():
+    random = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(40):
+        labels = random.integers(2, size=3)
+        labels[2] = labels[0] ^ labels[1]  # no pair knows this
+        X.append((labels[:, None] + 2.0 * random.normal(size=(3, 1)), {"pair": [[0, 1]], "triple": [[0, 1, 2]]}))
+        y.append(labels)
+    crf = GraphCRF("linear", prior_variance=10.0, **TIGHT).fit(X, y)
+    assert crf.edge_scores_["triple"].shape == (2, 2, 2)
+    even = [crf.edge_scores_["triple"][a, b, a ^ b] for a in (0, 1) for b in (0, 1)]
+    odd = [crf.edge_scores_["triple"][a, b, 1 - (a ^ b)] for a in (0, 1) for b in (0, 1)]
+    assert min(even) > max(odd)
+    assert crf.certificate_.relative_gap <= 1e-10
+
+
+def test_sparse_features_and_observed_support():
+    X, y = chain_data()
+    sparse = [(scipy.sparse.csr_array(x), edges) for x, edges in as_graphs(X)]
+    dense = GraphCRF("linear", **TIGHT).fit(as_graphs(X), y)
+    other = GraphCRF("linear", **TIGHT).fit(sparse, y)
+    assert other.solution_.value == pytest.approx(dense.solution_.value, rel=1e-8)
+    observed = GraphCRF("linear", support="observed", **TIGHT).fit(sparse, y)
+    chain = ChainCRF("linear", support="observed", **TIGHT).fit([scipy.sparse.csr_array(x) for x in X], y)
+    assert observed.solution_.value == pytest.approx(chain.solution_.value, rel=1e-8)
+
+
+def test_spelled_out_cliques():
+    X, y = chain_data()
+    graphs = as_graphs(X)
+    plain = GraphCRF("linear", prior_variance=0.5, **TIGHT).fit(graphs, y)
+    cliques = [GraphNodes("linear", prior_variance=0.5), GraphFactors(prior_variance=0.5)]
+    assert GraphCRF(cliques=cliques, **TIGHT).fit(graphs, y).solution_.value == plain.solution_.value
+
+
+def test_saving_and_loading(tmp_path):
+    X, y = grid_data(by_direction=True)
+    crf = GraphCRF(RBF(0.5), symmetric=True, random_state=0).fit(X, y)
+    crf.save(tmp_path / "model")
+    loaded = GraphCRF.load(tmp_path / "model")
+    assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
+    assert str(loaded.certificate_) == str(crf.certificate_)
+    assert loaded.inference_.description == crf.inference_.description
+    assert str(loaded.certify(X, y)) == str(crf.certify(X, y))
+    refitted = clone(loaded).set_params(random_state=0).fit(X, y)
+    assert refitted.solution_.value == pytest.approx(crf.solution_.value, rel=1e-2)
+
+
+def test_grid_search_and_clone():
+    X, y = grid_data()
+    search = GridSearchCV(GraphCRF("linear"), {"prior_variance": [0.1, 1.0]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_estimator_.score(X, y) > 0.6
+    assert clone(search.best_estimator_).get_params()["prior_variance"] == search.best_params_["prior_variance"]
+
+
+@pytest.mark.parametrize("inference", ["trw", "loopy", "mean-field"])
+def test_approximate_inference_fits_and_says_so(inference):
+    X, y = grid_data(n_graphs=20)
+    crf = GraphCRF("linear", inference=inference, tol=1e-2, random_state=0).fit(X, y)
+    exact = GraphCRF("linear", random_state=0).fit(X, y)
+    assert crf.inference_.method == inference
+    assert crf.solution_.solver == "lbfgs"
+    assert crf.score(X, y) > exact.score(X, y) - 0.15
+    with pytest.raises(AttributeError, match=f"inferred by '{inference}', which is approximate"):
+        print(crf.certificate_)
+    for ask in (crf.certify, crf.log_likelihood):
+        with pytest.raises(ValueError, match=f"needs exact inference.*'{inference}'"):
+            ask(X, y)
+    with pytest.raises(ValueError, match=f"needs Hessian products.*'{inference}' is approximate"):
+        GraphCRF("linear", inference=inference, solver="newton").fit(X, y)
+
+
+def test_prediction_needs_the_features_of_the_fit():
+    X, y = chain_data(n_sequences=5)
+    graphs = as_graphs(X, [x[1:] for x in X])
+    crf = GraphCRF("linear").fit(graphs, y)
+    assert set(crf.coef_) == {"node", "edge", "edge features"}
+    with pytest.raises(
+        ValueError, match="factors named 'edge' have no features, but this model was fitted with 3"
+    ):
+        crf.predict(as_graphs(X))
+    with pytest.raises(ValueError, match="X has 2 features per node, but this model was fitted with 3"):
+        crf.predict(as_graphs([x[:, :2] for x in X], [x[1:] for x in X]))
+    alone = crf.predict([(X[0][:1], [])])
+    assert alone[0].shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"edge_kernel": {"diagonal": "rbf"}}, "edge_kernel names the type 'diagonal', which no edges have"),
+        ({"edge_kernel": "rbf"}, "a kernel on factors named 'edge' needs features"),
+        ({"inference": "exact"}, "method must be one of 'auto'"),
+        ({"inference": "tree"}, 'graph 0 have a cycle through nodes .* use method="junction"'),
+        ({"cliques": [GraphFactors()]}, "no NodeCliques"),
+        (
+            {"cliques": [GraphNodes("linear"), GraphFactors(group="far")]},
+            "no factors are called 'far'|named 'far'",
+        ),
+        ({"prior_variance": -1.0}, "prior_variance must be"),
+        ({"tol": 0.0}, "tol must be"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, words):
+    X, y = grid_data(n_graphs=4)
+    with pytest.raises(ValueError, match=words):
+        GraphCRF(**{"kernel": "linear", **parameters}).fit(X, y)
