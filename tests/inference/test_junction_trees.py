@@ -1,77 +1,18 @@
-"""Junction trees: equal to the sum over all labellings on random graphs of any structure."""
+"""Junction trees: equal to the sum over all labellings on random graphs of any structure, at any scale."""
 
 import numpy as np
 import pytest
+from small_graphs import (
+    assert_same,
+    assert_samples_within_error_bars,
+    directions_like,
+    equal_to_enumeration,
+    random_graphs,
+    random_potentials,
+)
 
 from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.graph_enumeration import GraphEnumeration
-
-
-def random_graphs(rng, orders=(2, 2, 3), largest=6, density=1.0, n_graphs=4):
-    """Offsets and members: parallel and reverse factors, isolated nodes, several components, empty groups."""
-    sizes = rng.integers(1, largest + 1, size=n_graphs)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    members = []
-    for order in orders:
-        rows = [
-            offsets[g] + rng.permutation(size)[:order]
-            for g, size in enumerate(sizes)
-            if size >= order
-            for _ in range(rng.poisson(density * size / order))
-        ]
-        rows = [rows[i] for i in rng.permutation(len(rows))]
-        members.append(np.array(rows, dtype=np.int64).reshape(-1, order))
-    return offsets, members
-
-
-def random_potentials(rng, offsets, members, n_labels, tied, spread=1.0, forbidden=0.0):
-    node = spread * rng.normal(size=(offsets[-1], n_labels))
-    factors = [
-        spread * rng.normal(size=(1 if each else len(m), *(n_labels,) * m.shape[1]))
-        for m, each in zip(members, tied, strict=True)
-    ]
-    for potentials in (node, *factors):
-        potentials[rng.random(potentials.shape) < forbidden] = -np.inf
-    return node, factors
-
-
-def directions_like(rng, node, factors):
-    return rng.normal(size=node.shape), [rng.normal(size=each.shape) for each in factors]
-
-
-def assert_same(ours, theirs, atol):
-    np.testing.assert_allclose(ours[0], theirs[0], rtol=0, atol=atol)
-    assert len(ours[1]) == len(theirs[1])
-    for a, b in zip(ours[1], theirs[1], strict=True):
-        assert a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
-
-
-def assert_equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
-    """Compare everything; return False where the potentials forbid every labelling of a graph, and that is said."""
-    oracle = GraphEnumeration(plan.offsets, plan.members, plan.n_labels)
-    try:
-        expected = oracle.infer(node, factors, weights=weights)
-    except ValueError as error:
-        for attempt in (plan.infer, plan.decode):
-            with pytest.raises(ValueError, match=str(error)[:30]):
-                attempt(node, factors)
-        return False
-    beliefs = plan.infer(node, factors, weights=weights)
-    np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12, atol=atol)
-    np.testing.assert_allclose(beliefs.node_marginals, expected.node_marginals, rtol=0, atol=atol)
-    for group in range(len(factors)):
-        np.testing.assert_allclose(
-            beliefs.factor_marginals(group), expected.factor_marginals(group), rtol=0, atol=atol
-        )
-    assert_same(beliefs.gradient(), expected.gradient(), 10 * atol)
-    direction = directions_like(rng, node, factors)
-    assert_same(beliefs.hessian_product(*direction), expected.hessian_product(*direction), 10 * atol)
-    labels, scores = plan.decode(node, factors)
-    best_labels, best_scores = oracle.decode(node, factors)
-    np.testing.assert_allclose(scores, best_scores, rtol=1e-12, atol=1e-9)
-    np.testing.assert_array_equal(labels, best_labels)
-    return True
+from kernelfields.inference.workers import Workers
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
@@ -86,5 +27,119 @@ def test_equal_to_enumeration_on_random_graphs(spread, forbidden):
         node, factors = random_potentials(rng, offsets, members, n_labels, tied, spread, forbidden)
         weights = rng.uniform(0, 3, size=len(offsets) - 1) if trial % 2 else None
         plan = plan_inference(offsets, members, n_labels, "junction")
-        compared += assert_equal_to_enumeration(plan, rng, node, factors, weights)
+        compared += equal_to_enumeration(plan, rng, node, factors, weights)
     assert compared >= 10
+
+
+def test_factors_of_four_and_five_nodes():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        offsets, members = random_graphs(rng, orders=(5, 2, 4), largest=7, density=1.5)
+        node, factors = random_potentials(rng, offsets, members, 2, (True, False, False))
+        plan = plan_inference(offsets, members, 2, "junction")
+        assert equal_to_enumeration(plan, rng, node, factors, None)
+
+
+def test_without_factors_nodes_are_independent():
+    rng = np.random.default_rng(1)
+    node = rng.normal(size=(5, 3))
+    plan = plan_inference([0, 1, 5], [], 3, "junction")
+    assert equal_to_enumeration(plan, rng, node, [], np.array([2.0, 0.5]))
+
+
+def loopy(rng, n_graphs=12, n_labels=3):
+    offsets, members = random_graphs(rng, orders=(2, 3), largest=8, density=1.2, n_graphs=n_graphs)
+    return plan_inference(offsets, members, n_labels, "junction")
+
+
+def test_samples_follow_the_marginals():
+    rng = np.random.default_rng(2)
+    plan = loopy(rng, n_graphs=3)
+    node, factors = random_potentials(rng, plan.offsets, plan.members, 3, (True, False), forbidden=0.1)
+    assert_samples_within_error_bars(plan, node, factors)
+
+
+def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
+    monkeypatch.setattr("kernelfields.inference.junction_trees._ENTRIES_PER_RUN", 100)
+    rng = np.random.default_rng(3)
+    plan = loopy(rng, n_graphs=60)
+    assert len(plan.runs) > 5
+    node, factors = random_potentials(rng, plan.offsets, plan.members, 3, (True, False))
+    direction = directions_like(rng, node, factors)
+    results = []
+    for n_jobs in (1, 2, 3):
+        workers = Workers(n_jobs)
+        beliefs = plan.infer(node, factors, weights=np.linspace(0, 2, 60), workers=workers)
+        labels, scores = plan.decode(node, factors, workers)
+        node_part, factor_part = beliefs.gradient()
+        d_node, d_factors = beliefs.hessian_product(*direction)
+        results.append([beliefs.log_partition, node_part, *factor_part, d_node, *d_factors, labels, scores])
+    for other in results[1:]:
+        for ours, theirs in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_long_second_order_chain_equals_the_chain_of_pairs():
+    # Labels (y_{t-1}, y_t) make a second-order chain a first-order one with L^2 labels.
+    from kernelfields.inference.chain import infer_chains
+
+    rng = np.random.default_rng(4)
+    length, n_labels = 400, 3
+    t = np.arange(length)
+    pairs, triples = np.column_stack([t[1:], t[:-1]]), np.column_stack([t[:-2], t[1:-1], t[2:]])
+    node, (pair, triple) = random_potentials(rng, [0, length], [pairs, triples], n_labels, (True, False))
+    plan = plan_inference([0, length], [pairs, triples], n_labels)
+    assert (plan.method, plan.plan.width) == ("junction", 2)
+    beliefs = plan.infer(node, [pair, triple])
+
+    joint = node[1:, None, :] + pair[0].T  # (t, y_{t-1}, y_t)
+    joint[0] += node[0][:, None]
+    steps = np.full((length - 1, n_labels, n_labels, n_labels, n_labels), -np.inf)
+    for b in range(n_labels):
+        steps[1:, :, b, b, :] = triple[:, :, b, :]
+    square = n_labels**2
+    chain = infer_chains(joint.reshape(-1, square), steps.reshape(-1, square, square), np.array([0, length - 1]))
+    np.testing.assert_allclose(beliefs.log_partition, chain.log_partition, rtol=1e-12)
+    expected = chain.node_marginals.reshape(-1, n_labels, n_labels)
+    np.testing.assert_allclose(beliefs.factor_marginals(0).transpose(0, 2, 1), expected, atol=1e-11)
+    np.testing.assert_allclose(beliefs.node_marginals[1:], expected.sum(axis=1), atol=1e-11)
+
+
+def test_hessian_products_are_symmetric_and_ignore_constants():
+    rng = np.random.default_rng(5)
+    plan = loopy(rng)
+    node, factors = random_potentials(rng, plan.offsets, plan.members, 3, (False, True), spread=2.0)
+    beliefs = plan.infer(node, factors)
+    first, second = directions_like(rng, node, factors), directions_like(rng, node, factors)
+
+    def product(one, other):
+        moved = beliefs.hessian_product(*other)
+        return np.vdot(one[0], moved[0]) + sum(np.vdot(a, b) for a, b in zip(one[1], moved[1], strict=True))
+
+    np.testing.assert_allclose(product(first, second), product(second, first), rtol=1e-10)
+    constant = np.full(node.shape, 3.0), [np.full(each.shape, -2.0) for each in factors]
+    zero = np.zeros(node.shape), [np.zeros(each.shape) for each in factors]
+    assert_same(beliefs.hessian_product(*constant), zero, 1e-12)
+
+
+def test_evidence_that_turns_around_is_not_lost_to_underflow():
+    # Labels {0, 1} and {2, 3} cannot meet in a triple; the group that wins in the end is far behind half way.
+    length = 60
+    node = np.zeros((length, 4))
+    node[: length // 2, :2] = 30.0
+    node[length // 2 :, :2] = -31.0
+    group = np.arange(4) // 2
+    same = (group[:, None, None] == group[:, None]) & (group[:, None] == group)
+    t = np.arange(length)
+    members = [np.column_stack([t[:-2], t[1:-1], t[2:]])]
+    plan = plan_inference([0, length], members, 4)
+    beliefs = plan.infer(node, [np.where(same, 0.0, -np.inf)[None]])
+    expected = np.logaddexp(length * np.log(2) - length // 2, length * np.log(2))
+    np.testing.assert_allclose(beliefs.log_partition, expected, rtol=1e-13)
+    np.testing.assert_allclose(beliefs.node_marginals[:, 2:].sum(axis=1), 1 / (1 + np.exp(-30)), rtol=1e-12)
+
+
+def test_a_wrong_number_of_samples_is_refused():
+    plan = plan_inference([0, 2], [[[0, 1]]], 2, "junction")
+    with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1, got 0"):
+        plan.sample(np.zeros((2, 2)), [np.zeros((1, 2, 2))], 0)

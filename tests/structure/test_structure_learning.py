@@ -114,11 +114,14 @@ def test_held_out_data_decide_how_many_are_kept():
     X, y = sampled(0, lags=(1,), n_sequences=40)
     crf = learnt(X, y, StructureSearch(candidates(), threshold=0.0, max_additions=8, patience=2))
     path = crf.structure_path_
-    scores = [step.score for step in path.steps]
-    assert path.chosen == int(np.argmax(scores))
+    best = path.steps[0].score
+    for step in path.steps[1:]:
+        assert step.kept == (step.score > best)
+        best = max(best, step.score)
     assert set(crf.coef_) == {"node", "edge", *path.added}
-    assert "did not gain" in path.reason
-    assert len(path.steps) - 1 - path.chosen == 2
+    assert path.reason == "held-out data rejected the last 2 additions"
+    assert [step.kept for step in path.steps[-2:]] == [False, False]
+    assert len(path.added) < len(path.steps) - 1
 
 
 def test_a_development_set_is_what_is_held_out():

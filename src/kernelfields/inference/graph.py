@@ -228,9 +228,9 @@ def plan_inference(
     """Choose a method for these graphs and prepare it.
 
     ``method`` is one of ``METHODS`` or an object of options for an approximate one. "auto" takes "tree" for
-    forests of pairs, else "junction" where its tables fit into ``memory`` bytes (None: 2 GiB, or a quarter
-    of what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the result says what
-    was chosen and why.
+    forests of pairs, else "junction" where its tables fit into ``memory`` bytes (None: 2 GiB, or a quarter of
+    what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
+    result says what was chosen and why.
     """
     checked_offsets, checked_members, n_labels = check_structure(offsets, members, n_labels)
     if isinstance(method, str) and method not in METHODS:

@@ -23,7 +23,7 @@ def exponentials(tables: list[np.ndarray], workers: Workers) -> tuple[np.ndarray
         out = values[entry : entry + each.size].reshape(each.shape)
         tops = shifts[row : row + len(each)]
 
-        def run(first: int, last: int, each=each, out=out, tops=tops) -> None:
+        def run(first, last, each=each, out=out, tops=tops):
             _exponentiate(first, last, each, out, tops)
 
         workers.each(run, workers.pieces(len(each), _WORK * each.size))

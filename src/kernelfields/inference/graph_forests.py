@@ -1,13 +1,14 @@
 """Forests of pairs: rooted, ordered breadth first, and which table each node shares with its parent.
 
-Several factors on the same two nodes, in any groups and orientations, are merged into one *bundle* with a table of its
-own; all other tables are used where they are. Cost: a sort of the pairs and a pass over them.
-Fails: :class:`NotAForest` where the pairs have a cycle or a factor is not a pair.
+Several factors on the same two nodes, in any groups and orientations, are merged into one *bundle* with a table
+of its own; all other tables are used where they are. Cost: a sort of the pairs and a pass over them. Fails:
+:class:`NotAForest` where the pairs have a cycle or a factor is not a pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,8 +20,9 @@ class NotAForest(ValueError):
 class Forest:
     """Rooted trees, and for each group how its pairs lie in them.
 
-    child (M,): the lower node of each pair; reversed (M,): whether the parent comes first in it. bundles (N,) numbers
-    the nodes whose pair with the parent has several factors, -1 for the others, whose factor is (group, factor).
+    child (M,): the lower node of each pair; reversed (M,): whether the parent comes first in it. bundles (N,)
+    numbers the nodes whose pair with the parent has several factors, -1 for the others, whose factor is (group,
+    factor).
     """
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
@@ -55,7 +57,7 @@ class Forest:
         edge_of = edge_of.ravel()
         lower = np.where(self.parent[ends[:, 0]] == ends[:, 1], ends[:, 0], ends[:, 1])
         child = lower[edge_of]
-        self.child = [child[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        self.child = [child[a:b] for a, b in pairwise(bounds)]
         self.reversed = [
             np.ascontiguousarray(pair[:, 1] == below) for pair, below in zip(self.pairs, self.child, strict=True)
         ]
@@ -72,7 +74,7 @@ class Forest:
         self.flipped[bundled] = False  # tables of bundles are made as (child, parent)
 
     def pair_tables(self, tables: Sequence[np.ndarray], n_labels: int) -> list[np.ndarray]:
-        """Return the groups' tables (1 or M, L, L), none for empty groups of larger factors, and last the bundles'."""
+        """Return the tables (1 or M, L, L) of each group, none if its factors are no pairs, then the bundles'."""
         pairs = [each if each.ndim == 3 else np.zeros((0, n_labels, n_labels)) for each in tables]
         return [*pairs, self._bundle_tables(pairs, n_labels)]
 

@@ -1,4 +1,4 @@
-"""Two passes over packed forests and their derivatives, compiled.
+"""Two passes over packed forests, compiled.
 
 Node v with parent p(v), y its label, s that of the parent, T_v(y, s) = exp(w_v(y, s) - shift_v), children c:
 
@@ -9,17 +9,9 @@ Node v with parent p(v), y its label, s that of the parent, T_v(y, s) = exp(w_v(
     b_v(y)     = alpha_v(y) sum_s T_v(y, s) gamma_v(s)               roots to leaves; b = alpha at a root
     X_v(y, s)  = alpha_v(y) T_v(y, s) gamma_v(s)                     marginals of pairs
 
-A direction (du, dw) has conditional expectations r_v(y) of what lies at and below v, and E_v(s) of r_v + dw_v:
-
-    r_v(y)     = du_v(y) + sum_c E_c(y)
-    E_v(s)     = 1/m_v(s) sum_y alpha_v(y) T_v(y, s) (r_v(y) + dw_v(y, s))
-    delta_v(s) = db_p(s) / m_v(s) - gamma_v(s) E_v(s)
-    db_v(y)    = b_v(y) r_v(y) + alpha_v(y) sum_s T_v(y, s) (gamma_v(s) dw_v(y, s) + delta_v(s))
-    dX_v(y, s) = alpha_v(y) T_v(y, s) (gamma_v(s) (r_v(y) + dw_v(y, s)) + delta_v(s)),    db = b (r - E r) at a root
-
-r_v and E_v are used with the same constant taken off, or they would grow with the tree. Arrays: (N, L);
-transfer (tables, L, L); v uses table table_of[v], stored as (s, y) where flipped[v]. Cost O(N L^2) time, O(N L) memory.
-A graph is flagged as troubled where a probability that is not structurally zero leaves the range of doubles.
+Arrays: (N, L); transfer (tables, L, L); v uses table table_of[v], stored as (s, y) where flipped[v]. Cost O(N
+L^2) time, O(N L) memory. A graph is flagged as troubled where a probability that is not structurally zero leaves
+the range of doubles.
 """
 
 from __future__ import annotations
@@ -33,7 +25,7 @@ TINY = 1e-250
 SMALL = 1e-50
 
 # Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
+REORDER = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True)
@@ -69,7 +61,7 @@ def root_forest(offsets, neighbour_start, neighbours, edges, order, parent, pare
 
 
 # Rows are named by an array and an index: making a view of a row costs as much as a short product.
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_rows(tables, table, weights, w, out, o):
     """out[o] += weights[w] @ tables[table], four rows at a time so that out is read and written less often."""
     size = weights.shape[1]
@@ -89,7 +81,7 @@ def _add_rows(tables, table, weights, w, out, o):
             out[o, b] += weight * tables[table, a, b]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_dots(tables, table, weights, w, out, o):
     """out[o] += tables[table] @ weights[w]."""
     size = weights.shape[1]
@@ -101,7 +93,7 @@ def _add_dots(tables, table, weights, w, out, o):
 
 
 @njit(nogil=True, cache=True)
-def _to_parent(tables, table, flipped, weights, w, out, o):
+def to_parent(tables, table, flipped, weights, w, out, o):
     """out(s) += sum_y weights(y) T(y, s)."""
     if flipped:
         _add_dots(tables, table, weights, w, out, o)
@@ -110,7 +102,7 @@ def _to_parent(tables, table, flipped, weights, w, out, o):
 
 
 @njit(nogil=True, cache=True)
-def _to_child(tables, table, flipped, weights, w, out, o):
+def to_child(tables, table, flipped, weights, w, out, o):
     """out(y) += sum_s T(y, s) weights(s)."""
     if flipped:
         _add_rows(tables, table, weights, w, out, o)
@@ -140,7 +132,7 @@ def _out_of_range(alpha, v, restricted, reachable):
     return found
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def leaves_to_roots(
     first, last, offsets, order, parent, table_of, flipped, node, transfer, shift, reachable, alpha, inverse, total
 ):
@@ -184,7 +176,7 @@ def leaves_to_roots(
             if p < 0:
                 continue
             table = table_of[v]
-            _to_parent(transfer, table, flipped[v], alpha, v, inverse, v)
+            to_parent(transfer, table, flipped[v], alpha, v, inverse, v)
             log_sum += shift[table]
             if restricted:
                 _restrict(transfer, table, flipped[v], reachable, v, p)
@@ -205,11 +197,11 @@ def leaves_to_roots(
         total[graph] = log_sum if fine else np.nan
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def roots_to_leaves(
     first, last, offsets, order, parent, table_of, flipped, transfer, alpha, inverse, gamma, marginals, total
 ):
-    """Fill gamma and marginals = b (zeros before); total becomes NaN where a number leaves the range of doubles."""
+    """Fill gamma and marginals = b (zeros before); total becomes NaN where doubles do not do."""
     n_labels = alpha.shape[1]
     for graph in range(first, last):
         if np.isnan(total[graph]):
@@ -224,98 +216,9 @@ def roots_to_leaves(
                 continue
             for s in range(n_labels):
                 gamma[v, s] = marginals[p, s] * inverse[v, s]
-            _to_child(transfer, table_of[v], flipped[v], gamma, v, marginals, v)
+            to_child(transfer, table_of[v], flipped[v], gamma, v, marginals, v)
             for b in range(n_labels):
                 marginals[v, b] *= alpha[v, b]
                 check += marginals[v, b]
         if not np.isfinite(check):
             total[graph] = np.nan
-
-
-@njit(nogil=True, cache=True, fastmath=_REORDER)
-def tree_responses(
-    first,
-    last,
-    offsets,
-    order,
-    parent,
-    table_of,
-    flipped,
-    transfer,
-    moved,
-    alpha,
-    inverse,
-    gamma,
-    marginals,
-    rest,
-    delta,
-    d_marginals,
-):
-    """Fill rest = r (the direction of nodes before), delta and d_marginals = db (zeros before).
-
-    moved = transfer * dw.
-    """
-    n_labels = alpha.shape[1]
-    weighted = np.empty((1, n_labels))
-    for k in range(offsets[last] - 1, offsets[first] - 1, -1):
-        v = order[k]
-        p = parent[v]
-        if p < 0:
-            continue
-        table = table_of[v]
-        for b in range(n_labels):
-            weighted[0, b] = alpha[v, b] * rest[v, b]
-        # delta is E until the way down
-        _to_parent(transfer, table, flipped[v], weighted, 0, delta, v)
-        _to_parent(moved, table, flipped[v], alpha, v, delta, v)
-        centre = 0.0
-        for s in range(n_labels):
-            delta[v, s] *= inverse[v, s]
-            centre += delta[v, s]
-        centre /= n_labels
-        for s in range(n_labels):
-            rest[v, s] -= centre
-            delta[v, s] -= centre
-            rest[p, s] += delta[v, s]
-    for k in range(offsets[first], offsets[last]):
-        v = order[k]
-        p = parent[v]
-        if p < 0:
-            mean = 0.0
-            for b in range(n_labels):
-                mean += marginals[v, b] * rest[v, b]
-            for b in range(n_labels):
-                d_marginals[v, b] = marginals[v, b] * (rest[v, b] - mean)
-            continue
-        table = table_of[v]
-        for s in range(n_labels):
-            delta[v, s] = d_marginals[p, s] * inverse[v, s] - gamma[v, s] * delta[v, s]
-        _to_child(transfer, table, flipped[v], delta, v, d_marginals, v)
-        _to_child(moved, table, flipped[v], gamma, v, d_marginals, v)
-        for b in range(n_labels):
-            d_marginals[v, b] = marginals[v, b] * rest[v, b] + alpha[v, b] * d_marginals[v, b]
-
-
-@njit(nogil=True, cache=True)
-def pair_tables(
-    first, last, child, reversed_pair, table_of, flipped, transfer, moved, alpha, rest, gamma, delta, out
-):
-    """Fill out with X, or with dX where moved has tables; child[e] is the lower node of pair e.
-
-    reversed_pair[e] says that the parent is the first of its two nodes: out[e] is laid out as (s, y).
-    """
-    n_labels = alpha.shape[1]
-    derivative = moved.shape[0] > 0
-    for e in range(first, last):
-        v = child[e]
-        table, turned = table_of[v], flipped[v]
-        for i in range(n_labels):
-            for j in range(n_labels):
-                y, s = (j, i) if reversed_pair[e] else (i, j)
-                a, b = (s, y) if turned else (y, s)
-                if derivative:
-                    value = transfer[table, a, b] * (gamma[v, s] * rest[v, y] + delta[v, s])
-                    value += moved[table, a, b] * gamma[v, s]
-                else:
-                    value = transfer[table, a, b] * gamma[v, s]
-                out[e, i, j] = alpha[v, y] * value

@@ -2,22 +2,19 @@
 
 Clique i with label a of its own node and entry j of its separator, children c whose separators are parts of i:
 
-    t_i(a, j)   = u(a) + factors of i + sum_c m_c(part)                 in the log domain
-    m_i(j)      = log sum_a exp t_i(a, j),   q_i(a | j) = exp(t_i(a, j) - m_i(j))        upward
-    S_c         = marginal of q_i S_i on c's separator,   S = 1 at the end of a component  downward
+    t_i(a, j)   = u(a) + factors of i + sum_c m_c(part)
+    m_i(j)      = log sum_a exp t_i(a, j),   q_i(a | j) = exp(t_i(a, j) - m_i(j))         upward
+    S_c         = marginal of q_i S_i on c's separator,   S = 1 at the end of a component    downward
 
-so p(y) is the product of the q_i and q_i S_i are the beliefs: one exponential per entry, no division that can fail.
-Messages are shifted to a maximum of zero and the shifts summed with a correction for rounding. A direction has, with
-r_i its own table (u and factors replaced by their derivatives, messages by E_c),
+so p(y) is the product of the q_i, and q_i S_i are the beliefs; the way up is in ``junction_upward``. A direction
+has, with r_i its own table (u and factors replaced by their derivatives, messages by E_c),
 
-    E_i(j)      = sum_a q_i(a | j) r_i(a, j)                                              upward
-    dB_i(a, j)  = q_i(a | j) ((r_i(a, j) - E_i(j)) S_i(j) + dS_i(j))                      downward
+    E_i(j)      = sum_a q_i(a | j) r_i(a, j)                                               upward
+    dB_i(a, j)  = q_i(a | j) ((r_i(a, j) - E_i(j)) S_i(j) + dS_i(j))                       downward
     dS_c        = marginal of dB_i on c's separator,      dS = 0 at the end of a component
 
-Best labellings replace the sum over a by the maximum; samples draw from q_i, last clique first.
-
-Arrays: node (N, L); tables, separators flat; factors all groups' tables, flat, ``item_offset`` the start of each item's
-table among them. Cost O(entries of all clique tables) for every pass. first, last: a run of graphs.
+Arrays: node (N, L); tables, separators flat; factors all groups' tables, flat, ``item_offset`` the start of each
+item's table among them. Cost O(entries of all clique tables) for every pass. first, last: a run of graphs.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def _assemble(i, layout, node, factors, item_offset, messages, table):
+def assemble(i, layout, node, factors, item_offset, messages, table):
     """Fill clique i's table with its node, its factors and the messages of its children."""
     n_labels = layout.n_labels
     size = layout.separator_start[i + 1] - layout.separator_start[i]
@@ -68,79 +65,12 @@ def _sum_part(layout, pattern, table, weight, part, start):
 
 
 @njit(nogil=True, cache=True)
-def _largest(layout, first, last):
+def largest_table(layout, first, last):
+    """Return the number of entries of the largest of some cliques' tables."""
     most = 1
     for i in range(first, last):
         most = max(most, layout.table_start[i + 1] - layout.table_start[i])
     return most
-
-
-@njit(nogil=True, cache=True)
-def _collect(shift, sums):
-    """Add to the sum sums[0], and to sums[1] what rounding drops."""
-    total = sums[0] + shift
-    if abs(sums[0]) >= abs(shift):
-        sums[1] += (sums[0] - total) + shift
-    else:
-        sums[1] += (shift - total) + sums[0]
-    sums[0] = total
-
-
-@njit(nogil=True, cache=True)
-def _shift_message(message, sums):
-    """Bring the maximum of a message to zero; False if it is -inf: nothing is possible."""
-    peak = message.max()
-    if peak == -np.inf:
-        return False
-    message -= peak
-    _collect(peak, sums)
-    return True
-
-
-@njit(nogil=True, cache=True)
-def upward(first, last, offsets, layout, node, factors, item_offset, tables, messages, log_partition):
-    """Fill tables with q and log_partition; minus infinity for a graph whose labellings are all forbidden."""
-    n_labels = layout.n_labels
-    peaks = np.empty(_largest(layout, offsets[first], offsets[last]) // n_labels)
-    for graph in range(first, last):
-        sums = np.zeros(2)
-        feasible = True
-        for i in range(offsets[graph], offsets[graph + 1]):
-            table = tables[layout.table_start[i] : layout.table_start[i + 1]]
-            message = messages[layout.separator_start[i] : layout.separator_start[i + 1]]
-            _assemble(i, layout, node, factors, item_offset, messages, table)
-            size = len(message)
-            peak = peaks[:size]
-            peak[:] = -np.inf
-            for a in range(n_labels):
-                row = table[a * size : (a + 1) * size]
-                for j in range(size):
-                    peak[j] = max(peak[j], row[j])
-            for j in range(size):
-                message[j] = 0.0
-                if peak[j] == -np.inf:
-                    peak[j] = 0.0
-            for a in range(n_labels):
-                row = table[a * size : (a + 1) * size]
-                for j in range(size):
-                    row[j] = np.exp(row[j] - peak[j])
-                    message[j] += row[j]
-            for j in range(size):
-                total = message[j]
-                # peak is free after this: it takes the factor that normalises
-                if total > 0.0:
-                    message[j] = np.log(total) + peak[j]
-                    peak[j] = 1.0 / total
-                else:
-                    message[j] = -np.inf
-            for a in range(n_labels):
-                row = table[a * size : (a + 1) * size]
-                for j in range(size):
-                    row[j] *= peak[j]
-            feasible = _shift_message(message, sums)
-            if not feasible:
-                break
-        log_partition[graph] = sums.sum() if feasible else -np.inf
 
 
 @njit(nogil=True, cache=True)
@@ -157,7 +87,7 @@ def _belief(i, layout, tables, separators, belief):
 @njit(nogil=True, cache=True)
 def downward(first, last, offsets, layout, tables, separators, node_marginals):
     """Fill separators (zeros before) with S, and the marginals of nodes."""
-    scratch = np.empty(_largest(layout, offsets[first], offsets[last]))
+    scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
     for i in range(offsets[last] - 1, offsets[first] - 1, -1):
         begin = layout.separator_start[i]
         size = layout.separator_start[i + 1] - begin
@@ -185,7 +115,7 @@ def _deliver(i, layout, belief, weight, targets, shared, own_sums, shared_sums):
 @njit(nogil=True, cache=True)
 def factor_sums(first, last, offsets, layout, tables, separators, weights, targets, shared, own_sums, shared_sums):
     """Add the marginals of factors, times the weights of their graphs, to own_sums and shared_sums."""
-    scratch = np.empty(_largest(layout, offsets[first], offsets[last]))
+    scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
     for graph in range(first, last):
         for i in range(offsets[graph], offsets[graph + 1]):
             if layout.item_start[i + 1] > layout.item_start[i]:
@@ -195,12 +125,14 @@ def factor_sums(first, last, offsets, layout, tables, separators, weights, targe
 
 
 @njit(nogil=True, cache=True)
-def score_expectations(first, last, offsets, layout, d_node, d_factors, item_offset, tables, expected, centres, responses):
+def score_expectations(
+    first, last, offsets, layout, d_node, d_factors, item_offset, tables, expected, centres, responses
+):
     """Fill responses with r and expected with E less its mean, centres: else it would grow with the graph."""
     for i in range(offsets[first], offsets[last]):
         begin, end = layout.table_start[i], layout.table_start[i + 1]
         table, response = tables[begin:end], responses[begin:end]
-        _assemble(i, layout, d_node, d_factors, item_offset, expected, response)
+        assemble(i, layout, d_node, d_factors, item_offset, expected, response)
         mean = expected[layout.separator_start[i] : layout.separator_start[i + 1]]
         size = len(mean)
         mean[:] = 0.0
@@ -253,63 +185,3 @@ def belief_responses(
                     layout, layout.message_pattern[c], response, 1.0, d_separators, layout.separator_start[c]
                 )
             _deliver(i, layout, response, weight, targets, shared, own_sums, shared_sums)
-
-
-@njit(nogil=True, cache=True)
-def _separator_entry(i, layout, labels):
-    entry = 0
-    for k in range(layout.scope_start[i], layout.scope_start[i + 1]):
-        entry = entry * layout.n_labels + labels[layout.scopes[k]]
-    return entry
-
-
-@njit(nogil=True, cache=True)
-def best_labelling(first, last, offsets, layout, node, factors, item_offset, messages, choices, labels, scores):
-    """Fill the most probable labels and their scores; the lowest label wins among equals."""
-    n_labels = layout.n_labels
-    scratch = np.empty(_largest(layout, offsets[first], offsets[last]))
-    for graph in range(first, last):
-        sums = np.zeros(2)
-        feasible = True
-        for i in range(offsets[graph], offsets[graph + 1]):
-            begin, end = layout.separator_start[i], layout.separator_start[i + 1]
-            message, choice = messages[begin:end], choices[begin:end]
-            size = end - begin
-            table = scratch[: n_labels * size]
-            _assemble(i, layout, node, factors, item_offset, messages, table)
-            message[:] = -np.inf
-            choice[:] = 0
-            for a in range(n_labels):
-                for j in range(size):
-                    if table[a * size + j] > message[j]:
-                        message[j] = table[a * size + j]
-                        choice[j] = a
-            feasible = _shift_message(message, sums)
-            if not feasible:
-                break
-        scores[graph] = sums.sum() if feasible else -np.inf
-        if feasible:
-            for i in range(offsets[graph + 1] - 1, offsets[graph] - 1, -1):
-                entry = layout.separator_start[i] + _separator_entry(i, layout, labels)
-                labels[layout.order[i]] = choices[entry]
-
-
-@njit(nogil=True, cache=True)
-def draw_labellings(first, last, offsets, layout, tables, uniforms, labels):
-    """Fill labels (n, N) with samples, one uniform number per label."""
-    n_labels = layout.n_labels
-    for n in range(len(labels)):
-        for i in range(offsets[last] - 1, offsets[first] - 1, -1):
-            size = layout.separator_start[i + 1] - layout.separator_start[i]
-            entry = layout.table_start[i] + _separator_entry(i, layout, labels[n])
-            v = layout.order[i]
-            left = uniforms[n, v]
-            chosen = 0
-            for a in range(n_labels):
-                share = tables[entry + a * size]
-                if share > 0.0:
-                    chosen = a  # rounding may leave a little at the end: the last possible label takes it
-                    left -= share
-                    if left < 0.0:
-                        break
-            labels[n, v] = chosen

@@ -1,37 +1,29 @@
-"""In which order to eliminate the nodes of a graph, and which cliques that makes.
+"""Elimination of nodes in a given order, and the cliques that it makes.
 
-Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v) needs a
-table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over all orders is
-the treewidth. Three orders are tried, cheap ones first:
-
-    natural      the order of the rows: best for chains, also of higher order or with lags
-    min-degree   always the node with the fewest neighbours; leaves go first, so trees have width 1
-    min-fill     the node whose elimination adds the fewest edges, by networkx; only where tables are large enough
-                 for it to pay, and only where networkx is installed
-
-Positions count nodes in the order of elimination. Cost: :func:`eliminate` is linear in the size of its result, the
-min-degree order about N log N for small widths, min-fill about N^2.
+Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v)
+needs a table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over
+all orders is the treewidth. Positions count nodes in the order of elimination. Cost: linear in the size of the
+result.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
-from importlib.util import find_spec
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
 
-# Beyond this many nodes the search for a min-fill order takes longer than it can save.
-MOST_NODES_FOR_MIN_FILL = 400
+# No table of two labels per node is larger; also the digits that fit into an int64.
+LARGEST_CLIQUE = 60
 
 
 @njit(nogil=True, cache=True)
 def eliminate(offsets, first_other, others, widest):
     """Eliminate positions 0, 1, .. in order; return higher positions as (starts, flat, parents, cliques).
 
-    others[first_other[i]:first_other[i + 1]] are later positions that share a factor with i, repeats allowed. A graph
-    is left at the first clique of more than ``widest`` nodes; cliques (S,) holds the largest one seen in each graph.
+    others[first_other[i]:first_other[i + 1]] are later positions that share a factor with i, repeats allowed. A
+    graph is left at the first clique of more than ``widest`` nodes; cliques (S,) holds the largest one seen in
+    each graph.
     """
     n_nodes = offsets[-1]
     starts = np.zeros(n_nodes + 1, np.int64)
@@ -84,60 +76,20 @@ def eliminate(offsets, first_other, others, widest):
     return starts, flat[:filled].copy(), parents, largest
 
 
-def neighbour_sets(n_nodes: int, factors: Iterable[np.ndarray]) -> list[set[int]]:
-    """Return the nodes that share a factor with each node; ``factors`` are arrays (M, k) of nodes."""
-    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
-    for members in factors:
-        for row in members.tolist():
-            for v in row:
-                neighbours[v].update(row)
-    for v, each in enumerate(neighbours):
-        each.discard(v)
-    return neighbours
+def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (starts, flat): for every position the later positions of the factors that it comes first in."""
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    owners, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for each in members:
+        ranks = np.sort(position[each], axis=1)
+        owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
+        others.append(ranks[:, 1:].ravel())
+    owner = np.concatenate(owners)
+    return grouped(owner, len(order))[0], np.concatenate(others)[np.argsort(owner, kind="stable")]
 
 
-def min_degree_order(neighbours: list[set[int]], widest: int) -> np.ndarray | None:
-    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up."""
-    neighbours = [set(each) for each in neighbours]
-    heap = [(len(each), v) for v, each in enumerate(neighbours)]
-    heapq.heapify(heap)
-    order = []
-    eliminated = [False] * len(neighbours)
-    while heap:
-        degree, v = heapq.heappop(heap)
-        if eliminated[v] or degree != len(neighbours[v]):
-            continue  # an entry from before the degree changed
-        if degree >= widest:
-            return None
-        eliminated[v] = True
-        order.append(v)
-        around = neighbours[v]
-        for u in around:
-            mine = neighbours[u]
-            mine |= around
-            mine.discard(u)
-            mine.discard(v)
-            heapq.heappush(heap, (len(mine), u))
-    return np.array(order, dtype=np.int64)
-
-
-def min_fill_order(neighbours: list[set[int]]) -> np.ndarray | None:
-    """Return an order from networkx's min-fill decomposition; None for many nodes or without networkx."""
-    if len(neighbours) > MOST_NODES_FOR_MIN_FILL or find_spec("networkx") is None:
-        return None
-    import networkx
-    from networkx.algorithms.approximation import treewidth_min_fill_in
-
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(len(neighbours)))
-    graph.add_edges_from((v, u) for v, each in enumerate(neighbours) for u in sorted(each) if u > v)
-    _, tree = treewidth_min_fill_in(graph)
-    # A bag's nodes that its parent lacks are in no bag above it: eliminate bags from the leaves to the root.
-    order: list[int] = []
-    for component in networkx.connected_components(tree):
-        root = min(component, key=sorted)
-        above = {bag: parent for parent, bag in networkx.bfs_edges(tree, root)}
-        for bag in [*above][::-1]:
-            order.extend(sorted(bag - above[bag]))
-        order.extend(sorted(root))
-    return np.array(order, dtype=np.int64)
+def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (starts, indices) that list for each owner where it stands."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])
+    return starts, np.argsort(owner, kind="stable")

@@ -1,16 +1,17 @@
 """Plans for junction trees: cliques, their tree, where factors and messages go, and what it will cost.
 
-Nodes are eliminated one by one (``junction_elimination``); clique i belongs to the i-th node eliminated and holds it and
-its later neighbours, sorted by position. So the separator to the parent clique, that of the first later neighbour, is
-the clique without its first axis, and a table (L, .., L) of a clique is laid out as (label of i, entry of separator).
+Nodes are eliminated one by one (``junction_elimination``); clique i belongs to the i-th node eliminated and
+holds it and its later neighbours, sorted by position. So the separator to the parent clique, that of the first
+later neighbour, is the clique without its first axis, and a table (L, .., L) of a clique is laid out as (label
+of i, entry of separator).
 
-The tables of clique parts (a factor, a child's separator) are read through *patterns*: for every entry of the clique
-the entry of the part. They depend on the clique's size and the positions of the part in it only, so a chain of any
-length has a handful. An entry of the part is a sum over axes, so a pattern is kept as two short ones, for the leading
-and for the trailing half of the axes.
+The tables of clique parts (a factor, a child's separator) are read through *patterns*: for every entry of the
+clique the entry of the part. They depend on the clique's size and the positions of the part in it only, so a
+chain of any length has a handful. An entry of the part is a sum over axes, so a pattern is kept as two short
+ones, for the leading and for the trailing half of the axes.
 
-Cost: planning is linear in the cliques and compiled where the natural order does; else the search for an order is done
-once per distinct structure. Fails: :class:`TooWide`, before any table is made.
+Cost: planning is linear in the cliques and compiled where the natural order does; else the search for an order
+is done once per distinct structure. Fails: :class:`TooWide`, before any table is made.
 """
 
 from __future__ import annotations
@@ -21,31 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.junction_elimination import (
-    eliminate,
-    min_degree_order,
-    min_fill_order,
-    neighbour_sets,
-)
+from kernelfields.inference.junction_elimination import LARGEST_CLIQUE, eliminate, grouped, later_neighbours
+from kernelfields.inference.junction_orders import TooWide, amount, improve_order
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3
-# Tables of more entries than this are worth the search for a min-fill order.
-WORTH_MIN_FILL = 1_000_000
-# No table of two labels per node is larger; also the digits that fit into an int64.
-LARGEST_CLIQUE = 60
 _DEFAULT_MEMORY = 2 * 1024.0**3
-
-
-class TooWide(MemoryError):
-    """Exact inference does not fit; ``reason`` says how wide and how large in half a sentence."""
-
-    def __init__(self, reason: str):
-        self.reason = reason
-        super().__init__(
-            f'{reason}; use method="trw", "loopy" or "mean-field", fewer labels or fewer factors, '
-            "or pass a larger memory="
-        )
 
 
 class Layout(NamedTuple):
@@ -94,11 +76,11 @@ def plan_junction(
     search = order is None
     order = np.arange(offsets[-1]) if order is None else order
     widest = max([NARROW, *(each.shape[1] for each in members if len(each))]) if search else LARGEST_CLIQUE
-    starts, higher, parents, largest = eliminate(offsets, *_later_neighbours(order, members), widest)
+    starts, higher, parents, largest = eliminate(offsets, *later_neighbours(order, members), widest)
     wide = np.flatnonzero(largest > widest)
     if wide.size and search:
-        _reorder(order, wide, offsets, members, n_labels, memory)
-        starts, higher, parents, largest = eliminate(offsets, *_later_neighbours(order, members), LARGEST_CLIQUE)
+        improve_order(order, wide, offsets, members, n_labels, memory)
+        starts, higher, parents, largest = eliminate(offsets, *later_neighbours(order, members), LARGEST_CLIQUE)
     graph = int(np.argmax(largest))
     clique = int(largest[graph])
     separators = np.diff(starts)
@@ -107,7 +89,7 @@ def plan_junction(
     if clique > LARGEST_CLIQUE or needed > memory:
         raise TooWide(
             f"exact inference needs tables over {clique} nodes at once (graph {graph}, width {clique - 1}, "
-            f"{n_labels} labels) and {_amount(needed)} in all, more than the {_amount(memory)} allowed"
+            f"{n_labels} labels) and {amount(needed)} in all, more than the {amount(memory)} allowed"
         )
     layout = _lay_out(order, members, n_labels, starts, higher, parents)
     return JunctionPlan(layout, clique - 1, needed)
@@ -118,84 +100,6 @@ def available_memory() -> float:
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return _DEFAULT_MEMORY
     return min(_DEFAULT_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 4)
-
-
-def _amount(n_bytes: float) -> str:
-    for unit, size in (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes:.0f} bytes"
-
-
-def _later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, flat): for every position the later positions of the factors that it comes first in."""
-    position = np.empty_like(order)
-    position[order] = np.arange(len(order))
-    owners, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for each in members:
-        ranks = np.sort(position[each], axis=1)
-        owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
-        others.append(ranks[:, 1:].ravel())
-    owner = np.concatenate(owners)
-    return _grouped(owner, len(order))[0], np.concatenate(others)[np.argsort(owner, kind="stable")]
-
-
-def _grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, indices) that list for each owner where it stands."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])
-    return starts, np.argsort(owner, kind="stable")
-
-
-def _reorder(
-    order: np.ndarray,
-    wide: np.ndarray,
-    offsets: np.ndarray,
-    members: Sequence[np.ndarray],
-    n_labels: int,
-    memory: float,
-) -> None:
-    """Replace the order of the graphs listed by the best one found, once per distinct structure."""
-    lists = [
-        _grouped(np.searchsorted(offsets, each[:, 0], side="right") - 1, len(offsets) - 1) for each in members
-    ]
-    fits = LARGEST_CLIQUE
-    if n_labels > 1:
-        fits = min(fits, max(1, int(np.log(memory / 16) / np.log(n_labels) + 1e-9)))
-    known: dict[tuple[int, tuple[bytes, ...]], np.ndarray] = {}
-    for graph in wide.tolist():
-        size = int(offsets[graph + 1] - offsets[graph])
-        rows = [
-            each[found[starts[graph] : starts[graph + 1]]] - offsets[graph]
-            for each, (starts, found) in zip(members, lists, strict=True)
-        ]
-        key = size, tuple(each.tobytes() for each in rows)
-        if key not in known:
-            known[key] = _best_order(graph, size, rows, n_labels, fits)
-        order[offsets[graph] : offsets[graph + 1]] = offsets[graph] + known[key]
-
-
-def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fits: int) -> np.ndarray:
-    """Return the order whose tables have the fewest entries; TooWide if none stays within ``fits`` nodes."""
-    bounds = np.array([0, size])
-    found: list[tuple[float, np.ndarray]] = []
-
-    def consider(order: np.ndarray | None) -> None:
-        if order is not None:
-            starts, _, _, largest = eliminate(bounds, *_later_neighbours(order, rows), fits)
-            if largest[0] <= fits:
-                found.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
-
-    neighbours = neighbour_sets(size, rows)
-    consider(np.arange(size))
-    consider(min_degree_order(neighbours, fits))
-    if not found or min(entries for entries, _ in found) > WORTH_MIN_FILL:
-        consider(min_fill_order(neighbours))
-    if not found:
-        raise TooWide(
-            f"exact inference needs tables over more than {fits} nodes at once (graph {graph}, width {fits} or more, "
-            f"{n_labels} labels), so over {_amount(16.0 * float(n_labels) ** (fits + 1))}"
-        )
-    return min(found, key=lambda each: each[0])[1]
 
 
 def _lay_out(
@@ -228,7 +132,7 @@ def _lay_out(
         part = higher[starts[cliques][:, None] + np.arange(size)]
         above = parents[cliques]
         message_pattern[cliques] = patterns.numbers(1 + sizes[above], places(above[:, None], part))
-    child_start, children = _grouped(parents[inner], n_nodes)
+    child_start, children = grouped(parents[inner], n_nodes)
 
     owners, groups, indices, used = [], [], [], []
     for group, each in enumerate(members):
@@ -239,7 +143,7 @@ def _lay_out(
         indices.append(np.arange(len(each)))
         used.append(patterns.numbers(1 + sizes[first], places(first[:, None], ranks)))
     empty = [np.zeros(0, np.int64)]
-    item_start, sorting = _grouped(np.concatenate([*owners, *empty]), n_nodes)
+    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_nodes)
     return Layout(
         n_labels,
         order,

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StructureStep:
-    """One addition, or the field at the start, whose ``added`` is None.
+    """One addition, kept or taken back, or the field at the start, whose ``added`` is None.
 
     ``bounds`` holds, for all candidates left before the step, the most they could have brought, the gap of the fit
     before it not included; ``bound`` is that of the one added with the gap, ``estimate`` what a Newton step
@@ -24,30 +24,29 @@ class StructureStep:
     gain: float = 0.0
     bounds: dict[str, float] = field(default_factory=dict)
     score: float | None = None
+    kept: bool = True
     seconds: float = 0.0
 
 
 @dataclass
 class StructurePath:
-    """All steps of a search, ``chosen`` the number of additions kept, and why it ended there."""
+    """All steps of a search, and why it ended."""
 
     steps: list[StructureStep]
     #: What the candidates left could bring at the end, at most.
     left: dict[str, float]
-    chosen: int
     reason: str
 
     @property
     def added(self) -> list[str]:
         """Names of the clique sets that were kept, in the order in which they came."""
-        return [step.added for step in self.steps[1 : self.chosen + 1] if step.added is not None]
+        return [step.added for step in self.steps if step.kept and step.added is not None]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "steps": [asdict(step) for step in self.steps],
             "left": dict(self.left),
-            "chosen": self.chosen,
             "added": self.added,
             "reason": self.reason,
         }
@@ -59,7 +58,7 @@ class StructurePath:
         )
         lines = [header]
         for index, step in enumerate(self.steps):
-            kept = "*" if 0 < index <= self.chosen else " "
+            kept = "*" if index and step.kept else " "
             figures = [f"{each:11.4g}" if index else " " * 11 for each in (step.bound, step.estimate, step.gain)]
             line = f"{kept} {step.added or '(start)':28.28s} {' '.join(figures)} {step.value:13.6g}"
             lines.append(line + (f" {step.score:12.6g}" if step.score is not None else ""))

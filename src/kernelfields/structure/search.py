@@ -1,14 +1,15 @@
 """Greedy choice of clique sets: bound every candidate, add the best, fit again from where the last fit ended.
 
-The search ends when no candidate promises more than ``threshold`` nats, when ``max_additions`` sets were added, or
-when held-out data have not gained by the last ``patience`` of them; the additions after their best score are then
-not kept.
+The search ends when no candidate promises more than ``threshold`` nats or when ``max_additions`` sets were added.
+With held-out data, an addition that does not raise their likelihood is taken back, and ``patience`` of those in a
+row end the search as well.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,12 +37,12 @@ class StructureSearch(BaseEstimator):
     threshold : float or None
         Stop when no candidate could improve the objective by more nats; None means a thousandth of it.
     validation : float, default 0.2
-        Share of the training data held out to score each step; 0 for none: then every addition is kept.
+        Share of the training data held out to judge each addition; 0 for none: then every one is kept.
     ranking : "bound" or "estimate", default "bound"
         Which candidate is the best: the one with the largest bound (Remark 11), or the one that a Newton step says
         would bring most. The bound decides about stopping in either case.
-    patience : int, default 2
-        Additions without a better held-out score before the search gives up.
+    patience : int, default 3
+        Additions in a row that held-out data reject before the search gives up.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class StructureSearch(BaseEstimator):
         threshold: float | None = None,
         validation: float = 0.2,
         ranking: str = "bound",
-        patience: int = 2,
+        patience: int = 3,
     ):
         self.candidates = candidates
         self.max_additions = max_additions
@@ -95,65 +96,53 @@ def learn_structure(
     begin = time.perf_counter()
     spaces, left = list(base), list(candidates)
     fitted = fit(spaces, None)
-    fits = [(list(spaces), fitted)]
     steps = [_step(None, fitted, score, spaces, begin)]
+    best = steps[0].score
     threshold = 1e-3 * fitted.solution.value if search.threshold is None else search.threshold
     while True:
         promises = improvement_bounds(spaces, fitted.coefficients, left, engine_of, n_labels, together)
         bounds = {name: promise.bound for name, promise in promises.items()}
-        reason = _reason(steps, bounds, threshold, search, score is not None)
+        reason = _reason(steps, bounds, threshold, search)
         if reason is not None:
-            break
+            return StructurePath(steps, bounds, reason), spaces, fitted
         name = max(promises, key=lambda each: getattr(promises[each], search.ranking))
         chosen = next(space for space in left if space.name == name)
         left.remove(chosen)
         if say is not None:
-            say(f"adding {name}, which could bring {bounds[name]:.4g} nats at most")
-        spaces = [*spaces, chosen]
-        gap = _gap(fitted)
-        before, fitted = fitted, fit(spaces, [*fitted.coefficients, _zeros(chosen, n_labels)])
-        gain = before.solution.value - fitted.solution.value
-        steps.append(
-            _step(
-                name,
-                fitted,
-                score,
-                spaces,
-                begin,
-                bound=gap + bounds[name],
-                estimate=promises[name].estimate,
-                gain=gain,
-                bounds=bounds,
-            )
+            say(f"trying {name}, which could bring {bounds[name]:.4g} nats at most")
+        wider = [*spaces, chosen]
+        refitted = fit(wider, [*fitted.coefficients, _zeros(chosen, n_labels)])
+        step = _step(
+            name,
+            refitted,
+            score,
+            wider,
+            begin,
+            bound=_gap(fitted) + bounds[name],
+            estimate=promises[name].estimate,
+            gain=fitted.solution.value - refitted.solution.value,
+            bounds=bounds,
         )
-        fits.append((spaces, fitted))
-    kept = len(steps) - 1 if score is None else _best(steps)
-    return StructurePath(steps, bounds, kept, reason), *fits[kept]
+        if best is None or step.score is None or step.score > best:
+            spaces, fitted, best = wider, refitted, step.score
+        else:
+            step = replace(step, kept=False)
+        steps.append(step)
 
 
 def _reason(
-    steps: Sequence[StructureStep],
-    bounds: dict[str, float],
-    threshold: float,
-    search: StructureSearch,
-    scored: bool,
+    steps: Sequence[StructureStep], bounds: dict[str, float], threshold: float, search: StructureSearch
 ) -> str | None:
     """Return why a search is over; None if it goes on."""
     if not bounds:
         return "no candidate is left"
     if max(bounds.values()) <= threshold:
         return f"no candidate could bring more than {threshold:.4g} nats"
-    if len(steps) > search.max_additions:
+    if sum(step.kept for step in steps[1:]) >= search.max_additions:
         return f"{search.max_additions} additions were made"
-    since_best = len(steps) - 1 - _best(steps) if scored else 0
-    if since_best >= search.patience:
-        return f"held-out data did not gain by the last {since_best} additions"
+    if len(steps) > search.patience and not any(step.kept for step in steps[-search.patience :]):
+        return f"held-out data rejected the last {search.patience} additions"
     return None
-
-
-def _best(steps: Sequence[StructureStep]) -> int:
-    """Return the number of the step with the highest held-out score, the first of equals."""
-    return int(np.argmax([-np.inf if step.score is None else step.score for step in steps]))
 
 
 def _step(

@@ -1,0 +1,152 @@
+"""Seconds for inference on graphs: log partition, marginals and gradient; Hessian products; best labellings.
+
+    python -m benchmarks.graph_speed
+
+Random trees (1,000 of 50 nodes with 10 labels, and half as many for the cost per edge), chains through the tree
+engine beside ``infer_chains``, a second-order chain through junction trees, and tree-reweighted and loopy belief
+propagation on a grid of 300 x 300 nodes with 11 labels and one with half the rows. Potentials are standard normal.
+The fastest of a few repetitions counts, after one that is not counted; planning is timed once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.result_files import write_results
+from kernelfields.inference.chain import infer_chains
+from kernelfields.inference.graph import plan_inference
+from kernelfields.inference.workers import Workers
+
+WORKERS = Workers()
+
+
+def fastest(action: Callable[[], object], repetitions: int = 5) -> float:
+    action()
+    seconds = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def random_trees(rng: np.random.Generator, n_trees: int, size: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    later = np.arange(1, size)
+    rows = [size * i + np.column_stack([rng.integers(later), later]) for i in range(n_trees)]
+    return size * np.arange(n_trees + 1), [np.concatenate(rows)]
+
+
+def chains(n_chains: int, length: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    offsets = length * np.arange(n_chains + 1)
+    later = np.setdiff1d(np.arange(offsets[-1]), offsets[:-1])
+    return offsets, [np.column_stack([later - 1, later])], later
+
+
+def grid(height: int, width: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    cell = np.arange(height * width).reshape(height, width)
+    across = np.column_stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()])
+    down = np.column_stack([cell[:-1].ravel(), cell[1:].ravel()])
+    return np.array([0, height * width]), [across, down]
+
+
+def normal_potentials(rng: np.random.Generator, plan, tied: bool) -> tuple[np.ndarray, list[np.ndarray]]:
+    factors = [rng.normal(size=plan.table_shape(group, tied)) for group in range(len(plan.members))]
+    return rng.normal(size=(plan.n_nodes, plan.n_labels)), factors
+
+
+def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: str = "auto") -> dict:
+    """Time one plan on random potentials."""
+    rng = np.random.default_rng(0)
+    start = time.perf_counter()
+    plan = plan_inference(offsets, members, n_labels, method)
+    planning = time.perf_counter() - start
+    node, factors = normal_potentials(rng, plan, tied)
+    direction = normal_potentials(rng, plan, tied)
+    beliefs = plan.infer(node, factors, workers=WORKERS)
+    return {
+        "graphs": name,
+        "labels": n_labels,
+        "tables": "tied" if tied else "own",
+        "factors": sum(map(len, members)),
+        "method": plan.method,
+        "planning": planning,
+        "gradient": fastest(lambda: plan.infer(node, factors, workers=WORKERS).gradient()),
+        "hessian_product": fastest(lambda: beliefs.hessian_product(*direction)),
+        "decoding": fastest(lambda: plan.decode(node, factors, WORKERS)),
+    }
+
+
+def chain_row(name: str, n_chains: int, length: int, n_labels: int, tied: bool) -> dict:
+    """Time chains as graphs, and by chain inference."""
+    offsets, members, later = chains(n_chains, length)
+    row = exact_row(name, offsets, members, n_labels, tied)
+    rng = np.random.default_rng(0)
+    n_positions = int(offsets[-1])
+    shape = (1 if tied else n_positions, n_labels, n_labels)
+    node, edge = rng.normal(size=(n_positions, n_labels)), rng.normal(size=shape)
+    row["chain_gradient"] = fastest(lambda: infer_chains(node, edge, offsets, workers=WORKERS).gradient())
+    row["times_slower"] = row["gradient"] / row["chain_gradient"]
+    plan = plan_inference(offsets, members, n_labels)
+    ours = plan.infer(node, [edge if tied else edge[later]]).log_partition
+    row["largest_difference"] = float(np.abs(ours - infer_chains(node, edge, offsets).log_partition).max())
+    return row
+
+
+def approximate_row(method: str, height: int, width: int, n_labels: int) -> dict:
+    """Time message passing on a grid to its own tolerance; a new plan each time, for it would start warm."""
+    offsets, members = grid(height, width)
+    seconds = []
+    for _ in range(2):
+        plan = plan_inference(offsets, members, n_labels, method)
+        node, factors = normal_potentials(np.random.default_rng(0), plan, tied=True)
+        start = time.perf_counter()
+        beliefs = plan.infer(node, factors, workers=WORKERS)
+        beliefs.gradient()
+        seconds.append(time.perf_counter() - start)
+    diagnostics = beliefs.diagnostics
+    return {
+        "graphs": f"grid {height} x {width}",
+        "labels": n_labels,
+        "tables": "tied",
+        "factors": sum(map(len, members)),
+        "method": plan.method,
+        "gradient": min(seconds),
+        "iterations": int(np.max(diagnostics["iterations"])),
+        "converged": bool(np.all(diagnostics["converged"])),
+    }
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for count in (500, 1000):
+        offsets, members = random_trees(rng, count, 50)
+        rows += [exact_row(f"{count:,} trees of 50", offsets, members, 10, tied) for tied in (True, False)]
+    rows += [chain_row("1,000 chains of 50", 1000, 50, 10, tied) for tied in (True, False)]
+    rows += [chain_row("6,000 chains of 8", 6000, 8, 26, tied) for tied in (True, False)]
+    for length in (50_000, 100_000):
+        t = np.arange(length)
+        triples = np.column_stack([t[:-2], t[1:-1], t[2:]])
+        rows += [exact_row(f"triples along {length:,}", [0, length], [triples], 5, tied) for tied in (True, False)]
+    rows += [approximate_row(method, height, 300, 11) for method in ("trw", "loopy") for height in (150, 300)]
+
+    print(
+        f"{'graphs':24s} labels tables {'method':>9s} {'gradient s':>10s} {'us/factor':>9s} {'Hessian s':>9s} note"
+    )
+    for row in rows:
+        note = f"{row['times_slower']:.2f} times infer_chains" if "times_slower" in row else ""
+        note = f"{row['iterations']} iterations" if "iterations" in row else note
+        each = 1e6 * row["gradient"] / row["factors"]
+        product = f"{row['hessian_product']:9.4f}" if "hessian_product" in row else " " * 9
+        print(
+            f"{row['graphs']:24s} {row['labels']:6d} {row['tables']:6s} {row['method']:>9s} "
+            f"{row['gradient']:10.4f} {each:9.3f} {product} {note}"
+        )
+    write_results("graph_speed.json", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Trees and forests: equal to the sum over all labellings, and to chain inference where they are chains."""
+
+import numpy as np
+import pytest
+from small_graphs import (
+    assert_same,
+    assert_samples_within_error_bars,
+    directions_like,
+    equal_to_enumeration,
+    random_forests,
+    random_potentials,
+)
+
+from kernelfields.inference.chain import infer_chains
+from kernelfields.inference.graph import plan_inference
+from kernelfields.inference.workers import Workers
+
+
+@pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
+@pytest.mark.parametrize("forbidden", [0.0, 0.15])
+def test_equal_to_enumeration_on_random_forests(spread, forbidden):
+    rng = np.random.default_rng(int(spread) + int(100 * forbidden))
+    compared = rescued = 0
+    for trial in range(60):
+        n_labels = int(rng.integers(1, 5))
+        offsets, members = random_forests(rng)
+        if trial % 5 == 0:
+            members.append(np.zeros((0, 3), dtype=np.int64))
+        tied = rng.random(len(members)) < 0.5
+        node, factors = random_potentials(rng, offsets, members, n_labels, tied, spread, forbidden)
+        weights = rng.uniform(0, 3, size=len(offsets) - 1) if trial % 2 else None
+        plan = plan_inference(offsets, members, n_labels)
+        assert plan.method == "tree"
+        if equal_to_enumeration(plan, rng, node, factors, weights):
+            compared += 1
+            rescued += plan.infer(node, factors).diagnostics.get("graphs in the log domain", 0)
+    assert compared >= 20
+    assert (rescued > 0) == (spread == 5000.0), "ordinary potentials need no log domain"
+
+
+def chains(lengths, turned=False):
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    later = np.setdiff1d(np.arange(offsets[-1]), offsets[:-1])
+    pairs = np.column_stack([later, later - 1]) if turned else np.column_stack([later - 1, later])
+    return offsets, later, pairs
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_chain_equals_chain_inference(tied, turned):
+    rng = np.random.default_rng(0)
+    offsets, later, pairs = chains(rng.integers(1, 40, size=30), turned)
+    n_labels, n = 7, int(offsets[-1])
+    node = 2 * rng.normal(size=(n, n_labels))
+    edge = 2 * rng.normal(size=(1 if tied else n, n_labels, n_labels))
+    weights = rng.uniform(0, 2, size=30)
+    d_node, d_edge = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+
+    def as_factors(table):
+        table = table if tied else table[later]
+        return [table.transpose(0, 2, 1) if turned else table]
+
+    chain = infer_chains(node, edge, offsets, position_weights=np.repeat(weights, np.diff(offsets)))
+    beliefs = plan_inference(offsets, [pairs], n_labels).infer(node, as_factors(edge), weights=weights)
+    np.testing.assert_allclose(beliefs.log_partition, chain.log_partition, rtol=1e-13)
+    np.testing.assert_allclose(beliefs.node_marginals, chain.node_marginals, atol=1e-12)
+    for ours, theirs in (
+        (beliefs.gradient(), chain.gradient()),
+        (beliefs.hessian_product(d_node, as_factors(d_edge)), chain.hessian_product(d_node, d_edge)),
+    ):
+        assert_same(ours, (theirs[0], as_factors(theirs[1])), 1e-10)
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.05])
+def test_larger_forests_equal_junction_trees(forbidden):
+    rng = np.random.default_rng(6)
+    offsets, members = random_forests(rng, n_graphs=8, largest=150, repeated=0.1)
+    tied = (True, False, True)
+    node, factors = random_potentials(rng, offsets, members, 5, tied, 2.0, forbidden)
+    weights = rng.uniform(0, 2, size=8)
+    direction = directions_like(rng, node, factors)
+    plans = [plan_inference(offsets, members, 5, method) for method in ("tree", "junction")]
+    tree, junction = (plan.infer(node, factors, weights=weights) for plan in plans)
+    np.testing.assert_allclose(tree.log_partition, junction.log_partition, rtol=1e-13)
+    assert_same(tree.gradient(), junction.gradient(), 1e-10)
+    assert_same(tree.hessian_product(*direction), junction.hessian_product(*direction), 1e-10)
+    for ours, theirs in zip(*(plan.decode(node, factors) for plan in plans), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+
+
+def test_only_the_graphs_that_need_it_are_rescued():
+    rng = np.random.default_rng(1)
+    offsets, members = random_forests(rng, n_graphs=6, joined=1.0, largest=5)
+    node, factors = random_potentials(rng, offsets, members, 3, (True, False, True))
+    wide = int(np.argmax(np.diff(offsets)))
+    node[offsets[wide] : offsets[wide + 1]] *= 3000
+    plan = plan_inference(offsets, members, 3)
+    assert plan.infer(node, factors).diagnostics == {"graphs in the log domain": 1}
+    assert equal_to_enumeration(plan, rng, node, factors, rng.uniform(0, 3, size=6))
+
+
+@pytest.mark.parametrize("leaves", [1, 1500])
+def test_a_star_of_many_leaves_does_not_underflow(leaves):
+    # log Z = log sum_a e^{u(a)} (sum_b e^{w(a, b)})^leaves, in logarithms
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(1, 3, 3))
+    centre = np.zeros((leaves + 1, 3))
+    members = [np.column_stack([np.zeros(leaves, dtype=int), np.arange(1, leaves + 1)])]
+    beliefs = plan_inference([0, leaves + 1], members, 3).infer(centre, [table])
+    terms = leaves * np.log(np.exp(table[0]).sum(axis=1))
+    np.testing.assert_allclose(beliefs.log_partition, np.logaddexp.reduce(terms), rtol=1e-13)
+    shares = np.exp(terms - np.logaddexp.reduce(terms))
+    np.testing.assert_allclose(beliefs.node_marginals[0], shares, atol=1e-11)
+
+
+def test_hessian_products_keep_their_digits_on_a_long_chain():
+    # A direction with a large mean: the derivative of marginals does not see constants.
+    rng = np.random.default_rng(3)
+    offsets, _, pairs = chains([20_000])
+    plan = plan_inference(offsets, [pairs], 3)
+    node, factors = random_potentials(rng, offsets, [pairs], 3, (True,))
+    beliefs = plan.infer(node, factors)
+    d_node, d_factors = directions_like(rng, node, factors)
+    plain = beliefs.hessian_product(d_node, d_factors)
+    lifted = beliefs.hessian_product(d_node + 100.0, d_factors)
+    np.testing.assert_allclose(lifted[0], plain[0], atol=1e-11)
+
+
+def test_samples_follow_the_marginals():
+    rng = np.random.default_rng(4)
+    offsets, members = random_forests(rng, n_graphs=3)
+    node, factors = random_potentials(rng, offsets, members, 3, (True, False, True), forbidden=0.05)
+    assert_samples_within_error_bars(plan_inference(offsets, members, 3), node, factors)
+
+
+def test_the_number_of_threads_does_not_change_a_digit():
+    rng = np.random.default_rng(5)
+    offsets, members = random_forests(rng, n_groups=2, n_graphs=300, largest=40)
+    node, factors = random_potentials(rng, offsets, members, 6, (True, False))
+    direction = directions_like(rng, node, factors)
+    plan = plan_inference(offsets, members, 6)
+    results = []
+    for n_jobs in (1, 2, 3):
+        workers = Workers(n_jobs)
+        assert (len(workers.runs(offsets, 6)) > 1) == (n_jobs > 1)
+        beliefs = plan.infer(node, factors, weights=np.linspace(0, 2, 300), workers=workers)
+        labels, scores = plan.decode(node, factors, workers)
+        node_part, factor_part = beliefs.gradient()
+        d_node, d_factors = beliefs.hessian_product(*direction)
+        results.append([beliefs.log_partition, node_part, *factor_part, d_node, *d_factors, labels, scores])
+    for other in results[1:]:
+        for ours, theirs in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_ties_have_a_fixed_winner():
+    offsets, _, pairs = chains([5, 3])
+    labels, scores = plan_inference(offsets, [pairs], 3).decode(np.zeros((8, 3)), [np.zeros((1, 3, 3))])
+    np.testing.assert_array_equal(labels, 0)
+    np.testing.assert_array_equal(scores, 0.0)
+
+
+def test_what_is_not_a_forest_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"graph 1 have a cycle through nodes \d and \d; use method=\"junction\""):
+        plan_inference([0, 2, 5], [[[0, 1], [2, 3], [3, 4]], [[4, 2]]], 2, "tree")
+    with pytest.raises(ValueError, match="factor group 1 joins 3 nodes at a time"):
+        plan_inference([0, 3], [[[0, 1]], [[0, 1, 2]]], 2, "tree")
