@@ -3,19 +3,27 @@
 The limit belongs to the process, not to the thread that asks for it. Fits that overlap in time, in several Python
 threads, must therefore agree: while any of them holds a limit the smallest one is in force, and the number from
 before the first comes back after the last, in whatever order they end.
+
+To look for the libraries of the process takes milliseconds, as long as a small fit. They come with Python modules,
+so they are looked for again only when the number of modules has changed.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
 _held: list[int] = []
-_before: threadpool_limits | None = None
+_libraries: ThreadpoolController | None = None
+_modules_seen = 0
+# What to undo: the limiter that saw the numbers from before any limit, and one for every later set of libraries.
+_undo: list[Any] = []
 
 
 @contextmanager
@@ -32,20 +40,26 @@ def blas_threads(n_threads: int | None) -> Iterator[None]:
 
 
 def _hold(n_threads: int) -> None:
-    global _before
     with _lock:
         _held.append(n_threads)
-        limits = threadpool_limits(min(_held), user_api="blas")
-        # Only the first one has seen the numbers from before any limit.
-        _before = _before or limits
+        _limit()
 
 
 def _release(n_threads: int) -> None:
-    global _before
     with _lock:
         _held.remove(n_threads)
         if _held:
-            threadpool_limits(min(_held), user_api="blas")
-        elif _before is not None:
-            _before.restore_original_limits()
-            _before = None
+            _limit()
+        while not _held and _undo:
+            _undo.pop().restore_original_limits()
+
+
+def _limit() -> None:
+    """Hold all libraries to the smallest number that is asked for."""
+    global _libraries, _modules_seen
+    looks = _libraries is None or _modules_seen != len(sys.modules)
+    libraries = ThreadpoolController().select(user_api="blas") if looks or _libraries is None else _libraries
+    limiter = libraries.limit(limits=min(_held))
+    if looks or not _undo:
+        _undo.append(limiter)
+    _libraries, _modules_seen = libraries, len(sys.modules)

@@ -23,6 +23,7 @@ from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.fused_passes import FusedPasses, fused_passes
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
 from kernelfields.engines.potentials import Potentials
+from kernelfields.engines.shared_features import runs_of_one_table, shared_pull_back, shared_scores
 from kernelfields.engines.stochastic_descent import of_field
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
@@ -54,18 +55,22 @@ class ThreadsEngine:
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
         total = self.likelihood.layout.zeros()
-        for index, each in self._chosen(only):
-            scores = each.scores(coefficients[index], self.likelihood.workers)
-            self.passes += 0.5 * each.stored_values / self._stored_values
-            self.likelihood.layout.add_scores(total, each, scores)
+        for run in runs_of_one_table(self._chosen(only)):
+            sets = [each for _, each in run]
+            parts = [coefficients[index] for index, _ in run]
+            for each, scores in zip(sets, shared_scores(sets, parts, self.likelihood.workers), strict=True):
+                self.passes += 0.5 * each.stored_values / self._stored_values
+                self.likelihood.layout.add_scores(total, each, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
-        gradients = []
-        for _, each in self._chosen(only):
-            self.passes += 0.5 * each.stored_values / self._stored_values
-            gradients.append(each.pull_back(self.clique_residuals(residual, each), self.likelihood.workers))
+        gradients: list[np.ndarray] = []
+        for run in runs_of_one_table(self._chosen(only)):
+            sets = [each for _, each in run]
+            self.passes += 0.5 * sum(each.stored_values for each in sets) / self._stored_values
+            residuals = [self.clique_residuals(residual, each) for each in sets]
+            gradients += shared_pull_back(sets, residuals, self.likelihood.workers)
         return gradients
 
     def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:

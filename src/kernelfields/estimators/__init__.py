@@ -3,5 +3,6 @@
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 
-__all__ = ["ChainCRF", "Checkpoint", "GraphCRF"]
+__all__ = ["ChainCRF", "Checkpoint", "GraphCRF", "MultiLabelCRF"]

@@ -110,7 +110,7 @@ class ChainInspection:
                 "longer reach: predict_marginals and coef_ have its figures"
             )
         names = self._feature_names(feature_names)
-        _check_one_sequence(x)
+        check_one_sequence(x, "explain")
         chains, _ = self._inputs.chains([x], None if y is None else [y], None, self.classes_)
         self.model_.masks.check_lengths(chains.lengths)
         # numba loads with these modules; a program that never asks does not pay for it.
@@ -205,17 +205,17 @@ def _compiled(feature_re: Any) -> re.Pattern[str] | None:
     return pattern
 
 
-def _check_one_sequence(x: Any) -> None:
-    """Raise unless x can be one sequence; what is in it is checked where it is read."""
+def check_one_sequence(x: Any, caller: str) -> None:
+    """Raise, in the caller's name, unless x can be one sequence; what is in it is checked where it is read."""
     first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
     row = first[0] if isinstance(first, list | tuple) and len(first) else None
     table = (
         scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1 or isinstance(row, list | tuple | np.ndarray)
     )
     if table or is_feature_sequences(x):
-        raise ValueError(f"explain takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
+        raise ValueError(f"{caller} takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
     if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
-        raise ValueError(f"explain takes one sequence of shape (positions, features), got shape {x.shape}")
+        raise ValueError(f"{caller} takes one sequence of shape (positions, features), got shape {x.shape}")
 
 
 def _checked_tokens(tokens: Any, n_positions: int) -> list[str] | None:

@@ -8,24 +8,29 @@ O(weights); showing a sequence costs two predictions of it.
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace, resolve_basis
 from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.chain_inspection import check_one_sequence
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.features import check_window, is_feature_sequences
+from kernelfields.features import check_window
+from kernelfields.kernels import resolve_kernel, resolve_label_kernel
 from kernelfields.posterior import Certificate
 from kernelfields.reports.labelled_sequences import LabelledSequence
 from kernelfields.reports.model_summary import ModelSummary, SetSummary
 from kernelfields.solvers import Solution
 
 _LONGEST_VALUE = 200
+_LONG_NUMBER = re.compile(r"\d+\.\d{7,}(e[+-]?\d+)?")
+# A model that was read from a file has objects where its parameters had names.
+_RESOLVED = {"kernel": resolve_kernel, "basis": resolve_basis, "label_kernel": resolve_label_kernel}
 
 
 class ChainDisplay:
@@ -74,7 +79,7 @@ class ChainDisplay:
         caption : a line above the sequence
         """
         check_is_fitted(self, "model_")
-        _check_one_sequence(x)
+        check_one_sequence(x, "show")
         field: Any = self  # predictions come from a class beside this one
         labels, marginals = field.predict([x])[0], field.predict_marginals([x])[0]
         return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
@@ -98,7 +103,7 @@ def _summarise(each: FittedSet) -> SetSummary:
         kernel, sees = "none", "labels only"
     else:
         before, after = check_window(each.clique.window)
-        kernel = repr(each.subspace.kernel)
+        kernel = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", repr(each.subspace.kernel))
         kind = "explicit features" if isinstance(each.subspace, ExplicitSubspace) else "pivots"
         sees = "one position" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
         sees = f"{sees}, {kind}"
@@ -120,19 +125,16 @@ def _changed_parameters(estimator: Any) -> dict[str, str]:
         name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()
     }
     given = estimator.get_params(deep=False)
-    return {name: _cut(repr(value)) for name, value in given.items() if repr(value) != repr(defaults[name])}
+    return {
+        name: _cut(repr(value))
+        for name, value in given.items()
+        if repr(value) not in (repr(defaults[name]), repr(_RESOLVED.get(name, _same)(defaults[name])))
+    }
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _cut(words: str) -> str:
     return words if len(words) <= _LONGEST_VALUE else words[: _LONGEST_VALUE - 1] + "…"
-
-
-def _check_one_sequence(x: Any) -> None:
-    """Raise unless x can be one sequence; what is in it is checked where it is read."""
-    first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
-    row = first[0] if isinstance(first, list | tuple) and len(first) else None
-    table = scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1
-    if table or isinstance(row, list | tuple | np.ndarray) or is_feature_sequences(x):
-        raise ValueError(f"show takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
-    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
-        raise ValueError(f"show takes one sequence of shape (positions, features), got shape {x.shape}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sklearn.base import clone
+
 from kernelfields.estimators.parameters import (
     check_callbacks,
     check_count,
@@ -31,10 +33,18 @@ def check_graph_parameters(field: Any) -> None:
 def graph_cliques(field: Any, graphs: Graphs) -> list:
     """Return the clique sets that the parameters of a GraphCRF describe for its graphs, or those it was given."""
     if field.cliques is not None:
-        return field.cliques
+        return _named_by_type(field.cliques)
     shared = {"basis": field.basis, "rank": field.rank, "support": field.support}
     cliques: list = [
-        GraphNodes(field.kernel, label_kernel=field.label_kernel, prior_variance=field.prior_variance, **shared)
+        GraphNodes(
+            kernel,
+            node_type=kind,
+            name=_node_name(kind),
+            label_kernel=field.label_kernel,
+            prior_variance=field.prior_variance,
+            **shared,
+        )
+        for kind, kernel in _node_kernels(field.kernel, graphs)
     ]
     names = [factors.name for factors in graphs.factors]
     for parameter in ("edge_kernel", "edge_prior_variance", "symmetric"):
@@ -63,13 +73,45 @@ def graph_cliques(field: Any, graphs: Graphs) -> list:
     return cliques
 
 
+def _node_kernels(given: Any, graphs: Graphs) -> list[tuple[str | None, Any]]:
+    """Return the kernel on the nodes of each type; for nodes without types that of all, under None."""
+    if graphs.node_types is None:
+        if isinstance(given, Mapping):
+            raise ValueError(
+                "kernel is a dict by type of node, and the graphs have no types of nodes: pass dicts with 'x', "
+                "'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
+            )
+        return [(None, given)]
+    names = graphs.node_types.names
+    _check_types(given, "kernel", list(names), "nodes")
+    if isinstance(given, Mapping) and (missing := [name for name in names if name not in given]):
+        raise ValueError(f"kernel has no entry for nodes of the type {missing[0]!r}: name one for each type")
+    return [(name, _of_type(given, name, None)) for name in names]
+
+
+def _node_name(kind: str | None) -> str | None:
+    return None if kind is None else f"node {kind}"
+
+
+def _named_by_type(cliques: Any) -> Any:
+    """Return clique sets as they are, those of a type of nodes named by it if they have no name."""
+    if not isinstance(cliques, list | tuple):
+        return cliques
+    return [
+        clone(each).set_params(name=_node_name(each.node_type))
+        if isinstance(each, GraphNodes) and each.name is None
+        else each
+        for each in cliques
+    ]
+
+
 def _of_type(given: Any, name: str, default: Any) -> Any:
-    """Return what is given for a type of factors: by name, or the same for all."""
+    """Return what is given for a type: by name, or the same for all."""
     return given.get(name, default) if isinstance(given, Mapping) else given
 
 
-def _check_types(given: Any, parameter: str, names: list[str]) -> None:
+def _check_types(given: Any, parameter: str, names: list[str], what: str = "edges") -> None:
     unknown = sorted(set(given) - set(names)) if isinstance(given, Mapping) else []
     if unknown:
         known = ", ".join(map(repr, names)) or "none"
-        raise ValueError(f"{parameter} names the type {unknown[0]!r}, which no edges have: there are {known}")
+        raise ValueError(f"{parameter} names the type {unknown[0]!r}, which no {what} have: there are {known}")

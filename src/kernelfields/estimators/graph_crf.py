@@ -34,13 +34,15 @@ class GraphCRF(GraphPrediction, BaseEstimator):
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
     process priors on f, fitted to the maximum a posteriori. An entry of X is ``(node_features, edges)``,
-    ``(node_features, edges, edge_features)`` or a networkx graph; edges and their features may be dicts by type,
-    and a type of three or more columns joins that many nodes. y holds one array of labels per graph.
+    ``(node_features, edges, edge_features)``, a dict of these parts ("x", "edges", "edge_features") or a networkx
+    graph. Edges and their features may be dicts by type, and a type of three or more columns joins that many
+    nodes. The dict may also have "node_types": then each type of nodes has a potential of its own. y holds one
+    array of labels per graph.
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
-        Kernel on the features of nodes.
+    kernel : Kernel, str, callable or scikit-learn kernel, or dict of types, default "rbf"
+        Kernel on the features of nodes; a dict names one for each type of nodes.
     edge_kernel : "auto", kernel, None, or dict of types, default "auto"
         Kernel on the features of edges. None for one table of scores for all edges of a type, whatever their
         features; "auto" adds to that table a linear function of the features where there are any.

@@ -40,6 +40,7 @@ def write_graph_crf(path: str | os.PathLike, estimator: Any) -> None:
         "n_features": inputs.n_features,
         "sparse": bool(inputs.sparse),
         "factors": [[name, *kind] for name, kind in inputs.factors.items()],
+        "node_types": None if inputs.node_types is None else list(inputs.node_types),
         "fitted_by": {name: getattr(estimator.inference_, name) for name in FittedBy.FIELDS},
         "sets": [describe_set(each) for each in estimator.model_.sets],
         "solution": describe_solution(estimator.solution_),
@@ -64,7 +65,9 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
         str(name): (int(order), None if width is None else int(width), bool(sparse))
         for name, order, width, sparse in document["factors"]
     }
-    inputs = GraphInputs(int(document["n_features"]), bool(document["sparse"]), factors)
+    kinds = document["node_types"]
+    node_types = None if kinds is None else tuple(map(str, kinds))
+    inputs = GraphInputs(int(document["n_features"]), bool(document["sparse"]), factors, node_types)
     _check_consistent(sets, inputs, classes)
     parameters = dict(document["parameters"])
     if parameters["inference"] not in METHODS:
@@ -107,6 +110,9 @@ def _check_consistent(sets: list[FittedSet], inputs: GraphInputs, classes: np.nd
         group = each.clique.group
         if group is not None and group not in inputs.factors:
             raise ValueError(f"set {each.name!r} scores factors of the unknown type {group!r}")
+        kind = getattr(each.clique, "node_type", None)
+        if kind is not None and kind not in (inputs.node_types or ()):
+            raise ValueError(f"set {each.name!r} scores nodes of the unknown type {kind!r}")
         if each.label_coefficients.shape != (each.subspace.rank, each.clique.n_configurations(len(classes))):
             raise ValueError(f"the coefficients of set {each.name!r} do not fit its basis and the classes")
         width = inputs.n_features if group is None else inputs.factors[group][1]

@@ -16,6 +16,7 @@ class GraphInputs:
     """Widths and kinds of the inputs of nodes and of each type of factors, learnt by ``fit_graphs``.
 
     ``factors`` maps the name of a type to (nodes, number of features or None, whether they are sparse).
+    ``node_types`` are the names of the types of nodes, None where nodes had none.
     """
 
     def __init__(
@@ -23,10 +24,12 @@ class GraphInputs:
         n_features: int = 0,
         sparse: bool = False,
         factors: dict[str, tuple[int, int | None, bool]] | None = None,
+        node_types: tuple[str, ...] | None = None,
     ):
         self.n_features = n_features
         self.sparse = sparse
         self.factors = factors or {}
+        self.node_types = node_types
 
     def fit_graphs(self, X: Any, y: Any, sample_weight: Any) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
@@ -34,6 +37,7 @@ class GraphInputs:
         assert classes is not None
         self.n_features = graphs.inputs.shape[1]
         self.sparse = scipy.sparse.issparse(graphs.inputs)
+        self.node_types = None if graphs.node_types is None else graphs.node_types.names
         self.factors = {
             each.name: (
                 each.labels_per_clique,
@@ -49,7 +53,10 @@ class GraphInputs:
     ) -> Graphs:
         """Return graphs of new inputs; labelled ones if y is given, with labels among ``classes``."""
         types = {name: order for name, (order, _, _) in self.factors.items()}
-        graphs, _ = Graphs.from_graphs(X, y, sample_weight, classes, types=types)
+        graphs, _ = Graphs.from_graphs(X, y, sample_weight, classes, types=types, node_types=self.node_types)
+        if (graphs.node_types is None) != (self.node_types is None):
+            came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
+            raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
         if graphs.inputs.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {graphs.inputs.shape[1]} features per node, but this model was fitted with "

@@ -39,7 +39,7 @@ CLIQUES: dict[str, type[CliqueSet]] = {
     "graph nodes": GraphNodes,
     "graph factors": GraphFactors,
 }
-_OF_SOME_KINDS = ("window", "lag", "order", "group", "symmetric")
+_OF_SOME_KINDS = ("window", "lag", "order", "group", "symmetric", "node_type")
 
 
 def describe_basis(basis: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def describe_set(each: FittedSet) -> dict[str, Any]:
     description: dict[str, Any] = {
         "cliques": kind,
         "name": each.name,
-        # What only some kinds have: the window of a chain, the lag, the type and the order of factors.
+        # What only some kinds have: the window of a chain, the lag, the types of nodes and of factors, the order.
         **{name: getattr(clique, name) for name in _OF_SOME_KINDS if name in clique.get_params(deep=False)},
         "prior_variance": float(clique.prior_variance),
         "label_kernel": resolve_label_kernel(clique.label_kernel).spec(),

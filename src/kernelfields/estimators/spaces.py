@@ -206,7 +206,7 @@ def build_space(
             f"the training data hold no {name!r} cliques, all sequences have length one or no graph has edges: "
             "there is nothing to choose a kernel basis from. Leave out the edge kernel."
         )
-    kernel = resolve_kernel(clique.kernel).resolve(inputs)
+    kernel = resolve_kernel(clique.kernel).resolve(inputs, clique_weights(clique, fields))
     explicit = kernel.feature_map(inputs[:1])
     if explicit is not None:
         subspace = ExplicitSubspace(kernel, explicit.shape[1])
@@ -268,6 +268,16 @@ def viewed_inputs(clique: CliqueSet, fields: Any) -> Any:
     inputs = window_view(fields.inputs, fields.offsets, clique.window)
     positions = clique.positions(fields)
     return inputs if positions is None else inputs[positions]
+
+
+def clique_weights(clique: CliqueSet, fields: Any) -> np.ndarray | None:
+    """Return the weight of every clique of a set, (n,); None where all are one."""
+    if np.all(fields.weights == 1.0):
+        return None
+    positions = clique.positions(fields)
+    if positions is None and clique.group is not None:
+        return fields.factor_weights(clique.group)
+    return fields.position_weights if positions is None else fields.position_weights[positions]
 
 
 def feature_dtype(dtype: Any, n_values: int, tol: float) -> np.dtype:

@@ -10,6 +10,8 @@ Cost: O(L^2) multiplications and L logarithms per message.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -19,7 +21,7 @@ TINY = 1e-250
 SMALL = 1e-100
 
 # Small functions are inlined: passing their arrays would cost more than their work.
-_INLINE = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
+_INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
 # Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 
@@ -87,12 +89,26 @@ def _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out
 
 @njit(**_INLINE)
 def send(
-    logs, exps, shift, rho, along_rows, maximise, belief, chances, offset, reply, linear_reply, cavity, weights, out, linear
+    logs,
+    exps,
+    shift,
+    rho,
+    along_rows,
+    maximise,
+    belief,
+    chances,
+    offset,
+    reply,
+    linear_reply,
+    cavity,
+    weights,
+    out,
+    linear,
 ):
     """Fill out and linear with the message over a pair; return the constant that was taken off, -inf if all is.
 
-    belief = log chances + offset is the sender's; reply is the message it got from the receiver. The table is summed
-    along_rows where its first axis is the sender's.
+    belief = log chances + offset is the sender's; reply is the message it got from the receiver. The table is
+    summed along_rows where its first axis is the sender's.
     """
     size = len(belief)
     safe = not maximise

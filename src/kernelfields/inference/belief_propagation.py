@@ -6,13 +6,13 @@ and downward in turn (``belief_propagation_compiled`` has the equations), and di
     "trw"    rho_uv = 1 / number of earlier neighbours of v     log_partition >= log Z
     "loopy"  rho = 1                                            Bethe's value: neither bound, often closer
 
-Tree-reweighted: rho is the chance of a pair in a random spanning tree (``pair_layout``). The value returned is an upper
-bound whether or not the sweeps have converged, and ``gradient`` is its exact gradient at the last messages; at
-convergence the messages minimise the bound, and both vary with the potentials as a convex function and its gradient.
-Both are exact on forests. Decoding takes the maximum in place of the sum, with the weights of trees in both methods.
+Tree-reweighted: rho is the chance of a pair in a random spanning tree (``pair_layout``). The value returned is an
+upper bound whether or not the sweeps have converged, and ``gradient`` is its exact gradient at the last messages.
+At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
+exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Arrays as in ``graph``; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L) for messages and
-one exponentiated table per different table. Fails: ValueError for larger factors, and naming a graph in which
+Arrays as in ``graph``; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L) for messages
+and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a graph in which
 forbidden labels leave a node without any.
 """
 
@@ -31,7 +31,7 @@ from kernelfields.inference.pair_layout import PairGraph, PairLayout, PairTables
 from kernelfields.inference.workers import Workers
 
 # Labellings settle long before a bound does: sweeps, and the share of the bound below which a gain does not count.
-_DECODING_LIMITS = 1e-5, 50
+_DECODING_LIMITS = 1e-5, 30
 
 
 class PropagatedBeliefs(GraphBeliefs):
@@ -177,9 +177,9 @@ class BeliefPropagation(ApproximateInference):
         graph = self.pairs.graph
         arranged = self.pairs.tables(tables, tied, graph)
         up, down, saved = self._new_messages()
-        beliefs, marginals = np.zeros_like(node), np.zeros_like(node)
+        beliefs, chances = np.zeros_like(node), np.zeros_like(node)
         trial, labels = np.zeros(self.n_nodes, np.int64), np.zeros(self.n_nodes, np.int64)
-        report = np.zeros((self.n_graphs, 2))
+        bounds = np.zeros(self.n_graphs)
         workers.each(
             lambda first, last: best_labels(
                 first,
@@ -192,14 +192,14 @@ class BeliefPropagation(ApproximateInference):
                 down,
                 saved,
                 beliefs,
-                marginals,
+                chances,
                 trial,
                 labels,
-                report,
+                bounds,
             ),
             self._runs(workers),
         )
-        raise_if_infeasible_graph(report[:, 1])
+        raise_if_infeasible_graph(bounds)
         return climb(self.layout, node, tables, labels, workers)
 
     def _new_messages(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -218,8 +218,9 @@ class BeliefPropagation(ApproximateInference):
         if slow.size:
             holds = "the bound holds, but is not the tightest" if self.reweighted else "the values may mean little"
             notes.append(
-                f"{self.method!r} has not converged on {slow.size} of {self.n_graphs} graphs, the first is {slow[0]}: "
-                f"marginals still change by {report[slow, 2].max():.1e}; {holds}; raise max_iter or damping"
+                f"{self.method!r} has not converged on {slow.size} of {self.n_graphs} graphs, the first is "
+                f"{slow[0]}: marginals still change by {report[slow, 2].max():.1e}; {holds}; "
+                "raise max_iter or damping"
             )
         return {
             "converged": report[:, 3] > 0,

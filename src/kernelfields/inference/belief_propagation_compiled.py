@@ -8,13 +8,13 @@ For node v with parents u in pa(v) and children c (see ``pair_layout``), all in 
     value      = sum_v (1 - sum_u rho_uv) log sum_x exp B_v(x)                after a sweep upward
 
 With the weights of spanning trees only roots count in the value, and it bounds log Z from above whatever the
-messages downward: sum_u rho_uv (B_v - down_uv) = node_v + sum_c rho_vc up_vc, so a sweep upward splits what is known
-at v among its parents, and Hölder's inequality holds at each node. The value is convex in the messages downward.
-Its gradient in the potentials, the messages downward held, are the marginals of ``belief_readout``. With rho = 1 it
-is Bethe's, stationary in the messages at a fixed point. Maxima in place of log-sums bound the best score likewise.
+messages downward: sum_u rho_uv (B_v - down_uv) = node_v + sum_c rho_vc up_vc, so a sweep upward splits what is
+known at v among its parents, and Hölder's inequality holds at each node. The value is convex in the messages
+downward. Its gradient in the potentials, these messages held, are the marginals of ``belief_readout``. Where rho
+is 1 it is Bethe's, stationary in the messages at a fixed point. Maxima in place of log-sums bound the best score.
 
-Messages are kept with maximum 0, their constants added up. Arrays: up, down (2, P, L), logarithms and exponentials;
-beliefs, chances (N, L). Cost: O(P L^2) per sweep.
+Messages are kept with maximum 0, their constants added up. Arrays: up, down (2, P, L), logarithms and their
+exponentials; beliefs, chances (N, L). Cost: O(P L^2) per sweep.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def copy_messages(graph, g, source, target):
 
 @njit(nogil=True, cache=True)
 def descend(graph, g, tables, maximise, damping, node, up, down, saved, beliefs, chances, value):
-    """Sweep down and up so that the bound does not rise above value; return the new bound, change, whether it moved.
+    """Sweep down and up so that the bound does not rise above value; return it, the change, whether it moved.
 
     The bound is convex in the messages downward: a sweep that raises it has gone too far and is halved.
     """

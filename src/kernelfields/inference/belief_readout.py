@@ -1,7 +1,7 @@
 """What messages say: marginals of nodes and pairs, and labellings; compiled.
 
     p_uv(y | x)  proportional to exp(w_uv(x, y) / rho_uv + B_v(y) - down_uv(y))      child v given its parent u
-    m_v(y)       = sum_{u in pa(v)} rho_uv sum_x m_u(x) p_uv(y | x)                  trees; softmax of B_v at a root
+    m_v(y)       = sum_{u in pa(v)} rho_uv sum_x m_u(x) p_uv(y | x)                trees; softmax of B_v at roots
     X_uv(x, y)   = m_u(x) p_uv(y | x)
 
 With the weights of spanning trees (m, X) is the gradient of the bound while the messages downward are held; loopy
@@ -115,9 +115,9 @@ def _label(graph, g, tables, node, up, labels):
 
 @njit(nogil=True, cache=True)
 def best_labels(
-    first, last, graph, tables, tolerance, max_iter, node, up, down, saved, beliefs, chances, trial, labels, report
+    first, last, graph, tables, tolerance, max_iter, node, up, down, saved, beliefs, chances, trial, labels, bounds
 ):
-    """Label graphs first..last-1 by max-product sweeps; report (S, 2) gets score and bound on the best score."""
+    """Label graphs first..last-1 by max-product sweeps; bounds (S,) lie above the best scores."""
     for g in range(first, last):
         rows = slice(graph.offsets[g], graph.offsets[g + 1])
         bound = sweep_up(graph, g, tables, True, node, up, down, beliefs, chances)
@@ -135,5 +135,4 @@ def best_labels(
             fresh, _, moved = descend(graph, g, tables, True, 0.0, node, up, down, saved, beliefs, chances, bound)
             idle = idle + 1 if bound - fresh < tolerance * (1.0 + abs(bound)) else 0
             bound = fresh
-        report[g, 0] = score
-        report[g, 1] = bound
+        bounds[g] = bound

@@ -8,11 +8,12 @@ batches of sweeps j in all chains, batch means x_j and halves h of chains with n
     split R-hat      sqrt(((n - 1) / n W + B / n) / W),    W = mean_h Var within h,  B = n Var_h of means
     effective size   Var of the conditional probability over sweeps / standard error^2
 
-There is no log partition function: it is NaN, and ``bound`` is None. Samplers that change one label at a time cannot
-cross forbidden combinations; where these cut the labellings into islands, the chains stay on theirs, and R-hat says so.
+There is no log partition function: it is NaN, and ``bound`` is None. Sampling one label at a time cannot cross
+forbidden combinations: where these cut the labellings into islands, chains stay on theirs, and R-hat says so.
 
-Arrays as in ``graph``. Cost: O(chains * sweeps * (N + incidences) L) time; memory of the marginals of all factors, per
-chain where that is below ``_SEPARATE`` bytes. Fails: ValueError naming a graph in which no allowed labelling was found.
+Arrays as in ``graph``. Cost: O(chains * sweeps * (N + incidences) L) time; memory of the marginals of all factors,
+for each chain where that is below ``_SEPARATE`` bytes. Fails: ValueError naming a graph in which no allowed
+labelling was found.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class GibbsInference(ApproximateInference):
         node, tables, tied = self.check_potentials(node, factors)
         weights = self.check_weights(weights)
         chains = _Chains(self.layout, node, tables, workers or Workers(1), self.options)
-        moments, entries = chains.run()
-        marginals, diagnostics = _summary(*moments, self.options)
-        _describe(diagnostics, self.node_graphs, self.n_graphs)
+        sums, squares, batches, entries = chains.run()
+        marginals, diagnostics = _summary(sums, squares, batches, self.options)
+        _describe(diagnostics, self.node_graphs, self.n_graphs, self.options.sweeps)
         beliefs = GibbsBeliefs(
             self, np.full(self.n_graphs, np.nan), marginals, tied=tied, weights=weights, diagnostics=diagnostics
         )
@@ -98,8 +99,8 @@ class _Chains:
         random = np.random.default_rng(options.random_state)
         self.labels, self.states = start_chains(layout, node, tables, workers, random, self.n_chains)
 
-    def run(self) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """Return (means, squares, squared batch means) by half of chain, and the marginals of all entries."""
+    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return sums, squares, squared batch means by half chain (C, 2, N, L), and all marginals of factors."""
         orders = np.diff(self.incidence.start)
         n_labels = self.node.shape[1]
         entry_start = np.concatenate([[0], np.cumsum(n_labels**orders)])
@@ -109,18 +110,18 @@ class _Chains:
         squares, batches = np.zeros_like(sums), np.zeros_like(sums)
         runs = self.layout.runs(self.workers, n_labels * self.batch)
 
-        def job(chain: int, first: int, last: int) -> None:
-            self._follow(chain, first, last, sums, squares, batches, entry_start, entries[chain * separate])
+        jobs = [(chain, first, last) for chain in range(self.n_chains) for first, last in runs]
+
+        def work(begin: int, end: int) -> None:
+            for chain, first, last in jobs[begin:end]:
+                self._follow(chain, first, last, sums, squares, batches, entry_start, entries[chain * separate])
 
         # Chains that share their sums of entries take turns; others run side by side.
-        for together in [range(self.n_chains)] if separate else [[chain] for chain in range(self.n_chains)]:
-            jobs = [(chain, *run) for chain in together for run in runs]
-            self.workers.each(
-                lambda first, last, jobs=jobs: [job(*jobs[i]) for i in range(first, last)] and None,
-                [(i, i + 1) for i in range(len(jobs))],
-            )
+        turn = len(jobs) if separate else len(runs)
+        for begin in range(0, len(jobs), turn):
+            self.workers.each(work, [(i, i + 1) for i in range(begin, begin + turn)])
         total = self.n_chains * self.n_batches * self.batch
-        return (sums, squares, batches), entries.sum(axis=0) / total
+        return sums, squares, batches, entries.sum(axis=0) / total
 
     def _follow(self, chain, first, last, sums, squares, batches, entry_start, entries):
         """Run one chain on graphs first..last-1 and fill its rows."""
@@ -149,7 +150,7 @@ def start_chains(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return labellings (chains, N) to start from and random states (chains, S).
 
-    The first chain starts from a good labelling, the others from chance, made allowed where something is forbidden.
+    The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
     """
     n_graphs = len(layout.incidence.offsets) - 1
     states = random.integers(2**64, size=(n_chains, n_graphs), dtype=np.uint64)
@@ -218,7 +219,7 @@ def _summary(sums, squares, batches, options):
     return marginals, diagnostics
 
 
-def _describe(diagnostics, node_graphs, n_graphs):
+def _describe(diagnostics, node_graphs, n_graphs, sweeps):
     """Add what every method reports: converged, iterations, change, warnings."""
     worst = np.zeros(n_graphs)
     np.maximum.at(worst, node_graphs, diagnostics["r_hat"].max(axis=1))
@@ -228,7 +229,9 @@ def _describe(diagnostics, node_graphs, n_graphs):
     notes = []
     if apart.size:
         notes.append(
-            f"the chains have not mixed on {apart.size} of {n_graphs} graphs, the first is {apart[0]}: split R-hat is "
-            f"up to {worst.max():.2f} and should be below {_MIXED}; raise burn_in and sweeps, or use another method"
+            f"the chains have not mixed on {apart.size} of {n_graphs} graphs, the first is {apart[0]}: split "
+            f"R-hat is up to {worst.max():.2f} and should be below {_MIXED}; raise burn_in and sweeps, or use "
+            "another method"
         )
-    diagnostics.update(converged=worst <= _MIXED, change=errors, warnings=notes)
+    iterations = np.full(n_graphs, sweeps)
+    diagnostics.update(converged=worst <= _MIXED, iterations=iterations, change=errors, warnings=notes)

@@ -5,10 +5,11 @@
     "mean-field"  MeanField        any factors; log partition from below
     "gibbs"       Gibbs            any factors; marginals with standard errors, no log partition (NaN)
 
-Options are plain objects with ``get_params``, so estimators can search over them. All methods decode to a labelling
-that no change of a single label improves, and return its true score; where that is -inf, forbidden combinations were
-left and no allowed labelling was found. All draw samples by Gibbs sampling. Diagnostics of beliefs have ``converged``
-(S,), ``iterations`` (S,), ``change`` (S,) and ``warnings``, a list of sentences that is empty if all went well.
+Options are plain objects with ``get_params``, so that they can be searched over. All methods decode to a labelling
+that no change of a single label improves, and return its true score; where that is -inf, no allowed labelling was
+found. All draw samples by Gibbs sampling. Diagnostics of beliefs have ``converged``, ``iterations``, ``change``,
+(S,) each (the last is the largest standard error for "gibbs"), and ``warnings``, a list of sentences that is empty
+if all went well.
 
 Fails: ValueError for larger factors given to "trw" or "loopy", and for a graph whose labellings are all forbidden,
 as far as the method can tell.
@@ -33,8 +34,8 @@ class TreeReweighted(BaseEstimator):
 
     Sweeps end when no node's marginals change by more than ``tolerance``, or after ``max_iter``; the bound holds
     whenever they end. ``damping`` in [0, 1) keeps that share of the old messages; a sweep that raises the bound is
-    drawn back anyway. ``warm_start`` begins with the messages of the call before, if there was one: the result then
-    depends on it within the tolerance.
+    drawn back anyway. ``warm_start`` begins with the messages of the call before, if there was one: the result
+    then depends on it within the tolerance.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class MeanField(BaseEstimator):
 class Gibbs(BaseEstimator):
     """Options of Gibbs sampling: ``chains`` from different starts, each of ``sweeps`` sweeps after ``burn_in``.
 
-    ``sample`` keeps a labelling every ``thin`` sweeps. A whole number as ``random_state`` gives the same numbers at
-    every call.
+    ``sample`` keeps a labelling every ``thin`` sweeps. A whole number as ``random_state`` gives the same numbers
+    at every call.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ def approximate_inference(
         return MeanFieldInference(offsets, members, n_labels, options)
     from kernelfields.inference.gibbs import GibbsInference
 
+    assert isinstance(options, Gibbs)
     return GibbsInference(offsets, members, n_labels, options)
 
 
@@ -166,7 +168,11 @@ def _check_options(options: BaseEstimator) -> None:
     for name, value in options.get_params(deep=False).items():
         where = f"{type(options).__name__}: {name}"
         if name == "tolerance" or name == "damping":
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < np.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, float | int | np.number)
+                or not 0 <= value < np.inf
+            ):
                 raise ValueError(f"{where} must be a finite number of at least 0, got {value!r}")
             if name == "damping" and value >= 1:
                 raise ValueError(f"{where} must be below 1, got {value!r}; at 1 messages would never change")

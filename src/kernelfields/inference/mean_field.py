@@ -8,13 +8,14 @@ Where they have converged, the gradient of the bound in the potentials are the m
 maxima: several starts, fixed by the options, are compared per graph. Minus infinity forbids: then q may not give
 probability to a forbidden combination, which can split what was joined and make the bound loose.
 
-Arrays as in ``graph``; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails: ValueError naming a
-graph for which no allowed labelling was found.
+Arrays as in ``graph``; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails: ValueError naming
+a graph in which no allowed labelling was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -57,8 +58,6 @@ class MeanFieldInference(ApproximateInference):
         workers: Workers | None = None,
     ) -> MeanFieldBeliefs:
         """Compute lower bounds and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
-        from kernelfields.inference.mean_field_compiled import ascend
-
         node, tables, tied = self.check_potentials(node, factors)
         weights = self.check_weights(weights)
         workers = workers or Workers(1)
@@ -68,12 +67,8 @@ class MeanFieldInference(ApproximateInference):
         options = self.options
         for start in self._starts(node, tables, workers):
             report = np.empty((self.n_graphs, 4))
-            workers.each(
-                lambda first, last, q=start, report=report: ascend(
-                    first, last, incidence, node, flat, options.tolerance, options.max_iter, q, report
-                ),
-                runs,
-            )
+            fixed = incidence, node, flat, options.tolerance, options.max_iter, start, report
+            workers.each(partial(_ascend_graphs, fixed), runs)
             better = report[:, 0] > best[:, 0]
             best[better] = report[better]
             rows = better[self.node_graphs]
@@ -86,7 +81,8 @@ class MeanFieldInference(ApproximateInference):
         if slow.size:
             notes.append(
                 f"mean field has not converged on {slow.size} of {self.n_graphs} graphs, the first is {slow[0]}: "
-                f"marginals still change by {best[slow, 2].max():.1e}; the bound holds, raise max_iter for its gradient"
+                f"marginals still change by {best[slow, 2].max():.1e}; the bound holds; raise max_iter "
+                "for its gradient"
             )
         diagnostics = {
             "converged": best[:, 3] > 0,
@@ -96,7 +92,7 @@ class MeanFieldInference(ApproximateInference):
         }
         return MeanFieldBeliefs(self, best[:, 0].copy(), kept, tied=tied, weights=weights, diagnostics=diagnostics)
 
-    def _starts(self, node: np.ndarray, tables: list[np.ndarray], workers: Workers):
+    def _starts(self, node: np.ndarray, tables: list[np.ndarray], workers: Workers) -> Iterator[np.ndarray]:
         """Yield distributions (N, L) to start from."""
         top = node.max(axis=1, keepdims=True)
         lone = np.exp(node - np.where(np.isneginf(top), 0.0, top))
@@ -112,9 +108,15 @@ class MeanFieldInference(ApproximateInference):
             yield np.eye(self.n_labels)[labels]
 
 
+def _ascend_graphs(fixed: tuple, first: int, last: int) -> None:
+    from kernelfields.inference.mean_field_compiled import ascend
+
+    ascend(first, last, *fixed)
+
+
 def no_allowed_labelling(graph: int, method: str) -> ValueError:
     """Return the error for a graph in which a method that starts from a labelling found no allowed one."""
     return ValueError(
-        f"graph {graph}: no allowed labelling was found, so {method!r} has nowhere to start; check which potentials "
-        'of this graph are -inf, or use "junction", which finds one if there is one'
+        f"graph {graph}: no allowed labelling was found, so {method!r} has nowhere to start; check which "
+        'potentials of this graph are -inf, or use "junction", which finds one if there is one'
     )

@@ -39,7 +39,10 @@ def _add_expected(incidence, f, place, n_labels, tables, q, out):
 
 @njit(nogil=True, cache=True)
 def ascend(first, last, incidence, node, tables, tolerance, max_iter, q, report):
-    """Renew q node by node in graphs first..last-1 until it rests; report (S, 4): bound, sweeps, change, converged."""
+    """Renew q node by node in graphs first..last-1 until it rests.
+
+    report (S, 4) gets bound, sweeps, change, converged.
+    """
     n_labels = node.shape[1]
     scores = np.empty(n_labels)
     for g in range(first, last):

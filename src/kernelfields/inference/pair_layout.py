@@ -9,13 +9,14 @@ drawn pairs form a spanning tree; a pair is drawn with probability
 so rho lies in the spanning tree polytope, covers every pair, and is 1 on all bridges. Several factors on the same
 two nodes make one pair, whose table is their sum.
 
-Arrays: P pairs, sorted by child; tables are (parent, child), or (child, parent) where flipped. Cost: O(N + P log P)
-once; per call the tables are exponentiated, one for every different (table, rho) and not one per pair.
+Arrays: P pairs, sorted by child; tables are (parent, child), or (child, parent) where flipped. Cost:
+O(N + P log P) once; per call one exponentiated table for every different (table, rho), not one per pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class PairLayout:
         pair_of_factor = place[pair_of_factor.ravel()]
         sizes = np.cumsum([0, *(len(each) for each in members)])
         #: For each group, the pair (M,) of every factor and whether its first node is the child.
-        self.pair_of = [pair_of_factor[a:b] for a, b in zip(sizes, sizes[1:], strict=False)]
+        self.pair_of = [pair_of_factor[a:b] for a, b in pairwise(sizes)]
         self.turned = [each[:, 0] == child[pairs] for each, pairs in zip(members, self.pair_of, strict=True)]
         crowded = np.maximum.reduceat(self.n_parents, offsets[:-1]) > 1
         self.graph = PairGraph(

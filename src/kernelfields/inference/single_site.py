@@ -168,8 +168,8 @@ def accumulate_sweeps(
 ):
     """Sweep as above and add up conditional distributions: nodes (N, L), their squares, and entries of factors.
 
-    The entries of factor f lie at entry_start[f] in the array; each member gives its share of the estimate when it is
-    drawn, the others held.
+    The entries of factor f lie at entry_start[f] in the array; each member gives its share of the estimate when it
+    is drawn, the others held.
     """
     n_labels = node.shape[1]
     scores, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)

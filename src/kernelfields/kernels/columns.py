@@ -42,10 +42,10 @@ class Columns(Kernel):
         if self.end is not None and self.end <= self.begin:
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
-    def resolve(self, X: Any) -> Columns:
+    def resolve(self, X: Any, weights: np.ndarray | None = None) -> Columns:
         """Return a copy whose inner kernel follows the data in its columns."""
         self.check_parameters()
-        return Columns(self.kernel.resolve(self._seen(X)), self.begin, self.end)
+        return Columns(self.kernel.resolve(self._seen(X), weights), self.begin, self.end)
 
     @property
     def has_feature_map(self) -> bool:

@@ -59,8 +59,8 @@ class Polynomial(Kernel):
         positive_or_rule(self, "gamma")
         non_negative(self, "coef0")
 
-    def _from_data(self, X: Any) -> dict[str, float]:
-        return {"gamma": scale_or_auto(self.gamma, X)} if isinstance(self.gamma, str) else {}
+    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+        return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         return self._of_products(inner_products(X, Z))

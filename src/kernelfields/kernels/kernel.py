@@ -44,15 +44,18 @@ class Kernel(ComparedByParameters):
         """Return k(x, x) for every row, shape (n,)."""
         return self._diagonal(as_rows(X))
 
-    def resolve(self, X: Any) -> Kernel:
-        """Return a copy whose parameters are checked, and numbers where they depended on the data."""
+    def resolve(self, X: Any, weights: np.ndarray | None = None) -> Kernel:
+        """Return a copy whose parameters are checked, and numbers where they depended on the data.
+
+        ``weights`` (n,) say how often each row counts; None is once.
+        """
         X = as_rows(X)
         self.check_parameters()
         parameters = {
-            name: value.resolve(X) if isinstance(value, Kernel) else value
+            name: value.resolve(X, weights) if isinstance(value, Kernel) else value
             for name, value in self.get_params(deep=False).items()
         }
-        from_data = self._from_data(X)
+        from_data = self._from_data(X, weights)
         resolved = type(self)(**{**parameters, **from_data})
         if from_data:
             resolved.check_parameters()  # a variance close to underflow gives no usable number
@@ -75,7 +78,7 @@ class Kernel(ComparedByParameters):
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
 
-    def _from_data(self, X: Any) -> dict[str, float]:
+    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
         return {}
 

@@ -92,16 +92,19 @@ def whole(owner: Any, name: str) -> int:
     return int(value)
 
 
-def scale_or_auto(rule: str, X: Any) -> float:
+def scale_or_auto(rule: str, X: Any, weights: np.ndarray | None = None) -> float:
     """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
     if rule == "auto":
         return 1.0 / X.shape[1]
-    variance = overall_variance(X)
+    variance = overall_variance(X, weights)
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
-def overall_variance(X: Any) -> float:
-    """Return the variance of all entries of X, implicit zeros included; exactly 0 for constant X."""
+def overall_variance(X: Any, weights: np.ndarray | None = None) -> float:
+    """Return the variance of all entries of X, implicit zeros included; exactly 0 for constant X.
+
+    A row of weight 2 counts as if it were there twice.
+    """
     n_entries = X.shape[0] * X.shape[1]
     if n_entries == 0:
         raise ValueError(f"the rule 'scale' needs at least one row and one column, X has shape {X.shape}.")
@@ -111,7 +114,7 @@ def overall_variance(X: Any) -> float:
     if low == high:
         return 0.0  # the rounding of the mean would leave a tiny variance instead
     with np.errstate(over="ignore", invalid="ignore"):
-        variance = _variance(X, n_entries)
+        variance = _variance(X, n_entries) if weights is None else _weighted_variance(X, weights)
     if not 0 < variance < np.inf:
         raise ValueError(
             f"the rule 'scale' needs the variance of the inputs, which lie between {low:.3g} and {high:.3g}: "
@@ -126,3 +129,14 @@ def _variance(X: Any, n_entries: int) -> float:
     stored = X.data.astype(np.float64)
     mean = stored.sum() / n_entries
     return float((np.square(stored - mean).sum() + (n_entries - stored.size) * mean**2) / n_entries)
+
+
+def _weighted_variance(X: Any, weights: np.ndarray) -> float:
+    total = float(weights.sum()) * X.shape[1]
+    if isinstance(X, np.ndarray):
+        mean = float(weights @ X.sum(axis=1, dtype=np.float64)) / total
+        return float(weights @ np.square(X - mean).sum(axis=1, dtype=np.float64)) / total
+    stored, counts = X.data.astype(np.float64), np.diff(X.indptr)
+    each = np.repeat(weights, counts)
+    mean = float(each @ stored) / total
+    return (float(each @ np.square(stored - mean)) + (total - float(each.sum())) * mean**2) / total

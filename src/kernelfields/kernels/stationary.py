@@ -54,8 +54,8 @@ class RBF(_Stationary):
         """Check that gamma > 0."""
         positive_or_rule(self, "gamma")
 
-    def _from_data(self, X: Any) -> dict[str, float]:
-        return {"gamma": scale_or_auto(self.gamma, X)} if isinstance(self.gamma, str) else {}
+    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+        return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         gamma = positive(self, "gamma")
@@ -74,12 +74,12 @@ class Laplacian(_Stationary):
         """Check that gamma > 0."""
         positive_or_rule(self, "gamma")
 
-    def _from_data(self, X: Any) -> dict[str, float]:
+    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.gamma, str):
             return {}
         if self.gamma == "auto":
             return {"gamma": scale_or_auto("auto", X)}
-        deviation = math.sqrt(overall_variance(X))
+        deviation = math.sqrt(overall_variance(X, weights))
         return {"gamma": 1.0 / (X.shape[1] * deviation) if deviation > 0 else 1.0}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
@@ -114,10 +114,10 @@ class Matern(_Stationary):
             )
         return float(self.nu)
 
-    def _from_data(self, X: Any) -> dict[str, float]:
+    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):
             return {}
-        return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X))}
+        return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X, weights))}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         nu, length_scale = self._order(), positive(self, "length_scale")
