@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF, GraphCRF, GraphFactors, GraphNodes
 from kernelfields.fields import grid_edges
+from kernelfields.inference.graph_approximations import Gibbs, LoopyBelief
 from kernelfields.kernels import RBF
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
@@ -193,6 +195,26 @@ def test_approximate_inference_fits_and_says_so(inference):
             ask(X, y)
     with pytest.raises(ValueError, match=f"needs Hessian products.*'{inference}' is approximate"):
         GraphCRF("linear", inference=inference, solver="newton").fit(X, y)
+
+
+def test_sampling_predicts_but_does_not_fit():
+    X, y = grid_data(n_graphs=20)
+    with pytest.raises(ValueError, match=r"set_params\(inference='gibbs'\)"):
+        GraphCRF("linear", inference="gibbs").fit(X, y)
+    crf = GraphCRF("linear", random_state=0).fit(X, y)
+    exact = np.concatenate(crf.predict_marginals(X))
+    crf.set_params(inference=Gibbs(sweeps=4000, random_state=0))
+    np.testing.assert_allclose(np.concatenate(crf.predict_marginals(X)), exact, atol=0.05)
+
+
+def test_doubts_of_inference_are_passed_on():
+    X, y = grid_data(n_graphs=6, rows=4, columns=4)
+    hasty = LoopyBelief(max_iter=1, warm_start=False)
+    with pytest.warns(ConvergenceWarning) as heard:
+        crf = GraphCRF("linear", inference=hasty, max_iter=3, random_state=0).fit(X, y)
+    assert any("loopy" in str(each.message) for each in heard)
+    with pytest.warns(ConvergenceWarning, match="loopy"):
+        crf.predict_marginals(X)
 
 
 def test_prediction_needs_the_features_of_the_fit():

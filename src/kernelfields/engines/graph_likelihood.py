@@ -44,6 +44,8 @@ class GraphLikelihood:
         self.inference = inference
         self.approximation = None if inference.exact else inference.method
         self.workers = workers or Workers()
+        #: What approximate inference said of its last answer: sentences such as that it did not converge.
+        self.doubts: list[str] = []
         self._forbidden = forbidden
         self._rows = np.arange(graphs.n_positions)
         self._node_weights = graphs.position_weights
@@ -83,6 +85,7 @@ class GraphLikelihood:
         beliefs = self.inference.infer(
             allowed.node, list(allowed.factors), weights=self.graphs.weights, workers=self.workers
         )
+        self.doubts = list(beliefs.diagnostics.get("warnings", ()))
         node_residual, factor_residuals = beliefs.gradient()
         node_residual = node_residual.copy()
         labels = self.graphs.labels

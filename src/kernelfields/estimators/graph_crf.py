@@ -18,9 +18,15 @@ from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_
 from kernelfields.estimators.graph_cliques import check_graph_parameters, graph_cliques
 from kernelfields.estimators.graph_documents import read_graph_crf, write_graph_crf
 from kernelfields.estimators.graph_inputs import GraphInputs
-from kernelfields.estimators.graph_model import GraphModel, plan_graphs, refuse_approximate
+from kernelfields.estimators.graph_model import (
+    GraphModel,
+    plan_graphs,
+    refuse_approximate,
+    refuse_without_value,
+)
 from kernelfields.estimators.graph_prediction import GraphPrediction
 from kernelfields.estimators.parameters import check_callbacks
+from kernelfields.estimators.scored_graphs import warn_of_doubts
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.graph import GraphInference
@@ -55,8 +61,9 @@ class GraphCRF(GraphPrediction, BaseEstimator):
     cliques : list of clique sets or None
         GraphNodes and GraphFactors that spell out the field; the parameters above are then not used.
     inference : str or object, default "auto"
-        "tree", "junction" (exact), "trw", "loopy", "mean-field", "gibbs" (approximate), an object with options, or
-        "auto": the first of "tree", "junction" and "trw" that these graphs allow, "mean-field" for larger cliques.
+        "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
+        object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
+        "mean-field" for larger cliques. May be changed between fit and predictions.
     solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
         With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
 
@@ -124,11 +131,15 @@ class GraphCRF(GraphPrediction, BaseEstimator):
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
         plan = plan_graphs(graphs, len(classes), self.inference)
+        refuse_without_value(plan)
+        likelihoods: list[GraphLikelihood] = []
         progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
         watchers = [*check_callbacks(self.callbacks), progress]
 
         def engine_of(sets: Sequence[CliqueFeatures]) -> ThreadsEngine:
-            return ThreadsEngine(GraphLikelihood(graphs, len(classes), sets, plan, workers=workers), sets)
+            likelihood = GraphLikelihood(graphs, len(classes), sets, plan, workers=workers)
+            likelihoods.append(likelihood)
+            return ThreadsEngine(likelihood, sets)
 
         with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
             progress.say(plan.description)
@@ -148,6 +159,7 @@ class GraphCRF(GraphPrediction, BaseEstimator):
             )
         self._take_over(inputs, classes, plan, spaces, fitted)
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
+        warn_of_doubts(likelihoods[-1].doubts, stacklevel=3)
         warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
         return self
 

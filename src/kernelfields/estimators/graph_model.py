@@ -63,6 +63,15 @@ def plan_graphs(graphs: Graphs, n_labels: int, method: Any) -> GraphInference:
     return plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], n_labels, method)
 
 
+def refuse_without_value(plan: GraphInference) -> None:
+    """Raise ValueError if inference has no log partition function, which a fit needs."""
+    if plan.method == "gibbs":
+        raise ValueError(
+            "inference='gibbs' estimates marginals and no log partition function, which a fit needs: fit with "
+            "'trw', 'loopy' or 'mean-field', then set_params(inference='gibbs') to predict by sampling"
+        )
+
+
 def refuse_approximate(plan: GraphInference, what: str) -> None:
     """Raise ValueError if inference is approximate."""
     if not plan.exact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +24,7 @@ class GraphPrediction:
     model_: GraphModel
     classes_: np.ndarray
     n_jobs: int | None
+    inference: Any
     _inputs: GraphInputs
 
     def predict(self, X: Any, decode: str = "joint") -> list[np.ndarray]:
@@ -100,4 +102,4 @@ class GraphPrediction:
         graphs = self._inputs.graphs(X, y, None, self.classes_)
         workers = Workers(self.n_jobs)
         for batch in self.model_.batches(graphs):
-            yield self.model_.scored(batch, workers)
+            yield replace(self.model_, inference=self.inference).scored(batch, workers)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.engines import Potentials
 from kernelfields.fields import Graphs
@@ -25,7 +28,9 @@ class ScoredGraphs:
     @cached_property
     def beliefs(self) -> GraphBeliefs:
         """Marginals and log partition functions, computed when first asked for."""
-        return self.inference.infer(*self._arrays, workers=self.workers)
+        beliefs = self.inference.infer(*self._arrays, workers=self.workers)
+        warn_of_doubts(beliefs.diagnostics.get("warnings", ()), stacklevel=6)
+        return beliefs
 
     def factor_marginals(self, name: str) -> np.ndarray:
         """Return the marginals of the labels at a group of factors, (M, L, .., L)."""
@@ -64,6 +69,12 @@ class ScoredGraphs:
             owners = np.repeat(np.arange(self.graphs.n_graphs), group.counts)
             totals += np.bincount(owners, parts, minlength=self.graphs.n_graphs)
         return totals
+
+
+def warn_of_doubts(doubts: Iterable[str], stacklevel: int) -> None:
+    """Pass on what approximate inference said of its answer."""
+    for doubt in doubts:
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=stacklevel)
 
 
 def _expected(marginals: np.ndarray, scores: np.ndarray) -> np.ndarray:
