@@ -119,7 +119,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds the one class {self.classes_[0]!r}: a classifier needs samples of at least 2 classes"
+                f"y holds the one class {self.classes_.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
             )
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weights = weights * compute_sample_weight(self.class_weight, y)
