@@ -70,3 +70,44 @@ def token_columns(*parts: str) -> list[list[list[str]]]:
                 sequences.append(rows)
                 rows = []
     return [*sequences, rows] if rows else sequences
+
+
+def sequence_identifiers(*parts: str) -> list[str]:
+    """Return the identifiers of a token file's sequences, from its lines "# id = ..."."""
+    with gzip.open(data_file(*parts), "rt", encoding="utf-8") as lines:
+        return [line.split("=", 1)[1].strip() for line in lines if line.startswith("# id =")]
+
+
+def gesture_phases() -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[str]]:
+    """Return positions (T, 18), velocities (T, 32) and label names (T,) of each video, and the videos' names.
+
+    Positions are x, y, z of left hand, right hand, head, spine, left wrist, right wrist.
+    """
+    with np.load(data_file("gesture-phase", "gesture_phase.npz"), allow_pickle=False) as archive:
+        cuts = archive["offsets"][1:-1]
+        labels = archive["label_names"][archive["label"]]
+        parts = [np.split(each, cuts) for each in (archive["position"], archive["velocity"], labels)]
+        return *parts, archive["video"].tolist()
+
+
+def protein_profiles(part: str) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Return log-odds scores (T, 20), observed shares (T, 20), both float32, and labels C, H, E of each protein.
+
+    ``part`` is "train" or "blind".
+    """
+    with np.load(data_file("jpred4-pssm", f"{part}.npz"), allow_pickle=False) as archive:
+        cuts = archive["offsets"][1:-1]
+        scores = archive["pssm"].astype(np.float32)
+        observed = archive["observed_pct"].astype(np.float32) / 100
+        labels = np.array(list("CHE"))[archive["label"]]
+    return np.split(scores, cuts), np.split(observed, cuts), np.split(labels, cuts)
+
+
+def multilabel_set(name: str) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], list[str]]:
+    """Return (X, Y) of the training part and of the test part, Y of 0 and 1, and the names of the labels."""
+    with np.load(data_file("multilabel", f"{name}.npz"), allow_pickle=False) as archive:
+        train, test = (
+            (archive[f"x_{part}"].astype(np.float64), archive[f"y_{part}"].astype(np.int64))
+            for part in ("train", "test")
+        )
+        return train, test, archive["label_names"].tolist()

@@ -1,109 +1,272 @@
-"""OCR letters: error of kernel chain fields, small and large protocol.
+"""OCR letters: error of kernel chain fields by degree and by rank, small and large protocol.
 
-    python -m experiments.ocr_letters small [--folds 0 1 ...] [--kernels linear cubic rbf]
-    python -m experiments.ocr_letters large [--kernels rbf]
+    python -m experiments.ocr_letters                                    everything, then the page
+    python -m experiments.ocr_letters small [--folds 0 1 ...] [--kernels linear cubic rbf ...]
+    python -m experiments.ocr_letters large [--kernels linear cubic rbf ...]
+    python -m experiments.ocr_letters small-ranks large-ranks [--ranks 100 200 ...]
+    python -m experiments.ocr_letters --missing --minutes 8              go on, in pieces
+    python -m experiments.ocr_letters --page                             the page alone, from the results
 
-*small*: train on one fold, test on the other nine, mean of ten. *large*: train on nine, test on fold 0. Kernel
-scale and prior variance are chosen by 3-fold cross-validation inside the training data alone, at a lower rank
-(and, for the large protocol, on two of its nine folds); then one fit at full rank. Labels are posterior-decoded.
-The grids themselves were laid around values from an early look at models of fold 1 scored on folds 2 to 4.
+*small*: train on one fold, test on the other nine. *large*: train on folds 1 to 9, test on fold 0. Scale and
+prior variance are chosen by 3-fold cross-validation inside the training data alone, at a lower rank and a coarser
+tolerance; the large protocol takes what was chosen on one of its nine training folds. Then one fit at full rank.
+Other ranks use the parameters of their family and training data. Labels are posterior-decoded.
+
+Polynomials of degree 2 and more are normalised, k(x, x) = 1, so that one grid serves all degrees. Their scale is
+gamma = c / degree. What the grids were laid by is said on the page (ocr_letters_page.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 
 import numpy as np
-from sklearn.base import clone
 
-from benchmarks.result_files import EXPERIMENTS, merge_results
-from benchmarks.selection import choose, token_error
+from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import ocr_letters
+from experiments.ocr_letters_page import write_page
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Polynomial
+from kernelfields.evaluation import compare, evaluate
+from kernelfields.kernels import RBF, Kernel, Linear, Normalized, Polynomial
+from kernelfields.selection import ChainCRFCV
 
-SELECTION_RANK = 500
-SCALES = {
-    "linear": [("linear", [0.03, 0.1, 0.3, 1.0])],
-    "quadratic": [(Polynomial(2, gamma=gamma), [0.3, 1.0, 3.0, 10.0]) for gamma in (0.05, 0.1, 0.2)],
-    "cubic": [(Polynomial(3, gamma=gamma), [0.3, 1.0, 3.0, 10.0]) for gamma in (0.03, 0.06, 0.12)],
-    "rbf": [(RBF(gamma), [10.0, 30.0, 100.0]) for gamma in (0.04, 0.06, 0.09)],
+DEGREES = {"linear": 1, "quadratic": 2, "cubic": 3, "quartic": 4, "quintic": 5, "sextic": 6}
+FAMILIES = [*DEGREES, "rbf"]
+#: Which family a family is compared with: each degree with the one before, RBF with the cubic kernel.
+REFERENCES = {"quadratic": "linear", "cubic": "quadratic", "quartic": "cubic", "quintic": "quartic"} | {
+    "sextic": "quintic",
+    "rbf": "cubic",
 }
+SCALES = dict.fromkeys(DEGREES, (0.1, 0.25, 0.6)) | {"linear": (1.0,), "rbf": (0.04, 0.06, 0.09)}
+VARIANCES = dict.fromkeys(DEGREES, (5.0, 20.0, 80.0)) | {
+    "linear": (0.03, 0.1, 0.3, 1.0, 3.0),
+    "rbf": (20.0, 60.0, 200.0),
+}
+FOLDS = [0, 1, 2]
+RANK = 2000
+RANKS = [100, 200, 500, 1000, RANK, 4000]
+RANK_FAMILIES = {"small": ["cubic", "rbf"], "large": ["cubic"]}
+SELECTION_RANK, SELECTION_TOL = 300, 1e-2
+#: The training fold that chooses for the large protocol.
+SELECTION_FOLD = 1
+# Rungs of halving start here: fewer words cannot tell prior variances apart.
+SMALLEST_RUNG = 100
+HELD_FOLD = 0
 
 
-def candidates(name: str, rank: int) -> list[ChainCRF]:
-    """Return the fields cross-validation chooses from."""
-    return [
-        ChainCRF(kernel, prior_variance=s, rank=rank, tol=1e-3, max_iter=500, random_state=0)
-        for kernel, s in itertools.chain(*(itertools.product([k], grid) for k, grid in SCALES[name]))
-    ]
+def kernel_of(family: str, scale: float) -> Kernel:
+    """Return the kernel of a family at a scale."""
+    if family == "rbf":
+        return RBF(scale)
+    degree = DEGREES[family]
+    return Linear() if degree == 1 else Normalized(Polynomial(degree, gamma=scale / degree))
 
 
-def run(
-    name: str, rank: int, train: tuple[list, list], test: tuple[list, list], selection: tuple[list, list]
-) -> dict:
-    """Select on ``selection``, fit on ``train``, score on ``test``."""
-    begin = time.perf_counter()
-    best, table = choose(candidates(name, SELECTION_RANK), *selection, measure="error")
-    selected = time.perf_counter()
-    model = clone(best).set_params(rank=rank)
-    model.fit(*train)
-    fitted = time.perf_counter()
-    error = 100 * token_error(model, *test)
+def select(family: str, X: list, y: list) -> dict:
+    """Return scale and prior variance by cross-validation on X and y alone, and where they lie in their grids."""
+    begin, begin_work = time.perf_counter(), time.process_time()
+    scales = {kernel_of(family, scale): scale for scale in SCALES[family]}
+    search = ChainCRFCV(
+        ChainCRF(rank=SELECTION_RANK, tol=SELECTION_TOL, max_iter=500, random_state=0),
+        kernels=list(scales),
+        prior_variances=VARIANCES[family],
+        scoring="accuracy",
+        min_sequences=SMALLEST_RUNG,
+        refit=False,
+        random_state=0,
+    ).fit(X, y)
+    scale, variance = scales[search.best_params_["kernel"]], search.best_params_["prior_variance"]
     return {
-        "kernel": repr(model.kernel),
-        "prior_variance": model.prior_variance,
-        "error": error,
-        "viterbi_error": 100 * token_error(model, *test, decode="viterbi"),
-        "selection_error": 100 * min(row["error"] for row in table),
-        "relative_gap": model.solution_.relative_gap,
-        "passes": model.solution_.passes,
-        "solver": model.solution_.solver,
-        "selection_seconds": selected - begin,
-        "fit_seconds": fitted - selected,
-        "predict_seconds": (time.perf_counter() - fitted) / 2,
+        "scale": scale,
+        "prior_variance": variance,
+        "scale_at_edge": edge(scale, SCALES[family]),
+        "variance_at_edge": edge(variance, VARIANCES[family]),
+        "selection_error": 100 * (1 - search.best_score_),
+        "selection_seconds": time.perf_counter() - begin,
+        "selection_work": time.process_time() - begin_work,
     }
 
 
-def part(X: list, y: list, chosen: np.ndarray) -> tuple[list, list]:
-    """Return the words that ``chosen`` marks."""
-    return [X[i] for i in np.flatnonzero(chosen)], [y[i] for i in np.flatnonzero(chosen)]
+def edge(chosen: float, grid: tuple[float, ...]) -> str | None:
+    """Say at which end of a grid a choice lies; None inside, and for a grid of one."""
+    if len(grid) == 1 or min(grid) < chosen < max(grid):
+        return None
+    return "low" if chosen == min(grid) else "high"
+
+
+def measure(
+    family: str, chosen: dict, rank: int, train: tuple[list, list], test: tuple[list, list], *, certify: bool
+) -> dict:
+    """Fit on ``train`` with the chosen parameters, certify there if wanted, score on ``test``."""
+    model = ChainCRF(
+        kernel_of(family, chosen["scale"]),
+        prior_variance=chosen["prior_variance"],
+        rank=rank,
+        tol=1e-3,
+        max_iter=500,
+        random_state=0,
+    )
+    begin, begin_work = time.perf_counter(), time.process_time()
+    model.fit(*train)
+    fitted, fitted_work = time.perf_counter(), time.process_time()
+    predicted = model.predict(test[0], decode="posterior")
+    scored = time.perf_counter()
+    wrong = np.concatenate(predicted) != np.concatenate(test[1])
+    return {
+        "kernel": repr(model.kernel),
+        "rank": rank,
+        "basis_rank": int(model.basis_["node"].rank),
+        "n_train": sum(map(len, train[1])),
+        "n_test": len(wrong),
+        "error": 100 * float(np.mean(wrong)),
+        "objective": model.solution_.value,
+        "relative_gap": model.solution_.relative_gap,
+        "rkhs_gap": model.certify(*train).relative_gap if certify else None,
+        "passes": model.solution_.passes,
+        "solver": model.solution_.solver,
+        "fit_seconds": fitted - begin,
+        "fit_work": fitted_work - begin_work,
+        "predict_seconds": scored - fitted,
+        "certify_seconds": time.perf_counter() - scored,
+        "measure_work": time.process_time() - begin_work,
+        "predicted": " ".join("".join(letters) for letters in predicted),
+    }
+
+
+class Words:
+    """All words, and the parts of them that the protocols use."""
+
+    def __init__(self) -> None:
+        self._X, self._y, self._fold = ocr_letters()
+
+    def part(self, folds: list[int]) -> tuple[list, list]:
+        """Return the words of some folds."""
+        chosen = np.flatnonzero(np.isin(self._fold, folds))
+        return [self._X[i] for i in chosen], [self._y[i] for i in chosen]
+
+    def split(self, protocol: str, fold: int) -> tuple[tuple[list, list], tuple[list, list]]:
+        """Return the words to train on and those to test on."""
+        one, rest = self.part([fold]), self.part([other for other in range(10) if other != fold])
+        return (one, rest) if protocol == "small" else (rest, one)
+
+
+class Agenda:
+    """Which fields are to be measured: all, or those that have no row yet; none when the time is over."""
+
+    def __init__(self, missing: bool, minutes: float):
+        self._missing, self._end = missing, time.monotonic() + 60 * minutes
+
+    def wants(self, file: str, **row: object) -> bool:
+        """Say whether the row that has these entries is to be made."""
+        if time.monotonic() >= self._end:
+            return False
+        known = read_results(file, EXPERIMENTS) if self._missing else []
+        return not any(row.items() <= each.items() for each in known)
+
+
+def run_families(agenda: Agenda, words: Words, protocol: str, families: list[str], folds: list[int]) -> None:
+    """Select, fit and score each family; rows are written as they come."""
+    file = f"ocr_{protocol}.json"
+    for fold in folds:
+        train, test = words.split(protocol, fold)
+        for family in families:
+            if not agenda.wants(file, family=family, fold=fold):
+                continue
+            chosen = select(family, *train) if protocol == "small" else chosen_before(words, family)
+            row = {"family": family, "fold": fold, **chosen}
+            row |= measure(family, chosen, RANK, train, test, certify=protocol == "small")
+            row["work"] = row["selection_work"] + row["measure_work"]
+            keep(file, row, ("family", "fold"), protocol, test[1])
+
+
+def chosen_before(words: Words, family: str) -> dict:
+    """Return what the small protocol chose on one training fold of the large one, at no cost if it is known."""
+    for row in read_results("ocr_small.json", EXPERIMENTS):
+        if (row["family"], row["fold"]) == (family, SELECTION_FOLD):
+            names = ("scale", "prior_variance", "scale_at_edge", "variance_at_edge", "selection_error")
+            return {name: row[name] for name in names} | {"selection_seconds": 0.0, "selection_work": 0.0}
+    return select(family, *words.part([SELECTION_FOLD]))
+
+
+def run_ranks(
+    agenda: Agenda, words: Words, protocol: str, families: list[str], folds: list[int], ranks: list[int]
+) -> None:
+    """Fit and score each family at other ranks, with the parameters that were chosen for it."""
+    known = {(row["family"], row["fold"]): row for row in read_results(f"ocr_{protocol}.json", EXPERIMENTS)}
+    for fold in folds:
+        train, test = words.split(protocol, fold)
+        for family in families:
+            # The rank of the families is measured already.
+            for rank in (each for each in ranks if each != RANK):
+                row = {"protocol": protocol, "family": family, "fold": fold, "rank": rank}
+                if not agenda.wants("ocr_ranks.json", **row):
+                    continue
+                if (family, fold) not in known:
+                    raise SystemExit(f"{family} has no row for fold {fold} yet: run '{protocol}' first")
+                chosen = {name: known[family, fold][name] for name in ("scale", "prior_variance")}
+                row |= chosen | measure(family, chosen, rank, train, test, certify=protocol == "small")
+                row["work"] = row["measure_work"]
+                keep("ocr_ranks.json", row, ("protocol", "family", "fold", "rank"), protocol, test[1])
+
+
+def keep(file: str, row: dict, keys: tuple[str, ...], protocol: str, y: list) -> None:
+    """Write a row; those of the large protocol with intervals, and their words, for comparisons."""
+    predicted = row.pop("predicted")
+    if protocol == "large":
+        letters = [list(word) for word in predicted.split(" ")]
+        row["accuracy"] = evaluate(y, letters, random_state=0).accuracy.to_dict()
+        row["predicted"] = predicted
+    gap = "" if row["rkhs_gap"] is None else f", gap {row['rkhs_gap']:.3g} in the RKHS"
+    print(
+        f"{protocol} {row['family']:9s} fold {row['fold']} rank {row['rank']}: error {row['error']:5.2f} %  "
+        f"scale {row['scale']:g} s {row['prior_variance']:g}  {row['passes']:.0f} passes, fit "
+        f"{row['fit_seconds']:.1f} s, work {row['work']:.0f} s{gap}",
+        flush=True,
+    )
+    merge_results(file, [row], keys, EXPERIMENTS)
+
+
+def compare_large(words: Words) -> None:
+    """Add paired differences of accuracy to the rows of the large protocol."""
+    rows = {row["family"]: row for row in read_results("ocr_large.json", EXPERIMENTS)}
+    if not rows:
+        return
+    y = words.part([HELD_FOLD])[1]
+    letters = {name: [list(word) for word in row["predicted"].split(" ")] for name, row in rows.items()}
+    for name, reference in REFERENCES.items():
+        if name in rows and reference in rows:
+            found = compare(y, letters[reference], letters[name], random_state=0).accuracy.difference
+            rows[name]["difference"] = {"reference": reference, **found.to_dict()}
+    merge_results("ocr_large.json", list(rows.values()), ("family", "fold"), EXPERIMENTS)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("protocol", choices=["small", "large"])
-    parser.add_argument("--folds", type=int, nargs="+", default=list(range(10)))
-    parser.add_argument("--kernels", nargs="+", default=["linear", "cubic", "rbf"], choices=list(SCALES))
-    parser.add_argument("--rank", type=int, default=2000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    every = ["small", "large", "small-ranks", "large-ranks"]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(every)}; all by default")
+    parser.add_argument("--folds", type=int, nargs="+", help="training folds of the small protocol; 0 to 2")
+    parser.add_argument("--kernels", nargs="+", choices=FAMILIES, help="all, and for ranks cubic and rbf")
+    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS)
+    parser.add_argument("--missing", action="store_true", help="leave out what has results")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no field after these")
+    parser.add_argument("--page", action="store_true", help="renew the page alone")
     arguments = parser.parse_args()
-    X, y, fold = ocr_letters()
-    rows = []
-    for name in arguments.kernels:
-        for held in arguments.folds if arguments.protocol == "small" else [0]:
-            if arguments.protocol == "small":
-                train, test = part(X, y, fold == held), part(X, y, fold != held)
-                selection = train
+    if unknown := set(arguments.parts) - set(every):
+        parser.error(f"unknown part {', '.join(sorted(unknown))}: choose among {', '.join(every)}")
+    if not arguments.page:
+        words, agenda = Words(), Agenda(arguments.missing, arguments.minutes)
+        for part in arguments.parts or every:
+            protocol, _, ranks = part.partition("-")
+            folds = (arguments.folds or FOLDS) if protocol == "small" else [HELD_FOLD]
+            if ranks:
+                run_ranks(
+                    agenda, words, protocol, arguments.kernels or RANK_FAMILIES[protocol], folds, arguments.ranks
+                )
             else:
-                train, test = part(X, y, fold != held), part(X, y, fold == held)
-                selection = part(X, y, np.isin(fold, [1, 2]))
-            row = {"family": name, "fold": held, **run(name, arguments.rank, train, test, selection)}
-            rows.append(row)
-            print(
-                f"{name:9s} fold {held}: error {row['error']:5.2f} % (Viterbi {row['viterbi_error']:5.2f} %, "
-                f"inner CV {row['selection_error']:5.2f} %)  {row['kernel']} s={row['prior_variance']:g}  "
-                f"{row['passes']:.1f} passes, fit {row['fit_seconds']:.1f} s, selection "
-                f"{row['selection_seconds']:.0f} s, predict {row['predict_seconds']:.1f} s",
-                flush=True,
-            )
-        errors = [row["error"] for row in rows if row["family"] == name]
-        print(
-            f"{name}: mean error {np.mean(errors):.2f} % over {len(errors)} run(s), std {np.std(errors):.2f}",
-            flush=True,
-        )
-    merge_results(f"ocr_{arguments.protocol}.json", rows, ("family", "fold"), EXPERIMENTS)
+                run_families(agenda, words, protocol, arguments.kernels or FAMILIES, folds)
+        compare_large(words)
+    write_page()
 
 
 if __name__ == "__main__":

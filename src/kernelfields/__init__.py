@@ -16,6 +16,8 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "GraphCRF": "kernelfields.estimators",
+    "KernelClassifier": "kernelfields.estimators",
+    "MultiLabelCRF": "kernelfields.estimators",
     "evaluate": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
@@ -38,6 +40,8 @@ __all__ = [
     "GraphCRF",
     "GraphFactors",
     "GraphNodes",
+    "KernelClassifier",
+    "MultiLabelCRF",
     "NodeCliques",
     "OrderCliques",
     "Sequencewise",
@@ -48,7 +52,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kernelfields.estimators import ChainCRF, GraphCRF
+    from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
     from kernelfields.evaluation import compare, evaluate
     from kernelfields.features import Sequencewise
     from kernelfields.fields import (

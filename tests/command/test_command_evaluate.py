@@ -67,9 +67,8 @@ def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
 
 def test_a_label_never_seen_in_training_is_named_with_its_line(models):
     result = run("evaluate", models / "one.model", models / "new.conll", code=2)
-    assert "new.conll, line 2: the label NEW was never seen in training, where there are DET, NOUN, VERB" in (
-        result.stderr
-    )
+    assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr
+    assert "where there are DET, NOUN, VERB" in result.stderr
     document = json.loads(
         run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout
     )
@@ -125,4 +124,4 @@ def test_certify_names_what_is_wrong(models):
         "scope must be 'rkhs' or 'span'" in run("certify", models / "one.model", "--scope", "all", code=2).stderr
     )
     result = run("certify", models / "one.model", models / "new.conll", code=2)
-    assert "new.conll, line 2: the label NEW was never seen in training" in result.stderr
+    assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr

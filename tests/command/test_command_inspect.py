@@ -3,6 +3,7 @@
 import json
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
@@ -93,6 +94,25 @@ def test_the_report_of_a_training_run(models):
         "cat",
     ):
         assert words in page.text
+
+
+def test_reports_of_long_sequences_show_fewer_of_them(tmp_path):
+    for length, shown in ((700, 1), (200, 3), (10, 12)):
+        y = np.tile(np.repeat([0, 1], 5), 2 * length)
+        X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
+        np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, length))
+        run(
+            "train",
+            tmp_path / "train.npz",
+            "--rank",
+            "4",
+            "-m",
+            tmp_path / "m",
+            "--report",
+            tmp_path / "r.html",
+            "-q",
+        )
+        assert (tmp_path / "r.html").read_text().count('<figure class="kf-sequence">') == shown
 
 
 def test_the_report_of_an_evaluation(models, tmp_path):

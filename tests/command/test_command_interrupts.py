@@ -155,6 +155,26 @@ def test_a_killed_process_goes_on_to_the_same_optimum(folder):
     assert json.loads(result.stdout)["objective"] == pytest.approx(fully["objective"], rel=1e-8)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks that tell the dead from the living")
+def test_what_a_killed_process_was_writing_is_removed_by_the_next(folder):
+    left = [f".{name}.0123456789abcdef.tmp" for name in ("run.checkpoint", "model.safetensors", "model.toml")]
+    for name in left:
+        (folder / name).write_text("half")
+    run("train", "train.conll", "--checkpoint", "run.checkpoint", "--resume", "-q")
+    assert sorted(os.listdir(folder)) == ["model.safetensors", "model.toml", "train.conll"]
+
+
+def test_a_checkpoint_that_cannot_be_removed_is_a_warning(folder, monkeypatch):
+    def stuck(path, missing_ok=False):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.unlink", stuck)
+    result = run("train", "train.conll", "--checkpoint", "run.checkpoint", "-q")
+    assert result.stderr == (
+        "warning: the checkpoint run.checkpoint is no longer needed, but cannot be removed: Permission denied\n"
+    )
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for single processes")
 def test_a_real_ctrl_c(folder):
     checkpoint = ["--checkpoint", "run.checkpoint", "--checkpoint-seconds", "0"]

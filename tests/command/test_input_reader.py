@@ -76,6 +76,16 @@ def test_files_without_labels_are_read_where_labels_are_not_needed(tmp_path):
     assert read.X == file.X
 
 
+def test_columns_from_the_label_on_may_be_missing_if_no_feature_reads_them(tmp_path):
+    train = write_columns_file(tmp_path / "train.conll", columns=(0, 2, 1))
+    bare = write_columns_file(tmp_path / "bare.conll", columns=(0,))
+    reader, file = read_training_file(RunSettings(train=str(train), label_column="1", columns=["0"]))
+    assert reader.read(str(bare), labels_required=False).X == file.X
+    reader, _ = read_training_file(RunSettings(train=str(train), label_column="1"))
+    with pytest.raises(SequenceFileError, match="reads column 2, but the data have columns 0 to 0"):
+        reader.read(str(bare), labels_required=False)
+
+
 def test_a_template_without_b_has_no_transitions(tmp_path):
     path = write_columns_file(tmp_path / "train.conll")
     (tmp_path / "t").write_text("U00:%x[0,0]\n")

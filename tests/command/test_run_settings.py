@@ -1,6 +1,7 @@
 """Settings of a run: TOML and back, names of files that survive a move, and what is wrong with a file."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from kernelfields.command.run_settings import (
     RunSettings,
     changed_files,
     read_settings,
-    write_settings,
+    settings_text,
 )
 
 EVERYTHING = RunSettings(
@@ -34,6 +35,10 @@ EVERYTHING = RunSettings(
     random_state=7,
     model="model.safetensors",
 )
+
+
+def write_settings(path, settings):
+    Path(path).write_text(settings_text(settings, path), encoding="utf-8")
 
 
 @pytest.mark.parametrize("settings", [RunSettings(), EVERYTHING])

@@ -1,11 +1,13 @@
 """Limits on BLAS threads belong to the process: overlapping ones must leave no trace."""
 
+import sys
 import threading
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelfields import ChainCRF
+from kernelfields.engines import blas_threads as blas_module
 from kernelfields.engines.blas_threads import blas_threads
 
 
@@ -63,3 +65,26 @@ def test_fits_that_overlap_in_two_threads_leave_blas_as_it_was():
     for each in threads:
         each.join()
     assert threads_now() == before
+
+
+def test_libraries_are_looked_for_once_and_again_when_modules_have_come(monkeypatch):
+    looks = []
+
+    class Counted(blas_module.ThreadpoolController):
+        def __init__(self):
+            looks.append(1)
+            super().__init__()
+
+    monkeypatch.setattr(blas_module, "ThreadpoolController", Counted)
+    monkeypatch.setattr(blas_module, "_libraries", None)
+    with threadpool_limits(2, user_api="blas"):
+        for _ in range(3):
+            with blas_threads(1):
+                assert threads_now() == {1}
+        assert len(looks) == 1
+        with blas_threads(1):
+            monkeypatch.setitem(sys.modules, "a_module_that_came_later", sys)
+            with blas_threads(1):
+                assert threads_now() == {1}
+            assert len(looks) == 2
+        assert threads_now() == {2}

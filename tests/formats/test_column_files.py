@@ -115,24 +115,33 @@ def test_comments_can_be_switched_off(write):
     assert rows(write("# x\na b\n"), comments=False) == [[["#", "x"], ["a", "b"]]]
     path = write("a b\n\n# x y\nc d\n")
     assert rows(path) == [[["a", "b"]], [["c", "d"]]]
-    with pytest.raises(SequenceFileError, match="line 3: found 3, expected 2 columns as in line 1"):
+    with pytest.raises(
+        SequenceFileError, match=r"line 3, column 2 \(from 0\): .* is one too many; found 3 columns, expected 2"
+    ):
         rows(path, comments=False)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tb\n\nc\td\te\n", "line 3: found 3, expected 2 columns as in line 1. Cells are separated by tabs"),
+        ("a\tb\n\nc\td\te\n", "line 3, column 2 (from 0): 'e' is one too many; found 3 columns, expected 2"),
         (
             "a\tb\tc\nd e f\n",
-            "line 2: found 1, expected 3 columns as in line 1. Cells are separated by tabs here, and",
+            "line 2, column 1 (from 0): there is none; found 1 column, expected 3 as in line 1. Cells are "
+            "separated by tabs here, and",
         ),
-        ("a\tb\nc\td\t\n", "line 2: found 3, expected 2 columns"),
-        ("a b\nNew York c\n", "line 2: found 3, expected 2 columns as in line 1. Cells are separated by spaces"),
-        ("token\ntwo tokens\n", "line 2: found 2, expected 1 column as"),
+        ("a\tb\nc\td\t\n", "line 2, column 2 (from 0): '' is one too many; found 3 columns, expected 2"),
+        ("a b\nNew York c\n", "line 2, column 2 (from 0): 'c' is one too many; found 3 columns, expected 2"),
+        ("token\ntwo tokens\n", "line 2, column 1 (from 0): 'tokens' is one too many; found 2 columns"),
         ("# id = 1\na b\n# inside\nc d\ne f\n", ""),
-        ("a\tb\n# inside\nc\td\n", "line 2: found 1, expected 2 columns as in line 1. Comments may stand before"),
-        ("-DOCSTART-\n\na b\n-DOCSTART-\n", "line 4: found 1, expected 2"),
+        (
+            "a\tb\n# inside\nc\td\n",
+            "line 2, column 1 (from 0): there is none; found 1 column, expected 2 as in line 1. Comments may",
+        ),
+        (
+            "-DOCSTART-\n\na b\n-DOCSTART-\n",
+            "line 4, column 1 (from 0): there is none; found 1 column, expected 2",
+        ),
     ],
 )
 def test_ragged_rows_are_named(write, text, message):
@@ -179,7 +188,9 @@ def test_conllu_rows_are_words_and_everything_else_is_written_again(write):
     assert rewritten(path, conllu=True) == CONLLU
     path = write(CONLLU + "# end\n")
     assert rewritten(path, conllu=True) == CONLLU + "# end\n"
-    with pytest.raises(SequenceFileError, match="line 1: found 2, expected 10 columns as in CoNLL-U"):
+    with pytest.raises(
+        SequenceFileError, match=r"line 1, column 2 \(from 0\): .* found 2 columns, expected 10 as in CoNLL-U"
+    ):
         rows(write("1\ta\n"), conllu=True)
 
 

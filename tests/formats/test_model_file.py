@@ -160,9 +160,7 @@ def test_failed_writes_leave_the_old_file_and_no_rubbish(path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        OSError, match=r"cannot write the model file: No space left on device.*model.safetensors"
-    ) as got:
+    with pytest.raises(OSError, match=r"cannot write the file: No space left on device.*model.safetensors") as got:
         write_model(path, "k", {"a": 2}, {})
     assert got.value.errno == errno.ENOSPC
     assert os.listdir(path.parent) == [path.name]
@@ -181,12 +179,12 @@ def test_folders_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*create it first"):
         write_model(tmp_path / "nowhere" / "m", "k", {}, {})
     (tmp_path / "taken").mkdir()
-    with pytest.raises(IsADirectoryError, match="cannot write the model file"):
+    with pytest.raises(IsADirectoryError, match="cannot write the file"):
         write_model(tmp_path / "taken", "k", {}, {})
     assert os.listdir(tmp_path) == ["taken"]
     if os.geteuid() != 0:  # root may write everywhere
         (tmp_path / "taken").chmod(0o500)
-        with pytest.raises(PermissionError, match="cannot write the model file"):
+        with pytest.raises(PermissionError, match="cannot write the file"):
             write_model(tmp_path / "taken" / "m", "k", {}, {})
 
 

@@ -151,7 +151,10 @@ def test_objects_are_never_loaded_and_other_files_refused(tmp_path, save):
         path.write_bytes(damaged)
         with pytest.raises(SequenceFileError, match="is damaged"):
             read_arrays(path)
-    for other in (b"", b"text", buffer.getvalue()):
+    path.write_bytes(b"")
+    with pytest.raises(SequenceFileError, match=r"is empty, expected an \.npz file"):
+        read_arrays(path)
+    for other in (b"text", buffer.getvalue()):
         path.write_bytes(other)
         with pytest.raises(SequenceFileError, match=r"is not an \.npz file"):
             read_arrays(path)

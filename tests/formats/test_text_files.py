@@ -77,12 +77,12 @@ def test_gzip_that_is_cut_short_or_damaged_is_refused(tmp_path):
     content = gzip.compress(b"".join(b"line %d\n" % number for number in range(5000)))
     path = tmp_path / "lines.gz"
     path.write_bytes(content[:-100])
-    with pytest.raises(SequenceFileError, match=r"after line [0-9]+: the gzip data are damaged or cut short"):
+    with pytest.raises(SequenceFileError, match=r"lines\.gz: the gzip data are damaged or cut short"):
         list(read_lines(path))
     damaged = bytearray(content)
     damaged[len(content) // 2] ^= 0xFF
     path.write_bytes(damaged)
-    with pytest.raises(SequenceFileError, match="gzip"):
+    with pytest.raises(SequenceFileError, match=r"lines\.gz: the gzip data are damaged"):
         list(read_lines(path))
 
 

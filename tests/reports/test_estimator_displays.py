@@ -91,8 +91,16 @@ def test_a_loaded_field_shows_itself_alike(words_field, tmp_path):
     words_field.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model")
     theirs, ours = loaded.summary().to_dict(), words_field.summary().to_dict()
-    del theirs["parameters"], ours["parameters"]
+    shown = set(theirs.pop("parameters")), set(ours.pop("parameters"))
     assert theirs == ours
+    # Names have become objects, and those of defaults are defaults still.
+    assert shown[0] == shown[1] == {"kernel", "tol", "n_jobs", "constraints"}
+
+
+def test_numbers_of_kernels_are_rounded_for_the_eye():
+    X, y = arrays()
+    field = ChainCRF(RBF(1 / 3e-5) + RBF(0.25), rank=3, tol=0.1, n_jobs=1).fit(X, y)
+    assert field.summary().sets[0].kernel == "Sum(left=RBF(gamma=33333.3), right=RBF(gamma=0.25))"
 
 
 def test_transitions_that_depend_on_inputs_have_no_map():

@@ -56,11 +56,11 @@ def certify(
     path = file or trained.settings.train
     if path is None or (file is None and path == "-"):
         raise ValueError(f"{model} was trained from standard input: give its training file as well")
+    read = trained.reader.read(path)
+    check_labels(read, trained.crf.classes_, path)
     digest = file_digest(path)
     if digest is not None and digest != trained.checksums.get("train", digest):
         voice.warn(f"{path} is not the file that {model} was trained on, or has changed since")
-    read = trained.reader.read(path)
-    check_labels(read, trained.crf.classes_, path)
     certificate = trained.crf.certify(read.X, read.y, scope=scope, sample_weight=read.weights)
     fitted = trained.crf.certificate_ if scope == "span" else trained.crf.rkhs_certificate_
     accepted = limit is None or certificate.relative_gap <= limit

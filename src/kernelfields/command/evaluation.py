@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,8 +93,10 @@ def evaluate(
     evaluation = evaluate_labels(read.y, predictions, **shared)
     if report is not None:
         from kernelfields.command.model_reports import write_report
+        from kernelfields.formats.text_files import input_name
 
-        write_report(report, trained.crf, read, f"{model} on {file}", evaluation=evaluation)
+        title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
+        write_report(report, trained.crf, read, title, evaluation=evaluation)
         voice.say(f"wrote {report}")
     voice.result(str(evaluation), evaluation.to_dict())
 

@@ -65,7 +65,10 @@ class Voice:
 
     def result(self, text: str, document: Any) -> None:
         """Write what was asked for to standard output: text for people, or one JSON document for machines."""
-        typer.echo(json_text(document) if self.as_json else text)
+        from kernelfields.formats.text_files import standard_output  # here, because help must come fast
+
+        with standard_output():
+            typer.echo(json_text(document) if self.as_json else text)
 
     @contextmanager
     def hears_warnings(self) -> Iterator[None]:
@@ -120,6 +123,6 @@ def explains_errors(function: Function) -> Function:
 
 def _message(error: BaseException) -> str:
     """Return the text of an error, in the order a person would say it."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__

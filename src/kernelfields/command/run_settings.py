@@ -113,17 +113,14 @@ _TYPES = {
 }
 
 
-def write_settings(path: str | os.PathLike, settings: RunSettings) -> None:
-    """Write settings as TOML, replacing an old file only once the new one is complete."""
-    from kernelfields.formats.text_files import open_text_output  # here, because help must come fast
-
-    document = to_document(settings, path)
+def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
+    """Return settings as the TOML text of a file at ``path``."""
     command = f"kernelfields train --config {Path(path).name}"
-    with open_text_output(path) as file:
-        file.write(f"# A training run of kernelfields {__version__}. To repeat it: {command}\n")
-        for table, entries in document.items():
-            lines = [f"{name} = {_toml(value)}" for name, value in entries.items()]
-            file.write("\n".join([f"\n[{table}]", *lines, ""]))
+    parts = [f"# A training run of kernelfields {__version__}. To repeat it: {command}\n"]
+    for table, entries in to_document(settings, path).items():
+        lines = [f"{name} = {_toml(value)}" for name, value in entries.items()]
+        parts.append("\n".join([f"\n[{table}]", *lines, ""]))
+    return "".join(parts)
 
 
 def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:

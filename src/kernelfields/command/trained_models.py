@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernelfields.command.input_reader import InputReader
 from kernelfields.command.run_settings import RunSettings, from_document, to_document
-from kernelfields.formats import ModelFileError, read_model, write_model
+from kernelfields.formats import ModelFileError, read_model
+from kernelfields.formats.model_file import model_bytes
+from kernelfields.formats.whole_files import write_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
@@ -32,10 +34,15 @@ class TrainedModel:
 
 def save_model(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> None:
     """Write a model with its notes, atomically."""
+    write_whole({os.fspath(path): model_content(path, crf, reader, settings)})
+
+
+def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> bytes:
+    """Return what the file of a model at ``path`` holds."""
     from kernelfields.estimators.model_document import KIND, describe_chain_crf
 
     notes = {"reader": reader.to_document(), "settings": to_document(settings, path)}
-    write_model(path, KIND, {**describe_chain_crf(crf), _NOTES: notes}, {})
+    return model_bytes(KIND, {**describe_chain_crf(crf), _NOTES: notes}, {})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:

@@ -14,11 +14,15 @@ from kernelfields.command.run_settings import RunSettings, changed_files, read_s
 _DEFAULTS = RunSettings()
 
 
-def _option(panel: str, *names: str, text: str, default: str | None = None) -> Any:
+def _option(panel: str, *names: str, text: str, default: str | None = None, takes: str | None = None) -> Any:
     """Return an option; ``default`` is what its setting is unless given here or in a config file."""
     shown = getattr(_DEFAULTS, default) if default is not None else None
     return typer.Option(
-        *names, help=text, rich_help_panel=panel, show_default=False if shown is None else f"{shown}"
+        *names,
+        help=text,
+        rich_help_panel=panel,
+        metavar=takes,
+        show_default=False if shown is None else f"{shown}",
     )
 
 
@@ -43,32 +47,49 @@ def train(
     file: Annotated[str | None, typer.Argument(help="Training file; - is standard input.", metavar="FILE")] = None,
     model: Annotated[
         str | None,
-        _data("--model", "-m", text="Where the model goes; the settings go beside it.", default="model"),
+        _data("--model", "-m", text="The model; the settings go beside it.", default="model", takes="FILE"),
     ] = None,
-    config: Annotated[str | None, _data("--config", "-c", text="Settings of an earlier run; options win.")] = None,
-    dev: Annotated[str | None, _data("--dev", text="Development file: stop when it gets no better.")] = None,
+    config: Annotated[
+        str | None, _data("--config", "-c", text="Settings of an earlier run; options win.", takes="FILE")
+    ] = None,
+    dev: Annotated[
+        str | None, _data("--dev", text="Development file: stop when it gets no better.", takes="FILE")
+    ] = None,
     file_format: Annotated[
         str | None,
-        _data("--format", text="columns, conllu, crfsuite, npz or csv; auto goes by the name.", default="format"),
+        _data(
+            "--format",
+            text="columns, conllu, crfsuite, npz or csv; auto goes by the name.",
+            default="format",
+            takes="NAME",
+        ),
     ] = None,
-    template: Annotated[str | None, _data("--template", "-t", text="CRF++ template for column files.")] = None,
+    template: Annotated[
+        str | None, _data("--template", "-t", text="CRF++ template for column files.", takes="FILE")
+    ] = None,
     columns: Annotated[
-        str | None, _data("--columns", text="Columns of the inputs, such as 0,1, or names for CSV.")
+        str | None, _data("--columns", text="Columns of the inputs, such as 0,1, or names for CSV.", takes="N,N")
     ] = None,
     label_column: Annotated[
-        str | None, _data("--label-column", text="Column of the labels: a number, -1 the last, or a name for CSV.")
+        str | None,
+        _data("--label-column", text="Column of the labels, from 0, -1 the last; CSV: its name.", takes="N"),
     ] = None,
     sequence_column: Annotated[
-        str | None, _data("--sequence-column", text="CSV: column that tells sequences apart.")
+        str | None, _data("--sequence-column", text="CSV: column that tells sequences apart.", takes="NAME")
     ] = None,
-    separator: Annotated[str | None, _data("--separator", text="tab or space; for CSV any character.")] = None,
+    separator: Annotated[
+        str | None, _data("--separator", text="tab or space; for CSV any character.", takes="NAME")
+    ] = None,
     array: Annotated[
-        list[str] | None, _data("--array", text="npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.")
+        list[str] | None,
+        _data("--array", text="npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.", takes="R=N"),
     ] = None,
     standardize: Annotated[
         bool | None, _data("--standardize/--no-standardize", text="Scale columns of numbers to mean 0, spread 1.")
     ] = None,
-    report: Annotated[str | None, _data("--report", text="Write an HTML report of the fit here.")] = None,
+    report: Annotated[
+        str | None, _data("--report", text="Write an HTML report of the fit here.", takes="FILE")
+    ] = None,
     kernel: Annotated[
         str | None,
         _field(

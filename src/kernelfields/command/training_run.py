@@ -1,8 +1,8 @@
 """A training run: read, search, fit, write the model and the settings that repeat it.
 
-The files are written in this order: checkpoints during the fit, the model, the settings beside it, the report.
-Then the checkpoint goes, unless there is something left to continue. What can be checked is checked first.
-Ctrl-C ends the fit with the best estimate so far, which is written like any other.
+The files are written in this order: checkpoints during the fit, the model with the settings beside it, both or
+none, the report. Then the checkpoint goes, unless there is something left to continue. Whether they can be written
+is tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
 Fails: ValueError and OSError with messages for users; nothing is left half-written.
 """
 
@@ -13,17 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from kernelfields.command.estimator import build_estimator
 from kernelfields.command.input_reader import InputReader, is_dense, read_training_file
 from kernelfields.command.kernel_names import PARAMETERS
 from kernelfields.command.label_checks import check_labels
 from kernelfields.command.messages import ExitCode, Voice
 from kernelfields.command.plans import CheckpointPlan, SearchPlan
-from kernelfields.command.run_settings import STANDARD_STREAM, RunSettings, file_digest, write_settings
+from kernelfields.command.run_settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
 from kernelfields.command.settings_search import Choice, search_settings
-from kernelfields.command.trained_models import TrainedModel, load_model, save_model
-from kernelfields.formats import SequenceFile
+from kernelfields.command.trained_models import TrainedModel, load_model, model_content, save_model
+from kernelfields.formats import ModelFileError, SequenceFile
 from kernelfields.formats.text_files import input_name
+from kernelfields.formats.whole_files import check_writable, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
@@ -45,7 +48,7 @@ def run_training(
     search: SearchPlan | None = None,
 ) -> ExitCode:
     """Fit a model as the settings say, and write it."""
-    _check_outputs(settings)
+    _check_outputs(settings, checkpoints)
     reader, file = read_training_file(settings)
     voice.say(_sizes(file, settings))
     development = None if settings.dev is None else _read_development(reader, settings.dev, file)
@@ -65,16 +68,17 @@ def run_training(
         settings = replace(settings, kernel="rbf" if is_dense(file.X) else "linear")
     crf = build_estimator(settings, reader) if before is None else _continued(settings, before, checkpoints)
     _fit(crf, settings, reader, file, development, checkpoints, voice)
-    save_model(settings.model, crf, reader, settings)
-    write_settings(settings_path(settings.model), settings)
-    if checkpoints is not None and crf.solution_.reason in _FINISHED:
-        Path(checkpoints.path).unlink(missing_ok=True)
+    beside = settings_path(settings.model)
+    write_whole(
+        {
+            settings.model: model_content(settings.model, crf, reader, settings),
+            beside: settings_text(settings, beside).encode(),
+        }
+    )
     if settings.report is not None:
-        from kernelfields.command.model_reports import write_report
-
-        table = None if choice is None else choice.table
-        title = f"{Path(settings.model).name}, trained on {input_name(str(settings.train))}"
-        write_report(settings.report, crf, development or file, title, search=table)
+        _write_report(crf, settings, development or file, choice, voice)
+    if checkpoints is not None and crf.solution_.reason in _FINISHED:
+        _remove(checkpoints.path, voice)
     _tell(crf, settings, file, development, choice, voice)
     if crf.solution_.reason == "interrupted":
         return ExitCode.INTERRUPTED
@@ -82,21 +86,18 @@ def run_training(
     return ExitCode.DONE if finished else ExitCode.SHORT
 
 
-def _check_outputs(settings: RunSettings) -> None:
+def _check_outputs(settings: RunSettings, checkpoints: CheckpointPlan | None) -> None:
     """Raise before the work if what it makes could not be written."""
     if settings.model == STANDARD_STREAM:
         raise ValueError("a model is written to a file: give --model a name")
     if settings.model.endswith(".toml"):
         raise ValueError("--model ends in .toml, where the settings of the run go: use .safetensors")
-    for path in (settings.model, settings.report):
-        if path is None or path == STANDARD_STREAM:
-            continue
-        folder = Path(os.path.realpath(path)).parent
-        if not folder.is_dir():
-            raise ValueError(f"cannot write {path}: there is no folder {folder}; create it first")
-        if os.path.isdir(path) or not os.access(folder, os.W_OK):
-            what = "it is a folder" if os.path.isdir(path) else f"the folder {folder} is read-only"
-            raise ValueError(f"cannot write {path}: {what}")
+    check_writable(settings.model)
+    check_writable(settings_path(settings.model))
+    if checkpoints is not None:
+        check_writable(checkpoints.path)
+    if settings.report is not None and settings.report != STANDARD_STREAM:
+        check_writable(settings.report)
 
 
 def _read_development(reader: InputReader, path: str, training: SequenceFile) -> SequenceFile:
@@ -131,7 +132,10 @@ def _checkpointed(plan: CheckpointPlan | None, voice: Voice) -> TrainedModel | N
     if not os.path.exists(plan.path):
         voice.say(f"there is no checkpoint {plan.path} yet: starting afresh")
         return None
-    before = load_model(plan.path)
+    try:
+        before = load_model(plan.path)
+    except ModelFileError as error:
+        raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
     voice.say(f"going on from {plan.path}, objective {before.crf.solution_.value:.6g}")
     return before
 
@@ -174,6 +178,32 @@ def _fit(
     with voice.hears_warnings():
         crf.fit(file.X, file.y, sample_weight=file.weights, **dev)
     crf.set_params(callbacks=None, verbose=0, warm_start=False)
+
+
+def _write_report(
+    crf: ChainCRF, settings: RunSettings, file: SequenceFile, choice: Choice | None, voice: Voice
+) -> None:
+    """Write the page about the fit; who cannot have it hears that the model is there all the same."""
+    from kernelfields.command.model_reports import write_report
+
+    table = None if choice is None else choice.table
+    title = f"{Path(settings.model).name}, trained on {os.path.basename(input_name(str(settings.train)))}"
+    try:
+        write_report(str(settings.report), crf, file, title, search=table)
+    except OSError as error:
+        kept = f"{error.strerror}; the model was written to {settings.model}"
+        raise OSError(error.errno, kept, error.filename) from error
+    except KeyboardInterrupt as interrupt:
+        voice.warn(f"interrupted: there is no report, but the model was written to {settings.model}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+
+
+def _remove(checkpoint: str, voice: Voice) -> None:
+    remove_leftovers(checkpoint)
+    try:
+        Path(checkpoint).unlink(missing_ok=True)
+    except OSError as error:
+        voice.warn(f"the checkpoint {checkpoint} is no longer needed, but cannot be removed: {error.strerror}")
 
 
 def _sizes(file: SequenceFile, settings: RunSettings) -> str:

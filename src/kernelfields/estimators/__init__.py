@@ -3,6 +3,7 @@
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 
-__all__ = ["ChainCRF", "Checkpoint", "GraphCRF", "MultiLabelCRF"]
+__all__ = ["ChainCRF", "Checkpoint", "GraphCRF", "KernelClassifier", "MultiLabelCRF"]

@@ -119,7 +119,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds the one class {self.classes_.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
+                f"y holds the one class {self.classes_.tolist()[0]!r}: a classifier needs samples of at least 2 "
+                "classes"
             )
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weights = weights * compute_sample_weight(self.class_weight, y)
@@ -237,7 +238,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        unknown = set(np.unique(y)) - set(self.classes_.tolist())
+        unknown = set(np.unique(y).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -28,6 +28,7 @@ from kernelfields.estimators.parameters import (
     check_tolerance,
     resolve_dtype,
 )
+from kernelfields.estimators.scored_graphs import warn_of_doubts
 from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.fields import check_sample_weight
 from kernelfields.fields.label_cliques import LabelledInstances
@@ -62,8 +63,9 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
     edge_prior_variance, bias_prior_variance : float, default 10.0
         Of the log odds ratios w_jk and of the biases b_k; a bias_prior_variance of None leaves the biases out.
     inference : str or object, default "auto"
-        "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), or "auto", which takes an
-        exact one as long as the graph of labels allows; ``inference_.description`` says which.
+        "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
+        alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
+        says which. May be changed between fit and predictions.
     decision : "hamming" or "subset", default "hamming"
         What :meth:`predict` returns: labels whose own probability is above 1/2, or the most probable set.
     solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
@@ -152,6 +154,8 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
         self._take_over(names, edges, field, spaces, fitted)
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
         warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
+        assert field.likelihood is not None
+        warn_of_doubts(field.likelihood.doubts, stacklevel=3)
         return self
 
     def _check_parameters(self) -> None:
@@ -180,11 +184,11 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
             FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients)
             for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
         ]
-        assert field.plan is not None
+        assert field.likelihood is not None
         self.model_ = MultiLabelModel(sets, len(names), field.pairs_of(edges), self.inference)
-        self.inference_ = field.plan
+        self.inference_ = field.likelihood.inference
         self.solution_ = fitted.solution
-        self._certificates = (fitted.span, fitted.rkhs) if field.plan.exact else None
+        self._certificates = (fitted.span, fitted.rkhs) if self.inference_.exact else None
         self._set_views(names)
 
     def _set_views(self, names: list) -> None:

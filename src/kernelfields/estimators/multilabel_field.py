@@ -21,12 +21,12 @@ import numpy as np
 
 from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
 from kernelfields.estimators.fitting import FittedField, fit_field
+from kernelfields.estimators.graph_model import refuse_without_value
 from kernelfields.estimators.kernel_sums import split_sum
 from kernelfields.estimators.multilabel_graphs import Edge, plan_instances
 from kernelfields.estimators.spaces import CliqueSpace, available_memory, build_space, resolved_clique
 from kernelfields.fields import CliqueSet
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
-from kernelfields.inference.graph import GraphInference
 from kernelfields.inference.workers import Workers
 from kernelfields.solvers.loop import Watcher
 
@@ -91,8 +91,8 @@ class MultiLabelField:
         self.workers = workers
         self.random = random
         self.say = say
-        #: How the labels of the last engine were inferred.
-        self.plan: GraphInference | None = None
+        #: Of the engine made last: how labels are inferred, and what came of it.
+        self.likelihood: GraphLikelihood | None = None
         self._pairs: dict[str, Edge] = {}
         self._pair_parts: list[CliqueSpace] | None = None
 
@@ -181,10 +181,12 @@ class MultiLabelField:
         if not tied:
             _check_pairs_fit(len(self.labels), len(pairs))
         instances = self._instances(pairs)
-        self.plan = plan_instances(instances, self.settings.inference, tied=tied)
+        plan = plan_instances(instances, self.settings.inference, tied=tied)
+        refuse_without_value(plan)
         if self.say is not None:
-            self.say(self.plan.description)
-        return ThreadsEngine(GraphLikelihood(instances.graphs, 2, sets, self.plan, workers=self.workers), sets)
+            self.say(plan.description)
+        self.likelihood = GraphLikelihood(instances.graphs, 2, sets, plan, workers=self.workers)
+        return ThreadsEngine(self.likelihood, sets)
 
     def fit(
         self, spaces: Sequence[CliqueSpace], start: list[np.ndarray] | None = None, watch: Watcher | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class MultiLabelPrediction:
     model_: MultiLabelModel
     n_labels_: int
     n_jobs: int | None
+    inference: Any
     decision: str
 
     def predict(self, X: Any) -> np.ndarray:
@@ -101,4 +103,4 @@ class MultiLabelPrediction:
         labels = None if y is None else read_indicator(y, inputs.shape[0], self.n_labels_)[0]
         workers = Workers(self.n_jobs)
         for batch in self.model_.batches(inputs, labels):
-            yield self.model_.scored(batch, workers)
+            yield replace(self.model_, inference=self.inference).scored(batch, workers)

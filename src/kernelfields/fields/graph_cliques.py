@@ -18,7 +18,7 @@ from kernelfields.fields.graphs import Factors, Graphs
 
 
 class GraphNodes(CliqueSet):
-    """One label and the features of its node."""
+    """One label and the features of its node, at all nodes or at those of one type."""
 
     default_name = "node"
 
@@ -26,6 +26,7 @@ class GraphNodes(CliqueSet):
         self,
         kernel: Any = "rbf",
         *,
+        node_type: str | None = None,
         label_kernel: Any = "delta",
         prior_variance: Any = 1.0,
         basis: Any = "random-cholesky",
@@ -46,14 +47,23 @@ class GraphNodes(CliqueSet):
             l1=l1,
             name=name,
         )
+        self.node_type = node_type
 
     def positions(self, graphs: Graphs) -> np.ndarray | None:
-        """Return None: every node."""
-        return None
+        """Return the nodes of the type, None for every node."""
+        if self.node_type is None:
+            return None
+        if graphs.node_types is None:
+            raise ValueError(
+                f"GraphNodes scores nodes of the type {self.node_type!r}, and the graphs have no types of nodes: "
+                "pass dicts with 'x', 'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
+            )
+        return graphs.node_types.nodes_of(self.node_type)
 
     def view(self, graphs: Graphs) -> Any:
-        """Return the inputs that the cliques see, (N, d)."""
-        return graphs.inputs
+        """Return the inputs that the cliques see, (n, d)."""
+        positions = self.positions(graphs)
+        return graphs.inputs if positions is None else graphs.inputs[positions]
 
 
 class GraphFactors(CliqueSet):

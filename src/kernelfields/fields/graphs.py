@@ -6,13 +6,14 @@
 Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,) int64
 indices into the sorted classes (L,); weights (S,) float64. Of each type with M factors: members (M, k) int64,
 numbers of packed nodes, k >= 2, sorted by graph; offsets (S + 1,); inputs None or (M, e). The first axis of a
-table of potentials belongs to members[:, 0]. Graphs may be disconnected, and M may be 0.
+table of potentials belongs to members[:, 0]. Graphs may be disconnected, and M may be 0. Nodes may have types
+(node_types.py).
 Cost: one copy of the data; the checks are in graph_inputs.py, graph_members.py, inputs.py and labels.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import index as whole_number
@@ -23,6 +24,7 @@ import numpy as np
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graph_inputs import GRAPHS, read_graphs
 from kernelfields.fields.labels import check_sample_weight, encode_labels
+from kernelfields.fields.node_types import NodeTypes
 from kernelfields.fields.sequences import locate, offsets_of, rows_of
 
 
@@ -70,13 +72,14 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Packed graphs with their factors, labels (None when unknown) and one weight per graph."""
+    """Packed graphs with their factors, labels and types of nodes (None where unknown), a weight per graph."""
 
     inputs: Any
     offsets: np.ndarray
     factors: tuple[Factors, ...] = ()
     labels: Any = None
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in below
+    node_types: NodeTypes | None = None
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -86,6 +89,10 @@ class Graphs:
             raise ValueError(
                 f"offsets must run from 0 to the number of rows, {rows}, "
                 f"got {self.offsets[0]} to {self.offsets[-1]}"
+            )
+        if self.node_types is not None and self.node_types.codes.shape != (rows,):
+            raise ValueError(
+                f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}"
             )
         names = [factors.name for factors in self.factors]
         if len(set(names)) < len(names):
@@ -118,21 +125,23 @@ class Graphs:
         classes: Any = None,
         *,
         types: Mapping[str, int] | None = None,
+        node_types: Sequence[str] | None = None,
     ) -> tuple[Graphs, np.ndarray | None]:
         """Check and pack a list of graphs; return them and the sorted classes.
 
-        An entry of ``X`` is ``(node_features, edges)``, ``(node_features, edges, edge_features)`` or a networkx
-        graph; graph_inputs.py has the details. ``y`` holds one array of labels per graph, in the order of its
-        nodes; without it the labels are None and ``classes`` comes back as it was given, and labels among the
-        attributes of a networkx graph are not looked at. ``types`` declares the types of edges and how many
-        nodes each joins, in the order wanted; None takes those that appear.
+        An entry of ``X`` is ``(node_features, edges)``, ``(node_features, edges, edge_features)``, a dict of these
+        parts or a networkx graph; graph_inputs.py has the details. ``y`` holds one array of labels per graph, in
+        the order of its nodes; without it the labels are None and ``classes`` comes back as it was given, and
+        labels among the attributes of a networkx graph are not looked at. ``types`` declares the types of edges
+        and how many nodes each joins, in the order wanted, ``node_types`` those of nodes; None takes those that
+        appear.
         """
-        inputs, offsets, groups = read_graphs(X, types)
+        inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
         labels = None
         if y is not None:
             labels, classes = encode_labels(y, classes, np.diff(offsets), GRAPHS)
         weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
-        return cls(inputs, offsets, tuple(Factors(*group) for group in groups), labels, weights), classes
+        return cls(inputs, offsets, tuple(Factors(*group) for group in groups), labels, weights, kinds), classes
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
@@ -212,7 +221,8 @@ class Graphs:
                 Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept])
             )
         labels = None if self.labels is None else self.labels[rows]
-        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen])
+        kinds = None if self.node_types is None else self.node_types.take(rows)
+        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen], kinds)
 
 
 def _reach(value: int, least: int, parameter: str) -> int:

@@ -4,8 +4,8 @@
     LabelPairs      (y_j, y_k)       w(a, b)          one set for each pair of labels, without an input kernel
                     (x, y_j, y_k)    w(x, a, b)       with one
 
-All see the inputs x of the instance. Arrays: inputs (n, d) dense or CSR; graphs with nodes i K + k, and one group of
-n factors for every pair of labels that meet.
+All see the inputs x of the instance. Arrays: inputs (n, d) dense or CSR; graphs with nodes i K + k, and one group
+of n factors for every pair of labels that meet.
 """
 
 from __future__ import annotations
@@ -54,6 +54,20 @@ class LabelledInstances:
         """Number of instances n."""
         return self.graphs.n_graphs
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The weight of every instance, (n,)."""
+        return self.graphs.weights
+
+    @property
+    def position_weights(self) -> np.ndarray:
+        """The weight of its instance for every node, (n K,)."""
+        return self.graphs.position_weights
+
+    def factor_weights(self, name: str) -> np.ndarray:
+        """Return the weight of its instance for every factor of a pair: there is one in each."""
+        return self.graphs.weights
+
     def rows_of_label(self, label: int) -> np.ndarray:
         """Return the nodes of one label, (n,)."""
         return self.graphs.starts + label
@@ -69,12 +83,26 @@ class LabelCliques(CliqueSet):
         kernel: Any = None,
         *,
         label: int = 0,
+        label_kernel: Any = "delta",
         prior_variance: Any = 1.0,
         basis: Any = "random-cholesky",
         rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
         name: str | None = None,
     ):
-        super().__init__(kernel, prior_variance=prior_variance, basis=basis, rank=rank, name=name)
+        super().__init__(
+            kernel,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
         self.label = label
 
     def positions(self, instances: LabelledInstances) -> np.ndarray | None:
@@ -96,12 +124,26 @@ class LabelPairs(CliqueSet):
         kernel: Any = None,
         *,
         group: str = "pair",
+        label_kernel: Any = "delta",
         prior_variance: Any = 1.0,
         basis: Any = "random-cholesky",
         rank: int | None = 1000,
+        support: str = "all",
+        min_freq: float = 0.0,
+        l1: float = 0.0,
         name: str | None = None,
     ):
-        super().__init__(kernel, prior_variance=prior_variance, basis=basis, rank=rank, name=name)
+        super().__init__(
+            kernel,
+            label_kernel=label_kernel,
+            prior_variance=prior_variance,
+            basis=basis,
+            rank=rank,
+            support=support,
+            min_freq=min_freq,
+            l1=l1,
+            name=name,
+        )
         self.group = group
 
     @property

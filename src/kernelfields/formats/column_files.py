@@ -12,7 +12,7 @@ either has another number of cells than the rows or reads "# name = value". A -D
 where it has another number of cells it is kept like a comment. With ``conllu=True`` the rows are those of words:
 lines with ids such as 1-2 or 1.1 are kept like comments, wherever they stand.
 
-Cost: one sequence in memory at a time. Fails: SequenceFileError naming file, line, columns found and expected.
+Cost: one sequence in memory at a time. Fails: SequenceFileError naming file, line and column, counted from 0.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def read_columns(
                     current.kept.append((len(current.rows), line))
                     continue
                 if len(cells) != layout.n_columns:
-                    raise SequenceFileError(_ragged(name, number, line, len(cells), layout))
+                    raise SequenceFileError(_ragged(name, number, line, cells, layout))
             if done is not None:
                 yield done
                 done = None
@@ -161,17 +161,23 @@ def _is_kept(line: str, cells: list[str], layout: _Layout, inside: bool, comment
     return len(cells) != layout.n_columns and line.startswith(_DOCUMENT_START)
 
 
-def _ragged(name: str, number: int, line: str, found: int, layout: _Layout) -> str:
+def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout) -> str:
+    found, expected = len(cells), layout.n_columns
     if line.startswith("#"):
         advice = "Comments may stand before a sequence, not inside."
     elif layout.separator == " ":
-        advice = "Cells are separated by spaces here; with cells that hold spaces, use tabs and separator='tab'."
+        advice = "Cells are separated by spaces here; for cells that hold spaces, write tabs between them."
     elif found == 1:
-        advice = "Cells are separated by tabs here, and this line has none; for both, use separator='space'."
+        advice = "Cells are separated by tabs here, and this line has none; for both, set the separator to space."
     else:
         advice = "Cells are separated by tabs here; an empty cell counts."
-    expected = f"{layout.n_columns} column{'s' if layout.n_columns != 1 else ''}"
-    return f"{name}, line {number}: found {found}, expected {expected} as in {layout.authority}. {advice}"
+    place = min(found, expected)
+    problem = "there is none" if found < expected else f"{cells[place]!r:.40} is one too many"
+    columns = f"{found} column{'s' if found != 1 else ''}, expected {expected}"
+    return (
+        f"{name}, line {number}, column {place} (from 0): {problem}; found {columns} as in {layout.authority}. "
+        f"{advice}"
+    )
 
 
 def _write_sequence(

@@ -6,8 +6,8 @@ A colon separates an attribute from its weight, which is 1 where there is none; 
 backslash. A line "@weight:2" before the first position gives its sequence a weight. There are no comments.
 
 Read: positions are lists of names, or feature dicts {name: weight} throughout if any weight in the file is not 1.
-Cost: one line in memory at a time beside the result. Fails: SequenceFileError naming file and line, also where
-CRFsuite would go on with a weight of zero.
+Cost: one line in memory at a time beside the result. Fails: SequenceFileError naming file, line and column, also
+where CRFsuite would go on with a weight of zero.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ _WEIGHT = "@weight"
 
 @dataclass
 class CRFsuiteData:
-    """Positions X and labels y of every sequence; weights (S,) if the file gives any, else None."""
+    """Positions X and labels y of every sequence; weights (S,) if the file gives any, else None.
+
+    ``first_lines`` (S,) are the lines where sequences begin; their positions stand on consecutive lines.
+    """
 
     X: list[list[Any]]
     y: list[list[str]]
     weights: np.ndarray | None
+    first_lines: list[int]
 
 
 def read_crfsuite(path: PathName) -> CRFsuiteData:
@@ -46,15 +50,18 @@ def read_crfsuite(path: PathName) -> CRFsuiteData:
     X: list[list[Any]] = []
     y: list[list[str]] = []
     weights: list[float] = []
+    first_lines: list[int] = []
     weighted = False
-    for positions, labels, weight in _read_sequences(path):
+    for positions, labels, weight, first_line in _read_sequences(path):
         X.append(positions)
         y.append(labels)
         weights.append(weight)
+        first_lines.append(first_line)
         weighted = weighted or any(type(position) is dict for position in positions)
     if weighted:
         X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in X]
-    return CRFsuiteData(X, y, np.array(weights) if any(weight != 1.0 for weight in weights) else None)
+    given = np.array(weights) if any(weight != 1.0 for weight in weights) else None
+    return CRFsuiteData(X, y, given, first_lines)
 
 
 def write_crfsuite(path: PathName, X: Any, y: Any, weights: Any = None) -> None:
@@ -90,15 +97,16 @@ def write_crfsuite_labels(path: PathName, rows: Iterable[Iterable[Sequence[str]]
             file.write("\n")
 
 
-def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], float]]:
+def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], float, int]]:
     name, attributes = input_name(path), _Attributes()
     positions: list[Any] = []
     labels: list[str] = []
     weight: float | None = None
+    number = 0
     for number, line in enumerate(read_lines(path), start=1):
         if not line:
             if positions:
-                yield positions, labels, 1.0 if weight is None else weight
+                yield positions, labels, 1.0 if weight is None else weight, number - len(labels)
                 positions, labels, weight = [], [], None
             continue
         # CRFsuite takes runs of tabs as one, and a backslash or a colon is rare: most lines need nothing more.
@@ -116,11 +124,11 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], floa
             else:
                 label, position = attributes.label(cells[0]), attributes.position(cells[1:])
         except ValueError as error:
-            raise SequenceFileError(f"{name}, line {number}: {error}") from error
+            raise SequenceFileError(f"{name}, line {number}{attributes.place(cells)}: {error}") from error
         positions.append(position)
         labels.append(label)
     if positions:
-        yield positions, labels, 1.0 if weight is None else weight
+        yield positions, labels, 1.0 if weight is None else weight, number - len(labels) + 1
     elif weight is not None:
         raise SequenceFileError(f"{name}, last line: {_WEIGHT} without a sequence after it")
 
@@ -160,6 +168,15 @@ class _Attributes(dict[str, Any]):
         """Return the names of cells, or a feature dict if a weight is not 1."""
         position = list(map(self.__getitem__, texts))
         return _sum_by_name(position) if tuple in set(map(type, position)) else position
+
+    def place(self, cells: list[str]) -> str:
+        """Say in which cell of a line something is wrong; nothing if it is the line as a whole."""
+        for column, text in enumerate(cells):
+            try:
+                self.label(text) if column == 0 else self[text]
+            except ValueError:
+                return f", column {column} (from 0)"
+        return ""
 
 
 class _Escaped(dict[str, str]):

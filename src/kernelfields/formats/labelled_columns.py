@@ -18,8 +18,8 @@ from kernelfields.formats.text_files import SequenceFileError
 class LabelledColumns:
     """Sequences of rows and the column of their labels: ``label`` counts from 0 and is None if there are none.
 
-    A negative ``label`` counts from the last column. Without ``required``, a column of labels may be missing if it
-    would stand after the others. ``n_columns``, if given, is how many there must be with the labels.
+    A negative ``label`` counts from the last column. Without ``required``, the column of labels and those after it
+    may be missing. ``n_columns``, if given, is how many there must be with the labels.
     """
 
     def __init__(
@@ -40,8 +40,12 @@ class LabelledColumns:
         expected = self.n_columns
         column = label if label is None or label >= 0 else expected + label
         dropped = not required and column is not None and column >= self.width
-        if self.width != expected and not (dropped and column == self.width == expected - 1):
-            raise SequenceFileError(f"{self.name} has {self.width} columns, expected {expected}")
+        if self.width != expected and not dropped:
+            columns = f"{self.width} column{'s' if self.width != 1 else ''}"
+            missing = f"; the labels, column {column} (from 0), are missing" if column == self.width else ""
+            raise SequenceFileError(
+                f"{self.name} has {columns}, expected {expected} as in the training file{missing}"
+            )
         if dropped or column is None:
             return None
         if not 0 <= column < self.width:
@@ -58,7 +62,9 @@ class LabelledColumns:
         for sequence, labels in zip(self.sequences, y, strict=True):
             if "" in labels:
                 line = sequence.lines[labels.index("")]
-                raise SequenceFileError(f"{self.name}, line {line}: the label, column {self.label}, is empty")
+                raise SequenceFileError(
+                    f"{self.name}, line {line}, column {self.label} (from 0): the label is empty"
+                )
         return y
 
     def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list[Any]:
@@ -75,7 +81,7 @@ class LabelledColumns:
                 raise SequenceFileError(f"{self.name}: column {column} {holds}, so it cannot be a feature")
         if not chosen:
             raise SequenceFileError(
-                f"{self.name} has no columns beside the labels; without labels, use label=None"
+                f"{self.name} has no columns beside the labels; without labels, in Python, use label=None"
             )
         names = [str(column) for column in chosen]
         return [

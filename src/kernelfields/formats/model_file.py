@@ -23,13 +23,14 @@ import hashlib
 import json
 import math
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+
+from kernelfields.formats.whole_files import write_whole
 
 _FORMAT = "kernelfields-model"
 _VERSION = 1
@@ -48,6 +49,11 @@ def write_model(
     path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
+    write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
+
+
+def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+    """Return the content of a model file, for who writes it together with others."""
     arrays: dict[str, np.ndarray] = {}
     content = {
         "kind": kind,
@@ -60,7 +66,7 @@ def write_model(
             f"the model's document is too large, {len(text)} characters: store long lists as NumPy arrays"
         )
     metadata = {"format": _FORMAT, "version": str(_VERSION), "sha256": _digest(text, arrays), "model": text}
-    _replace_file(Path(os.path.realpath(path)), save(arrays, metadata))
+    return save(arrays, metadata)
 
 
 def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -213,20 +219,3 @@ def _looks_like_pickle(path: str | os.PathLike) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first")
-    # Opened by hand, not by tempfile, so that the file gets the user's usual permissions.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write the model file: {error.strerror}", str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)

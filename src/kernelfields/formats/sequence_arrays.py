@@ -116,6 +116,11 @@ def _joined_labels(y: Iterable[Any], offsets: np.ndarray) -> np.ndarray:
     return np.concatenate(labels)
 
 
+def _naming(role: str, name: str = "NAME") -> str:
+    """Say how to name the array of a part, on the command line and in Python."""
+    return f"--array {role}={name}, in Python names={{{role!r}: {name!r}}}"
+
+
 class _Archive:
     """The arrays of an .npz file by the part they play."""
 
@@ -123,6 +128,8 @@ class _Archive:
         self.file = input_name(path)
         self.names = names
         content = read_content(path)
+        if not content:
+            raise SequenceFileError(f"{self.file} is empty, expected an .npz file")
         if not content.startswith(_ZIP):
             raise SequenceFileError(f"{self.file} is not an .npz file: numpy.savez writes them")
         try:
@@ -155,11 +162,11 @@ class _Archive:
         """Return the one array of a part."""
         found = [name for name in self.candidates(role) if name in self.arrays]
         if len(found) > 1 and role == "y":
-            raise SequenceFileError(f"{self.file} holds both {' and '.join(found)}: choose by names={{'y': ...}}")
+            raise SequenceFileError(f"{self.file} holds both {' and '.join(found)}: choose by {_naming('y')}")
         if not found or (role in self.names and len(found) < len(self.candidates(role))):
             missing = next(name for name in self.candidates(role) if name not in self.arrays)
             there = ", ".join(self.members) or "nothing"
-            advice = "" if role in self.names else f" If it is called otherwise, say so: names={{{role!r}: ...}}."
+            advice = "" if role in self.names else f" If it is called otherwise, say so: {_naming(role)}."
             raise SequenceFileError(f"{self.file} has no array {missing!r}; it holds {there}.{advice}")
         return self.arrays[found[0]]
 
@@ -181,7 +188,7 @@ class _Archive:
         sparse = self.has("indptr") or self.has("indices")
         if sparse and self.has("X") and "X" not in self.names:
             raise SequenceFileError(
-                f"{self.file} holds both X and the parts of a CSR: choose X by names={{'X': 'X'}}, or remove one"
+                f"{self.file} holds both X and the parts of a CSR: choose X by {_naming('X', 'X')}, or remove one"
             )
         return self.sparse_inputs() if sparse and "X" not in self.names else self.dense_inputs()
 

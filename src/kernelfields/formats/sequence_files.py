@@ -11,7 +11,7 @@
 
 Column files: ``label`` is the number of the label's column (-1: the last; CoNLL-U: 3, UPOS) or None, ``features``
 the numbers of the columns to take as dicts where there is no template (CoNLL-U: 1, the form), ``n_columns`` how
-many columns the file must have; one less will do if labels are not required and stood in the last. CSV:
+many columns the file must have; where labels are not required, their column and those after may be missing. CSV:
 ``sequence`` is the name of the column that tells sequences apart, ``label`` that of the labels ("label"). The
 other options are those of read_columns, read_arrays and read_table.
 
@@ -70,7 +70,7 @@ def format_of(path: PathName) -> str:
         if ending in endings:
             return known
     choices = ", ".join(map(repr, _ENDINGS))
-    raise ValueError(f"the name {os.fspath(path)!r} says nothing about the format: choose one of {choices}")
+    raise ValueError(f"the name {os.fspath(path)!r} says nothing about the format: give it, one of {choices}")
 
 
 def read_sequences(

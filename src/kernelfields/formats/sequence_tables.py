@@ -40,8 +40,9 @@ _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 class SequenceTable:
     """Inputs X and labels y of every sequence, and the table they came from.
 
-    ``header`` and ``rows`` are the table as text, in the order of the file; ``members`` holds the numbers of the
-    rows of every sequence, ``kinds`` what the columns of the inputs hold: "number" or "text".
+    ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin;
+    ``members`` holds the numbers of the rows of every sequence, ``kinds`` what the columns of the inputs hold:
+    "number" or "text".
     """
 
     X: list[Any]
@@ -51,6 +52,7 @@ class SequenceTable:
     members: list[list[int]]
     kinds: dict[str, str]
     delimiter: str
+    lines: list[int]
 
 
 def read_table(
@@ -80,7 +82,7 @@ def read_table(
         raise ValueError("sequence, label and features must be different columns, at least one of them a feature")
     if strange := [name for name in kinds or {} if name not in features]:
         raise ValueError(f"kinds names the column {strange[0]!r}, which is not one of the features")
-    reader.read(chosen)
+    reader.read(chosen, {sequence: "sequence", label: "label"})
     found = {name: reader.kind(name, (kinds or {}).get(name)) for name in features}
     columns = {name: reader.values(name, kind) for name, kind in found.items()}
     members = reader.members(sequence, contiguous)
@@ -92,7 +94,7 @@ def read_table(
         X = [dense[rows] for rows in members]
     labels = None if label is None else reader.values(label, TEXT)
     y = None if labels is None else [[labels[row] for row in rows] for rows in members]
-    return SequenceTable(X, y, reader.header, reader.rows, members, found, delimiter)
+    return SequenceTable(X, y, reader.header, reader.rows, members, found, delimiter, reader.lines)
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
@@ -140,21 +142,22 @@ class _Reader:
         except csv.Error as error:
             raise SequenceFileError(f"{self.name}, line {line}: {error}") from error
 
-    def column(self, name: str) -> int:
-        """Return the number of a column."""
+    def column(self, name: str, role: str = "") -> int:
+        """Return the number of a column; ``role`` is what the column is for."""
         if name in self.header:
             return self.header.index(name)
         there = ", ".join(map(repr, self.header))
-        advice = " Is the delimiter another one?" if len(self.header) == 1 else ""
+        advice = f" Say which one holds the {role}s: --{role}-column, in Python {role}=NAME." if role else ""
+        if len(self.header) == 1:
+            advice = " Is the separator another one?"
         raise SequenceFileError(f"{self.name}, line 1: no column {name!r}; there are {there}.{advice}")
 
-    def read(self, names: list[str]) -> None:
-        """Read the rows; the columns of those names must have a value everywhere."""
-        chosen = [(name, self.column(name)) for name in names]
+    def read(self, names: list[str], roles: Mapping[str | None, str]) -> None:
+        """Read the rows; the columns of those names must have a value everywhere. Some have ``roles``."""
+        chosen = [(name, self.column(name, roles.get(name, ""))) for name in names]
         for line, cells in self.records:
             if len(cells) != len(self.header):
-                expected = f"expected {len(self.header)} as in the header"
-                raise SequenceFileError(f"{self.name}, line {line}: found {len(cells)} columns, {expected}")
+                raise SequenceFileError(f"{self.name}, line {line}: {self._ragged(cells)}")
             self.rows.append(cells)
             self.lines.append(line)
             for name, column in chosen:
@@ -162,6 +165,16 @@ class _Reader:
                     self.fail(len(self.rows) - 1, name, "is empty. Fill it in, or remove the row.")
         if not self.rows:
             raise SequenceFileError(f"{self.name} has a header and no rows")
+
+    def _ragged(self, cells: list[str]) -> str:
+        """Say what is wrong with a row that has more or fewer cells than the header."""
+        found, expected = len(cells), len(self.header)
+        if found < expected:
+            problem = f"column {self.header[found]!r} is missing"
+        else:
+            problem = f"column {expected} (from 0), {cells[expected]!r:.40}, is one too many"
+        columns = f"{found} column{'s' if found != 1 else ''}"
+        return f"{problem}; found {columns}, expected {expected} as in the header"
 
     def fail(self, row: int, name: str, problem: str) -> NoReturn:
         """Raise an error about a cell."""
@@ -186,7 +199,9 @@ class _Reader:
         if given == NUMBER:
             self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}, expected a finite number")
         if len(other) < len(cells) and all(cells[row].strip().lower() in _UNKNOWN for row in other):
-            advice = f"Fill it in, remove the row, or take the column as text: kinds={{{name!r}: {TEXT!r}}}."
+            advice = (
+                f"Fill it in, remove the row, or take the column as text: in Python, kinds={{{name!r}: {TEXT!r}}}."
+            )
             self.fail(other[0], name, f"holds {cells[other[0]]!r} among numbers. {advice}")
         return TEXT
 
@@ -197,7 +212,7 @@ class _Reader:
         for row, sequence in enumerate(self.values(name, TEXT)):
             if contiguous and sequence != last and sequence in rows:
                 end = self.lines[rows[sequence][-1]]
-                advice = "Sort the rows, or group them with contiguous=False."
+                advice = "Sort the rows, or group them: in Python, contiguous=False."
                 self.fail(row, name, f"returns to {sequence!r:.60}, which ended in line {end}. {advice}")
             rows.setdefault(sequence, []).append(row)
             last = sequence

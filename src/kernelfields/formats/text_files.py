@@ -4,7 +4,8 @@ Reading: "-" is standard input; gzip is recognised by its first bytes, whatever 
 CRLF are taken off. Only a line feed ends a line: words may hold the other characters that Unicode calls breaks.
 Writing: "-" is standard output; a name that ends in ".gz" is compressed; a file appears under its name only once
 it is complete, so that an error leaves the old one as it was. Pipes and devices are written to directly.
-Cost: one line in memory at a time. Fails: SequenceFileError naming file and line; OSError of the system.
+Cost: one line in memory at a time; gzip is unpacked as a whole, since only its end says whether it is sound.
+Fails: SequenceFileError naming file and line; OSError of the system.
 """
 
 from __future__ import annotations
@@ -12,19 +13,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from kernelfields.formats.whole_files import PathName, open_whole
+
 STANDARD_STREAM = "-"
-PathName = str | os.PathLike
 _GZIP = b"\x1f\x8b"
-_GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
-_DAMAGED = "the gzip data are damaged or cut short"
 _MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -40,28 +38,22 @@ def input_name(path: PathName) -> str:
 
 def read_lines(path: PathName) -> Iterator[str]:
     """Yield the lines of a text file without their ends."""
-    name, number = input_name(path), 0
+    name = input_name(path)
     with open_input(path) as file:
-        try:
-            for number, raw in enumerate(file, start=1):
-                if number == 1:
-                    raw = raw.removeprefix(_MARK)
-                try:
-                    line = raw.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise SequenceFileError(_not_utf8(name, number, raw, error)) from error
-                yield line.removesuffix("\n").removesuffix("\r")
-        except _GZIP_ERRORS as error:
-            raise SequenceFileError(f"{name}, after line {number}: {_DAMAGED} ({error})") from error
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                raw = raw.removeprefix(_MARK)
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise SequenceFileError(_not_utf8(name, number, raw, error)) from error
+            yield line.removesuffix("\n").removesuffix("\r")
 
 
 def read_content(path: PathName) -> bytes:
     """Return all bytes of a file, unpacked if they are gzip."""
     with open_input(path) as file:
-        try:
-            return file.read()
-        except _GZIP_ERRORS as error:
-            raise SequenceFileError(f"{input_name(path)}: {_DAMAGED} ({error})") from error
+        return file.read()
 
 
 @contextmanager
@@ -71,41 +63,56 @@ def open_input(path: PathName) -> Iterator[BinaryIO]:
     file = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
     try:
         packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP  # type: ignore[union-attr]
-        yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
+        yield io.BytesIO(_unpacked(file, path)) if packed else file
     finally:
         if not standard:
             file.close()
+
+
+def _unpacked(file: BinaryIO, path: PathName) -> bytes:
+    """Return all that a gzip file holds; damage would else pass for odd lines, its checksum stands at the end."""
+    try:
+        with gzip.GzipFile(fileobj=file) as inner:
+            return inner.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SequenceFileError(
+            f"{input_name(path)}: the gzip data are damaged or cut short ({error}). Fetch or compress it again."
+        ) from error
 
 
 @contextmanager
 def open_output(path: PathName) -> Iterator[BinaryIO]:
     """Open a file, or standard output for "-"; what was written replaces an old file when the block ends well."""
     if path == STANDARD_STREAM:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}; create it first")
-    if target.exists() and not target.is_file():
-        with open(target, "wb") as file:
+        with standard_output():
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+    elif os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        with _named(os.fspath(path)), open(path, "wb") as file:
             yield file
-        return
-    # Opened by hand, not by tempfile, so that the file gets the user's usual permissions.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    else:
+        with open_whole(path) as file:
+            yield file
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Let errors of writing to standard output say so; those of a closed pipe stay what they are."""
+    with _named("standard output"):
+        yield
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Give a name to the errors of streams, which have none; errors about files have one and keep it."""
     try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        # What the block reads may fail as well; errors of other files keep their own names.
-        if error.filename not in (None, str(temporary)):
+        if error.filename is not None or error.strerror is None:
             raise
-        raise OSError(error.errno, f"cannot write the file: {error.strerror}", os.fspath(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, f"cannot write: {error.strerror}", name) from error
 
 
 @contextmanager

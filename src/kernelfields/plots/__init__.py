@@ -9,6 +9,7 @@ from kernelfields.plots.convergence import plot_convergence
 from kernelfields.plots.curves import plot_degrees, plot_rank
 from kernelfields.plots.reliability import plot_reliability
 from kernelfields.plots.sequences import plot_sequence
+from kernelfields.plots.structure import plot_structure
 from kernelfields.plots.transitions import plot_transitions
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "plot_rank",
     "plot_reliability",
     "plot_sequence",
+    "plot_structure",
     "plot_transitions",
 ]

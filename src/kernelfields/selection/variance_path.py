@@ -31,7 +31,7 @@ from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.field_model import FittedSet
+from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.estimators.warm_start import continued_space

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 
@@ -62,8 +63,27 @@ class StructurePath:
             figures = [f"{each:11.4g}" if index else " " * 11 for each in (step.bound, step.estimate, step.gain)]
             line = f"{kept} {step.added or '(start)':28.28s} {' '.join(figures)} {step.value:13.6g}"
             lines.append(line + (f" {step.score:12.6g}" if step.score is not None else ""))
-        ending = f"ended: {self.reason}; * kept"
+        return "\n".join([*lines, self._ending("*")])
+
+    def _repr_html_(self) -> str:
+        """Return the steps as a table for a notebook; ``kernelfields.reports.structure`` has a picture."""
+        scored = any(step.score is not None for step in self.steps)
+        heads = ["kept", "added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
+        rows = []
+        for index, step in enumerate(self.steps):
+            figures = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
+            score = [] if not scored else ["" if step.score is None else f"{step.score:.6g}"]
+            kept = "✓" if index and step.kept else ""
+            rows.append([kept, step.added or "(start)", *figures, f"{step.value:.6g}", *score])
+        head = "".join(f"<th>{each}</th>" for each in heads)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self._ending('✓'))}</p>"
+        )
+
+    def _ending(self, mark: str) -> str:
+        ending = f"ended: {self.reason}; {mark} kept"
         if self.left:
             name = max(self.left, key=self.left.__getitem__)
             ending += f"; the best candidate left is {name}, which could bring {self.left[name]:.4g} at most"
-        return "\n".join([*lines, ending])
+        return ending
