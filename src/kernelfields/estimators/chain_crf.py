@@ -28,6 +28,7 @@ from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, posterior_of_sets
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
 from kernelfields.estimators.parameters import check_callbacks
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
@@ -35,7 +36,7 @@ from kernelfields.estimators.warm_start import continued_spaces
 from kernelfields.fields import Chains, ConstraintMasks, EdgeCliques, resolve_constraints
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate
+from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
 from kernelfields.solvers import Iteration, Solution
 from kernelfields.structure import StructurePath
@@ -44,7 +45,7 @@ from kernelfields.structure import StructurePath
 _SMALL_PRODUCT = 1_000_000
 
 
-class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
+class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, BaseEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -300,6 +301,19 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, BaseEstimator):
         workers = Workers(self.n_jobs)
         with blas_threads(self._blas_limit(workers, chains.n_positions)):
             return self.model_.certify(chains, workers, scope)
+
+    def _fitted_sets(self) -> list[FittedSet]:
+        check_is_fitted(self, "model_")
+        return self.model_.sets
+
+    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
+        sets = self._fitted_sets()
+        chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
+        chains = weigh_classes(chains, self.classes_, self.class_weight)
+        masks, n_labels = self.model_.masks, len(self.classes_)
+        masks.check_labels(chains.labels, chains.offsets, self.classes_)
+        engine_of = partial(chain_engine, chains, n_labels=n_labels, masks=masks, workers=Workers(self.n_jobs))
+        return posterior_of_sets(sets, chains, n_labels, engine_of, tol=self.tol, dtype=self.dtype), sets
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""

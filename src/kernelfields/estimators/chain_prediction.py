@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.laplace_samples import LaplaceSamples
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_chains import ScoredChains, ScoredLongChains
+from kernelfields.fields import Chains
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 
@@ -24,6 +26,7 @@ class ChainPrediction:
     classes_: np.ndarray
     n_jobs: int | None
     _inputs: ChainInputs
+    _drawn: Callable[[], LaplaceSamples]
 
     def predict(self, X: Any, decode: str = "viterbi") -> list[np.ndarray]:
         """Return the labels of each sequence.
@@ -39,13 +42,19 @@ class ChainPrediction:
             predictions += scored.chains.split(self.classes_[labels])
         return predictions
 
-    def predict_marginals(self, X: Any, pairs: bool = False) -> Any:
+    def predict_marginals(self, X: Any, pairs: bool = False, *, uncertainty: bool = False) -> Any:
         """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
 
-        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists.
+        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists. With
+        ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
         """
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
+        if uncertainty:
+            for chains, marginals, joint in self._uncertain(X, pairs):
+                nodes += chains.split(marginals)
+                edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
+            return (nodes, edges) if pairs else nodes
         for scored in self._scored(X):
             nodes += scored.chains.split(scored.marginals)
             if pairs:
@@ -101,6 +110,21 @@ class ChainPrediction:
     def entropy(self, X: Any) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
         return np.concatenate([scored.entropies() for scored in self._scored(X)])
+
+    def _uncertain(self, X: Any, pairs: bool) -> Iterator[tuple[Chains, np.ndarray, Any]]:
+        """Yield batches of chains with the mean of their marginals over drawn coefficients."""
+        check_is_fitted(self, "model_")
+        samples = self._drawn()
+        chains, _ = self._inputs.chains(X, None, None, self.classes_)
+        self.model_.masks.check_lengths(chains.lengths)
+        workers = Workers(self.n_jobs)
+        for batch in self.model_.batches(chains):
+            marginals: Any = 0.0
+            joint: Any = 0.0
+            for scored in self.model_.sampled(batch, samples, workers):
+                marginals = marginals + scored.marginals / samples.n_samples
+                joint = joint + scored.pair_marginals() / samples.n_samples if pairs else 0.0
+            yield batch, marginals, joint
 
     def _scored(self, X: Any, y: Any = None) -> Iterator[ScoredChains | ScoredLongChains]:
         """Yield batches of chains with their potentials."""

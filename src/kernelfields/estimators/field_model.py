@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.engines import ChainLayout, ChainLikelihood, Potentials
+from kernelfields.engines import ChainLayout, ChainLikelihood, GraphLayout, Potentials
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets, graph_potentials
+from kernelfields.estimators.laplace_samples import LaplaceSamples, sampled_potentials
 from kernelfields.estimators.long_chains import (
     chain_graphs,
     forbidden_potentials,
@@ -57,11 +58,7 @@ class FieldModel:
         potentials = layout.zeros()
         for each in self.sets:
             layout.add_scores(potentials, each.placement(chains), each.scores(chains, workers))
-        node, edge = potentials.node, potentials.edge
-        if constrained and self.masks.any:
-            self.masks.apply(node, chains.offsets)
-            edge = edge + self.masks.edge
-        return node, edge
+        return self._constrained(chains, potentials) if constrained else (potentials.node, potentials.edge)
 
     def long_potentials(
         self, chains: Chains, *, constrained: bool = True, workers: Workers | None = None
@@ -79,6 +76,31 @@ class FieldModel:
             inference = plan_chains(graphs, self.n_labels)
             return ScoredLongChains(chains, ScoredGraphs(graphs, potentials, inference, workers))
         return ScoredChains(chains, *self.potentials(chains, workers=workers), workers)
+
+    def sampled(
+        self, chains: Chains, samples: LaplaceSamples, workers: Workers
+    ) -> Iterator[ScoredChains | ScoredLongChains]:
+        """Yield chains with the potentials of each sample of coefficients."""
+        if self.reaches_far:
+            placements = [each.placement(chains) for each in self.sets]
+            graphs = chain_graphs(chains, (each.group for each in placements))
+            layout = GraphLayout(graphs, self.n_labels, placements)
+            forbidden, inference = forbidden_potentials(layout, self.masks), plan_chains(graphs, self.n_labels)
+            for potentials in sampled_potentials(self.sets, chains, layout, samples):
+                if forbidden is not None:
+                    potentials.add(1.0, forbidden)
+                yield ScoredLongChains(chains, ScoredGraphs(graphs, potentials, inference, workers))
+            return
+        near = ChainLayout(chains.n_positions, self.n_labels, tied=self.tied)
+        for potentials in sampled_potentials(self.sets, chains, near, samples):
+            yield ScoredChains(chains, *self._constrained(chains, potentials), workers)
+
+    def _constrained(self, chains: Chains, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
+        node, edge = potentials.node, potentials.edge
+        if self.masks.any:
+            self.masks.apply(node, chains.offsets)
+            edge = edge + self.masks.edge
+        return node, edge
 
     def batches(self, chains: Chains) -> Iterator[Chains]:
         """Cut chains into batches whose potentials fit in memory, whole sequences each."""

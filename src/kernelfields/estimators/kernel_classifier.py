@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kernelfields.engines import CliqueFeatures, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood, infer_labels
+from kernelfields.engines.softmax_likelihood import SingleLayout, SoftmaxLikelihood, infer_labels
 from kernelfields.estimators.classifier_documents import read_kernel_classifier, write_kernel_classifier
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, posterior_of_sets
+from kernelfields.estimators.laplace_samples import sampled_potentials
 from kernelfields.estimators.parameters import (
     check_callbacks,
     check_count,
@@ -32,7 +35,7 @@ from kernelfields.estimators.spaces import build_space, name_cliques, same_kind
 from kernelfields.fields import GraphNodes, Graphs
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate
+from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
 
 # Rows whose features are computed at once when predicting.
@@ -42,7 +45,7 @@ _SMALL = 100_000
 _POLISHED = 1e-13
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
     The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
@@ -197,17 +200,21 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Return f(x, y) of new inputs, (n, L)."""
         check_is_fitted(self, "sets_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        X = same_kind(X, self._sparse)
         workers = Workers(self.n_jobs)
         parts = []
-        for begin in range(0, X.shape[0], _BATCH_ROWS):
-            sample = self._sample(X[begin : begin + _BATCH_ROWS])
+        for sample in self._batches(X):
             scores = np.zeros((sample.n_positions, len(self.classes_)))
             for each in self.sets_:
                 scores += each.scores(sample, workers)
             parts.append(scores)
         return np.vstack(parts)
+
+    def _batches(self, X: Any) -> Iterator[Graphs]:
+        """Check new inputs; yield them in pieces whose features fit in memory."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = same_kind(X, self._sparse)
+        for begin in range(0, X.shape[0], _BATCH_ROWS):
+            yield self._sample(X[begin : begin + _BATCH_ROWS])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
@@ -219,9 +226,21 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return p(y | x), (n, classes), columns as in ``classes_``."""
-        return infer_labels(self._scores(X)).node_marginals
+    def predict_proba(self, X: Any, *, uncertainty: bool = False) -> np.ndarray:
+        """Return p(y | x), (n, classes), columns as in ``classes_``.
+
+        With ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
+        """
+        if not uncertainty:
+            return infer_labels(self._scores(X)).node_marginals
+        check_is_fitted(self, "sets_")
+        samples = self._drawn()
+        parts = []
+        for sample in self._batches(X):
+            layout = SingleLayout(sample.n_positions, len(self.classes_))
+            drawn = sampled_potentials(self.sets_, sample, layout, samples)
+            parts.append(sum(infer_labels(each.node).node_marginals for each in drawn) / samples.n_samples)
+        return np.vstack(parts)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
@@ -237,6 +256,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "sets_")
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
+        likelihood, sample = self._likelihood_on(X, y, sample_weight)
+        potentials = likelihood.layout.zeros()
+        for each in self.sets_:
+            likelihood.layout.add_scores(
+                potentials, each.placement(sample), each.scores(sample, likelihood.workers)
+            )
+        return certify_sets(self.sets_, sample, likelihood, likelihood.evaluate(potentials), scope)
+
+    def _likelihood_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[SoftmaxLikelihood, Graphs]:
+        """Check labelled inputs that look like those of the fit; return their likelihood and the sample."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         unknown = set(np.unique(y).tolist()) - set(self.classes_.tolist())
         if unknown:
@@ -245,12 +274,18 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         weights = weights * compute_sample_weight(self.class_weight, y)
         sample = self._sample(same_kind(X, self._sparse), np.searchsorted(self.classes_, y))
         likelihood = SoftmaxLikelihood(sample.labels, len(self.classes_), weights, Workers(self.n_jobs))
-        potentials = likelihood.layout.zeros()
-        for each in self.sets_:
-            likelihood.layout.add_scores(
-                potentials, each.placement(sample), each.scores(sample, likelihood.workers)
-            )
-        return certify_sets(self.sets_, sample, likelihood, likelihood.evaluate(potentials), scope)
+        return likelihood, sample
+
+    def _fitted_sets(self) -> list[FittedSet]:
+        check_is_fitted(self, "sets_")
+        return self.sets_
+
+    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
+        sets = self._fitted_sets()
+        likelihood, sample = self._likelihood_on(X, y, sample_weight)
+        precision = {"tol": self.tol, "dtype": self.dtype}
+        engine_of = partial(ThreadsEngine, likelihood)
+        return posterior_of_sets(sets, sample, len(self.classes_), engine_of, **precision), sets
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
