@@ -18,6 +18,9 @@ SCRIPTS = [
     ["experiments.gpstruct"],
     ["benchmarks.ingest"],
     ["benchmarks.search_speed"],
+    ["benchmarks.graph_speed"],
+    ["benchmarks.graph_fit"],
+    ["benchmarks.resume_after_kill"],
     ["benchmarks.crfsuite_speed"],
     ["experiments.ocr_letters", "small", "--folds", "0", "1"],
 ]

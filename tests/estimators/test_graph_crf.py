@@ -238,7 +238,7 @@ def test_prediction_needs_the_features_of_the_fit():
         ({"edge_kernel": {"diagonal": "rbf"}}, "edge_kernel names the type 'diagonal', which no edges have"),
         ({"edge_kernel": "rbf"}, "a kernel on factors named 'edge' needs features"),
         ({"inference": "exact"}, "method must be one of 'auto'"),
-        ({"inference": "tree"}, 'graph 0 have a cycle through nodes .* use method="junction"'),
+        ({"inference": "tree"}, 'graph 0 have a cycle through nodes .* use "junction"'),
         ({"cliques": [GraphFactors()]}, "no NodeCliques"),
         (
             {"cliques": [GraphNodes("linear"), GraphFactors(group="far")]},

@@ -161,7 +161,7 @@ def test_ties_have_a_fixed_winner():
 
 
 def test_what_is_not_a_forest_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"graph 1 have a cycle through nodes \d and \d; use method=\"junction\""):
+    with pytest.raises(ValueError, match=r"graph 1 have a cycle through nodes \d and \d; use \"junction\""):
         plan_inference([0, 2, 5], [[[0, 1], [2, 3], [3, 4]], [[4, 2]]], 2, "tree")
     with pytest.raises(ValueError, match="factor group 1 joins 3 nodes at a time"):
         plan_inference([0, 3], [[[0, 1]], [[0, 1, 2]]], 2, "tree")

@@ -32,7 +32,7 @@ class GraphLayout:
         if unknown:
             raise ValueError(
                 f"the field scores factors named {unknown[0]!r}, and the graphs have none of that name: they have "
-                f" {', '.join(map(repr, self.names)) or 'no factors at all'}"
+                f"{', '.join(map(repr, self.names)) or 'no factors at all'}"
             )
 
     def zeros(self) -> Potentials:

@@ -98,7 +98,8 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
     for index, clique in enumerate(cliques):
         if not isinstance(clique, CliqueSet):
             raise TypeError(
-                f"cliques[{index}] is {clique!r}, expected NodeCliques, EdgeCliques, StartCliques or EndCliques"
+                f"cliques[{index}] is {clique!r}, expected a clique set such as NodeCliques, EdgeCliques or, for "
+                "graphs, GraphNodes and GraphFactors"
             )
         clique.check_reach()
         name = clique.name or clique.default_name
@@ -115,7 +116,10 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
                 )
             named.append((part_name, resolved_clique(part)))
     if not any(clique.default_name == "node" for _, clique in named):
-        raise ValueError("cliques holds no NodeCliques: add NodeCliques(kernel), the potential of single labels")
+        raise ValueError(
+            "cliques holds no NodeCliques (for graphs, GraphNodes): add NodeCliques(kernel), the potential of "
+            "single labels"
+        )
     if all(clique.kernel is None for _, clique in named):
         raise ValueError("no clique set has a kernel, so labels would not depend on the inputs: give kernel='rbf'")
     return named

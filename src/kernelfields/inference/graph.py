@@ -90,7 +90,7 @@ class GraphBeliefs:
         """Return the Hessian of the weighted log partition times the direction, shaped like it, where exact."""
         raise TypeError(
             f"Hessian products need exact inference, and {self.method!r} is approximate; "
-            'use method="tree" or "junction" where the graphs allow it, or a solver that needs gradients only'
+            'use "tree" or "junction" where the graphs allow it, or a solver that needs gradients only'
         )
 
     def _weighted(self, rows: np.ndarray, graphs: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class Forest:
             if each.shape[1] != 2 and len(each):
                 raise NotAForest(
                     f"factor group {group} joins {each.shape[1]} nodes at a time, and trees have pairs only; "
-                    'use method="junction"'
+                    'use "junction"'
                 )
         self.pairs = [each if each.shape[1] == 2 else np.zeros((0, 2), np.int64) for each in members]
         everything = np.concatenate([np.zeros((0, 2), np.int64), *self.pairs])
@@ -51,7 +51,7 @@ class Forest:
             graph = int(np.searchsorted(offsets, ends[cycle, 0], side="right")) - 1
             raise NotAForest(
                 f"the factors of graph {graph} have a cycle through nodes {ends[cycle, 0]} and {ends[cycle, 1]}; "
-                'use method="junction", or "trw" for many cycles'
+                'use "junction", or "trw" for many cycles'
             )
         bounds = np.cumsum([0, *(len(each) for each in self.pairs)])
         edge_of = edge_of.ravel()

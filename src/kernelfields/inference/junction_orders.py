@@ -33,8 +33,7 @@ class TooWide(MemoryError):
     def __init__(self, reason: str):
         self.reason = reason
         super().__init__(
-            f'{reason}; use method="trw", "loopy" or "mean-field", fewer labels or fewer factors, '
-            "or pass a larger memory="
+            f'{reason}; use "trw", "loopy" or "mean-field", fewer labels or fewer factors, or allow more memory'
         )
 
 

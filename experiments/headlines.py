@@ -1,0 +1,77 @@
+"""The accuracies that the README shows, one line for each experiment, read from their results.
+
+A line appears when its experiment has run; a cell stays empty where a kernel was not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import mean
+
+from benchmarks.result_files import EXPERIMENTS, read_results
+from experiments import prominence_page
+from experiments.kernel_families import accuracy_of, unpack_right
+from experiments.result_pages import percent
+
+KERNELS = ("linear", "degree 2", "degree 3", "RBF")
+#: How the experiments call these kernels.
+_PROMINENCE = (prominence_page.FIRST, "degree 2", "degree 3", "RBF")
+_LETTERS = ("linear", "quadratic", "cubic", "rbf")
+
+
+def lines() -> Iterator[list[str]]:
+    """Yield task, accuracies by kernel, what is published elsewhere, page."""
+    yield from _prominence()
+    yield from _letters()
+    yield from _proteins()
+    yield from _gestures()
+    yield from _nettalk()
+
+
+def _line(task: str, cells: list[str], elsewhere: str, page: str) -> Iterator[list[str]]:
+    if any(cells):
+        yield [task, *cells, elsewhere, f"[{page}](docs/results/{page}.md)"]
+
+
+def _prominence() -> Iterator[list[str]]:
+    rows = read_results("prominence.json", EXPERIMENTS)
+    for part, task in (
+        ("figure", "prominent words, 500 English sentences, 5-fold"),
+        ("afrikaans", "prominent words, Afrikaans, 5-fold"),
+    ):
+        found = prominence_page.figures(rows, part, prominence_page.ORDER, prominence_page.FIRST)
+        cells = [percent(found[name]["accuracy"]["value"]) if name in found else "" for name in _PROMINENCE]
+        yield from _line(task, cells, "", "prominence")
+
+
+def _letters() -> Iterator[list[str]]:
+    for protocol in ("small", "large"):
+        rows = read_results(f"ocr_{protocol}.json", EXPERIMENTS)
+        cells = []
+        for family in _LETTERS:
+            errors = [row["error"] for row in rows if row["family"] == family]
+            cells.append(percent(1 - mean(errors) / 100) if errors else "")
+        yield from _line(f"handwritten letters, {protocol}", cells, "", "ocr_letters")
+
+
+def _proteins() -> Iterator[list[str]]:
+    found = {row["family"]: row for row in read_results("proteins.json", EXPERIMENTS)}
+    cells = [percent(found[name]["accuracy"]["value"]) if name in found else "" for name in KERNELS]
+    yield from _line("protein secondary structure, blind set", cells, "RBF-SVM 68.7 %", "proteins")
+
+
+def _gestures() -> Iterator[list[str]]:
+    rows = read_results("gestures.json", EXPERIMENTS)
+    cells = []
+    for family in KERNELS:
+        own = [row for row in rows if row["family"] == family]
+        right = [video for row in own for video in unpack_right(row["right"])]
+        cells.append(percent(accuracy_of(right)["accuracy"]["value"]) if len(own) == 3 else "")
+    yield from _line("gesture phases, a person left out", cells, "", "gestures")
+
+
+def _nettalk() -> Iterator[list[str]]:
+    rows = read_results("nettalk.json", EXPERIMENTS)
+    found = {row["family"]: row for row in rows if (row["protocol"], row["target"]) == ("common", "phoneme")}
+    cells = [percent(found[name]["accuracy"]["value"]) if name in found else "" for name in KERNELS]
+    yield from _line("letters to phonemes, 1,000 common words to learn from", cells, "", "nettalk")

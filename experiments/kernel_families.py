@@ -1,0 +1,229 @@
+"""Families of kernels on one task: chosen inside training data, fitted, measured on test data, compared in pairs.
+
+    family = Family("RBF", "RBF", [RBF(0.3), RBF(1.0)], [1.0, 10.0])
+    choice = choose(family, {"scores": X_train}, y_train, ChainCRF(rank=300))
+    row = {"family": family.name, **choice.row(), **measure(choice.estimator, X_test, y_test)}
+    paired(linear_row, row)["accuracy"]                   difference, low, high
+
+``views`` are several ways of writing the inputs (scales, windows); cross-validation chooses among them as it does
+among kernels. A row keeps which positions were right, so that later rows can be compared with it, sequence by
+sequence, from the file alone: "right" and "right_viterbi" are compressed text with a 1 or 0 for each position and
+a space between sequences.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields import ChainCRF
+from kernelfields.evaluation import compare, evaluate
+from kernelfields.reports.axes import linear_axis
+from kernelfields.reports.degrees import degree_plot
+from kernelfields.reports.estimates import read_curves, spread
+from kernelfields.reports.lines import draw_curve, grid, legend
+from kernelfields.reports.markup import Markup
+from kernelfields.reports.picture import picture, text
+from kernelfields.selection import ChainCRFCV
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels of one kind; ``place`` is where it stands in pictures, a degree or a name.
+
+    ``settings`` are for the estimator, ``edge_prior_variances`` those to choose from, its own for None.
+    """
+
+    name: str
+    place: int | str
+    kernels: Sequence
+    prior_variances: Sequence[float]
+    settings: Mapping = field(default_factory=dict)
+    edge_prior_variances: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What cross-validation chose: the view of the inputs and the estimator, not fitted yet."""
+
+    view: str
+    estimator: ChainCRF
+    score: float
+    at_edge: bool
+    n_candidates: int
+    n_unconverged: int
+    seconds: float
+
+    def row(self) -> dict:
+        """Return plain values for JSON."""
+        return {
+            "view": self.view,
+            "kernel": repr(self.estimator.kernel),
+            "prior_variance": self.estimator.prior_variance,
+            "edge_prior_variance": self.estimator.edge_prior_variance,
+            "cv_score": self.score,
+            "at_edge": self.at_edge,
+            "n_candidates": self.n_candidates,
+            "n_unconverged": self.n_unconverged,
+            "selection_seconds": self.seconds,
+        }
+
+
+def choose(
+    family: Family, views: Mapping[str, list], y: list, estimator: ChainCRF, *, groups: object = None, **search
+) -> Choice:
+    """Return the best view, kernel and prior variance; ``search`` are settings of ChainCRFCV."""
+    begin = time.perf_counter()
+    estimator = clone(estimator).set_params(**family.settings)
+    settings = {"halving": False, "random_state": 0, "refit": False, **search}
+    found = {}
+    for name, X in views.items():
+        found[name] = ChainCRFCV(
+            estimator,
+            kernels=list(family.kernels),
+            prior_variances=list(family.prior_variances),
+            edge_prior_variances=family.edge_prior_variances,
+            **settings,
+        )
+        with warnings.catch_warnings():
+            # Fits that stop at max_iter are counted below.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found[name].fit(X, y, groups=groups)
+    best = max(found, key=lambda name: found[name].best_score_)
+    chosen = found[best].best_params_
+    ends = {min(family.prior_variances), max(family.prior_variances)}
+    return Choice(
+        view=best,
+        estimator=clone(estimator).set_params(**chosen),
+        score=float(found[best].best_score_),
+        at_edge=len(ends) > 1 and chosen["prior_variance"] in ends,
+        n_candidates=len(views)
+        * len(family.kernels)
+        * len(family.prior_variances)
+        * len(family.edge_prior_variances or [None]),
+        n_unconverged=sum(int(np.sum(each.cv_results_["n_unconverged"])) for each in found.values()),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def measure(model: ChainCRF, X: list, y: list, *, labels: bool = True, calibration: bool = True) -> dict:
+    """Return figures of a fitted field on test sequences, with intervals from resampled sequences.
+
+    Positions are decoded one by one (posterior), for whole sequences the best labelling is taken (Viterbi).
+    """
+    begin = time.perf_counter()
+    marginals = model.predict_marginals(X)
+    posterior = [model.classes_[each.argmax(axis=1)] for each in marginals]
+    viterbi = model.predict(X)
+    seconds = time.perf_counter() - begin
+    reliability = {"marginals": marginals, "classes": model.classes_} if calibration else {}
+    figures = evaluate(y, posterior, random_state=0, **reliability).to_dict()
+    row = {
+        "accuracy": figures["accuracy"],
+        "sequence_accuracy": evaluate(y, viterbi, random_state=0).sequence_accuracy.to_dict(),
+        "n_sequences": figures["n_sequences"],
+        "n_positions": figures["n_tokens"],
+        "predict_seconds": seconds,
+        "right": pack_right(y, posterior),
+        "right_viterbi": pack_right(y, viterbi),
+    }
+    if labels:
+        # Labels as text: names of NumPy's integers are not JSON.
+        row["labels"] = [{**each, "label": str(each["label"])} for each in figures["labels"]]
+    if calibration:
+        row["calibration"] = figures["calibration"]
+    return row
+
+
+def fit_row(model: ChainCRF, X: list, y: list) -> dict:
+    """Fit and return what it took."""
+    begin = time.perf_counter()
+    model.fit(X, y)
+    return {
+        "fit_seconds": time.perf_counter() - begin,
+        "rank": model.basis_["node"].rank,
+        "solver": model.solution_.solver,
+        "passes": model.solution_.passes,
+        "relative_gap": model.solution_.relative_gap,
+    }
+
+
+def pack_right(y_true: list, y_pred: list) -> str:
+    """Return which positions are right, as compressed text."""
+    shown = " ".join(
+        "".join("1" if a == b else "0" for a, b in zip(true, guessed, strict=True))
+        for true, guessed in zip(y_true, y_pred, strict=True)
+    )
+    return base64.b64encode(zlib.compress(shown.encode("ascii"), 9)).decode("ascii")
+
+
+def unpack_right(packed: str) -> list[np.ndarray]:
+    """Return what :func:`pack_right` wrote, one array of 1 and 0 per sequence."""
+    shown = zlib.decompress(base64.b64decode(packed)).decode("ascii")
+    return [np.array(list(each), dtype=int) for each in shown.split(" ")]
+
+
+def both_right(first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
+    """Return where two labellings of the same positions are both right."""
+    return [a & b for a, b in zip(first, second, strict=True)]
+
+
+def accuracy_of(right: list[np.ndarray]) -> dict:
+    """Return the shares of right positions and of wholly right sequences, with intervals."""
+    figures = evaluate([np.ones_like(each) for each in right], right, random_state=0)
+    return {"accuracy": figures.accuracy.to_dict(), "sequence_accuracy": figures.sequence_accuracy.to_dict()}
+
+
+def paired(first: list[np.ndarray], second: list[np.ndarray]) -> dict:
+    """Return how much better ``second`` is than ``first``: differences with 95 % intervals over sequences."""
+    found = compare([np.ones_like(each) for each in first], first, second, random_state=0)
+    return {name: getattr(found, name).difference.to_dict() for name in ("accuracy", "sequence_accuracy")}
+
+
+def verdict(difference: dict) -> str:
+    """Say in words what an interval of a difference says."""
+    if difference["low"] > 0:
+        return "better"
+    return "worse" if difference["high"] < 0 else "not distinguishable"
+
+
+def family_plot(families: Sequence[Family], curves: Mapping[str, Mapping[str, dict]], name: str) -> Markup:
+    """Return figures against degree, RBF last; ``curves`` holds for each curve the figure of each family."""
+    shown = [each for each in families if any(each.name in figures for figures in curves.values())]
+    columns = {key: [figures.get(each.name) for each in shown] for key, figures in curves.items()}
+    return degree_plot([each.place for each in shown], columns, name=name)
+
+
+def named_plot(places: Sequence[str], figures: Mapping[str, list], name: str) -> Markup:
+    """Return figures at named places, without lines between them; several curves stand side by side."""
+    width, height, left, right, top, bottom, apart = 640.0, 330.0, 64.0, 610.0, 40.0, 280.0, 14.0
+    curves = read_curves(figures, len(places), name)
+    low, high = spread(curves)
+    margin = 0.06 * (high - low)
+    vertical = linear_axis(low - margin, high + margin, bottom, top)
+    shapes = [grid(vertical, left, right, 5), text(left, top - 14, name, class_="kf-label")]
+    for number, curve in enumerate(curves):
+        shift = apart * (number - (len(curves) - 1) / 2)
+        horizontal = linear_axis(-0.5, len(places) - 0.5, left + shift, right + shift)
+        titles = [f"{curve.name}, {place}: {curve.words(i)}" for i, place in enumerate(places)]
+        alone = [False] * len(places)
+        shapes.append(draw_curve(number, curve, range(len(places)), horizontal, vertical, titles, alone))
+    middles = linear_axis(-0.5, len(places) - 0.5, left, right)
+    shapes += [text(middles.pixel(i), bottom + 20, place, text_anchor="middle") for i, place in enumerate(places)]
+    shapes.append(legend([curve.name for curve in curves], right, top - 14))
+    return picture(width, height, name, *shapes)
+
+
+def total_seconds(rows: list[dict]) -> float:
+    """Return the seconds of selection, fits and prediction of all rows."""
+    return sum(
+        row.get(part, 0.0) for row in rows for part in ("selection_seconds", "fit_seconds", "predict_seconds")
+    )

@@ -1,0 +1,177 @@
+"""Multi-label sets (scene, yeast, emotions): independent labels, trees, full graphs, scikit-learn's classifiers.
+
+    python -m experiments.multilabel [--sets scene yeast emotions] [--models none tree full ...] [--page]
+
+All models have the same features: a basis of the same RBF kernel, whose scale cross-validation chooses for the
+independent field, together with its prior variance. One-vs-rest and the classifier chain are logistic regressions
+on these features. The other models choose a third of that variance, itself or three times it (C of regressions),
+all by 3-fold cross-validation of the log-likelihood on the training part. Pairs have the default prior variance.
+A row keeps what came out for every test instance, so that later rows can be compared with it from the file alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
+from benchmarks.shared_data import multilabel_set
+from experiments.multilabel_page import MODELS, RESULTS, SETS, page
+from kernelfields import MultiLabelCRF
+from kernelfields.kernels import RBF
+
+GAMMAS = (0.1, 0.3, 1.0)  # times one over the number of features
+VARIANCES = (1.0, 3.0, 10.0, 30.0)
+FACTORS = (1 / 3, 1.0, 3.0)
+RANK = 500
+FOLDS = 3
+
+
+class Field:
+    """A MultiLabelCRF with some graph of labels, as the others see it."""
+
+    def __init__(self, label_graph: str, gamma: float, variance: float):
+        self.crf = MultiLabelCRF(
+            RBF(gamma),
+            label_graph=label_graph,
+            rank=RANK,
+            prior_variance=variance,
+            max_iter=300,
+            random_state=0,
+        )
+
+    def fit(self, X: np.ndarray, Y: np.ndarray) -> Field:
+        self.crf.fit(X, Y)
+        return self
+
+    def features(self, X: np.ndarray) -> np.ndarray:
+        return self.crf.basis_["label 0"].features(X)
+
+    def log_likelihoods(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.crf.log_likelihood(X, Y, per_instance=True)
+
+    def decisions(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels by Hamming loss and by subset loss."""
+        return self.crf.predict(X), self.crf.predict_joint(X)[0]
+
+
+class Peer:
+    """scikit-learn's one-vs-rest or chain of logistic regressions on features of the kernel."""
+
+    def __init__(self, kind: str, gamma: float, variance: float):
+        regression = LogisticRegression(C=variance, solver="newton-cholesky")
+        self.chain = kind == "chain"
+        self.classifier = ClassifierChain(regression) if self.chain else OneVsRestClassifier(regression)
+        self.basis = Field("none", gamma, variance)
+
+    def fit(self, X: np.ndarray, Y: np.ndarray) -> Peer:
+        # The basis is the same for any labels: one of them is enough to make it.
+        self.basis.fit(X, Y[:, :1])
+        self.classifier.fit(self.basis.features(X), Y)
+        return self
+
+    def log_likelihoods(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        Z, total = self.basis.features(X), np.zeros(len(X))
+        for k, regression in enumerate(self.classifier.estimators_):
+            seen = np.hstack([Z, Y[:, :k]]) if self.chain else Z
+            total += regression.predict_log_proba(seen)[np.arange(len(X)), Y[:, k]]
+        return total
+
+    def decisions(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        labels = self.classifier.predict(self.basis.features(X)).astype(np.int64)
+        return labels, labels
+
+
+def candidates(name: str, model: str, n_features: int) -> list[dict]:
+    if model == "none":
+        pairs = itertools.product([gamma / n_features for gamma in GAMMAS], VARIANCES)
+        return [{"label_graph": model, "gamma": gamma, "variance": variance} for gamma, variance in pairs]
+    independent = _row(name, "none")["settings"]
+    key = "kind" if model in ("one-vs-rest", "chain") else "label_graph"
+    return [
+        {key: model, "gamma": independent["gamma"], "variance": factor * independent["variance"]}
+        for factor in FACTORS
+    ]
+
+
+def build(settings: dict) -> Field | Peer:
+    return Peer(**settings) if "kind" in settings else Field(**settings)
+
+
+def choose(tried: list[dict], X: np.ndarray, Y: np.ndarray) -> tuple[dict, list[dict]]:
+    """Return the candidate of the highest cross-validated log-likelihood per instance, and the scores of all."""
+    scored = []
+    for settings in tried:
+        parts = [
+            build(settings).fit(X[fit], Y[fit]).log_likelihoods(X[held], Y[held])
+            for fit, held in KFold(FOLDS, shuffle=True, random_state=0).split(X)
+        ]
+        scored.append({**settings, "score": float(np.concatenate(parts).mean())})
+        print(scored[-1], flush=True)
+    best = max(scored, key=lambda each: each["score"])
+    return {name: value for name, value in best.items() if name != "score"}, scored
+
+
+def run(name: str, model: str) -> dict:
+    """Choose, fit and measure one model on one set."""
+    begin = time.perf_counter()
+    (X, Y), (X_test, Y_test), labels = multilabel_set(name)
+    scaler = StandardScaler().fit(X)
+    X, X_test = scaler.transform(X), scaler.transform(X_test)
+    settings, scored = choose(candidates(name, model, X.shape[1]), X, Y)
+    chosen = time.perf_counter()
+    fitted = build(settings).fit(X, Y)
+    seconds = time.perf_counter() - chosen
+    hamming, subset = fitted.decisions(X_test)
+    likelihoods = fitted.log_likelihoods(X_test, Y_test)
+    crf = fitted.crf if isinstance(fitted, Field) else None
+    return {
+        "set": name,
+        "model": model,
+        "sizes": [len(X), len(X_test), X.shape[1], len(labels)],
+        "settings": settings,
+        "cross_validation": scored,
+        "edges": [] if crf is None else [[labels[j], labels[k], w] for (j, k), w in crf.edge_scores_.items()],
+        "inference": None if crf is None else crf.inference_.description,
+        "relative_gap": None if crf is None else crf.certificate_.relative_gap,
+        "right": "".join(map(str, (subset == Y_test).all(axis=1).astype(int))),
+        "wrong_labels": " ".join(map(str, (hamming != Y_test).sum(axis=1))),
+        "log_likelihoods": " ".join(f"{value:.5f}" for value in likelihoods),
+        "fit_seconds": seconds,
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def _row(name: str, model: str) -> dict:
+    for row in read_results(RESULTS, EXPERIMENTS):
+        if (row["set"], row["model"]) == (name, model):
+            return row
+    raise SystemExit(f"run {model!r} on {name} first: it chooses the scale of the kernel for all models")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    default = [model for model in MODELS if model != "learn"]
+    parser.add_argument("--models", nargs="+", default=default, choices=list(MODELS))
+    parser.add_argument("--page", action="store_true", help="only write the page from the results")
+    arguments = parser.parse_args()
+    for name, model in [] if arguments.page else itertools.product(arguments.sets, arguments.models):
+        row = run(name, model)
+        merge_results(RESULTS, [row], ("set", "model"), EXPERIMENTS)
+        print(
+            f"{name} {model}: chosen {row['settings']}, {row['fit_seconds']:.2f} s a fit, {row['seconds']:.1f} s"
+        )
+    page()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Optimisers: passes and seconds of the five solvers on real data, and what block-Jacobi drops.
+
+    python -m experiments.optimisers [--parts solve points pieces] [--only NAME ...] [--page]
+
+*solve*: every solver to relative gaps of 1e-3 and 1e-6, from zero. Newton with its Hessian spelled out and
+block-Jacobi factor matrices, so they run where those are small; a run is given up after LIMIT seconds.
+*points*: the exact Hessian and the curvature of block-Jacobi (eq. 30) at the same points of one fit.
+*pieces*: gesture phases cut into pieces of 1, 3, 10, ... positions: the longer the chains, the more is dropped.
+
+Everything runs on one thread, and seconds are processor seconds, so that what else the machine does counts little.
+Settings are fixed: they are near what cross-validation has chosen on these data, and nothing is scored here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.result_files import EXPERIMENTS, merge_results
+from benchmarks.shared_data import gpstruct_task, ocr_letters
+from benchmarks.solvers import gesture_phases, synthetic
+from experiments.curvature_price import Surveyor, compare_curvatures
+from experiments.optimisers_page import write_page
+from kernelfields import ChainCRF
+from kernelfields.kernels import RBF, Polynomial
+from kernelfields.solvers import SOLVERS, Iteration
+
+KEYS = ("part", "problem", "solver", "tol")
+LIMIT = 30.0
+FIVE = ("lbfgs", "newton-cg", "newton", "block-jacobi", "subspace")
+MATRIX_FREE = ("lbfgs", "newton-cg", "subspace")
+PIECES = (1, 3, 10, 30, 100, 300, None)
+# Relative gaps at which curvatures are compared, the first point aside.
+GAPS = (10.0, 1.0, 0.1, 1e-2, 1e-4)
+_MOST_POINTS = 60
+
+
+def problems() -> dict[str, tuple[ChainCRF, tuple[list, list], tuple[str, ...], tuple[float, ...]]]:
+    """Return named problems: field, data, solvers that can, relative gaps to reach."""
+    X, y, split = gpstruct_task("basenp")
+    sentences = [X[i] for i in split[0][:150]], [y[i] for i in split[0][:150]]
+    pixels, letters, fold = ocr_letters()
+    words = np.flatnonzero(fold == 0)
+    one_fold = [pixels[i] for i in words], [letters[i] for i in words]
+    few = one_fold[0][:100], one_fold[1][:100]
+    cubic = Polynomial(3, gamma=0.06)
+    both = (1e-3, 1e-6)
+    return {
+        "base NP, RBF, rank 100": (ChainCRF(RBF(0.05), rank=100, prior_variance=30.0), sentences, FIVE, both),
+        "gesture phases, linear": (ChainCRF("linear", prior_variance=1.0), gesture_phases(), FIVE, both),
+        "100 OCR words, cubic, rank 40": (ChainCRF(cubic, rank=40, prior_variance=3.0), few, FIVE, both),
+        "base NP, linear": (
+            ChainCRF("linear", prior_variance=1.0, edge_prior_variance=10.0),
+            sentences,
+            MATRIX_FREE,
+            both,
+        ),
+        "OCR fold, cubic, rank 2000": (
+            ChainCRF(cubic, rank=2000, prior_variance=3.0),
+            one_fold,
+            MATRIX_FREE,
+            (1e-3,),
+        ),
+    }
+
+
+class Timed:
+    """A rule that is timed: notes the processor seconds at every iteration and gives up after a limit."""
+
+    def __init__(self, rule: Any, limit: float):
+        self.rule = rule
+        self.limit = limit
+        self.name = rule.name
+        self.seconds: list[float] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rule, name)
+
+    def prepare(self, posterior: Any) -> None:
+        self._begin = time.process_time()
+        self.rule.prepare(posterior)
+
+    def direction(self, point: Any, relative_gap: float) -> Any:
+        return self.rule.direction(point, relative_gap)
+
+    def learn(self, before: Any, after: Any) -> None:
+        self.rule.learn(before, after)
+
+    def watch(self, _: Iteration) -> bool:
+        """Be called back after every iteration."""
+        self.seconds.append(time.process_time() - self._begin)
+        return self.seconds[-1] > self.limit
+
+
+def solve(field: ChainCRF, data: tuple[list, list], rule: Any, tol: float, limit: float = LIMIT) -> dict:
+    """Fit from zero on one thread; return what it took, with a history of about as many points as a plot shows."""
+    timed = Timed(rule, limit)
+    field.set_params(solver=timed, tol=tol, max_iter=20_000, random_state=0, n_jobs=1, callbacks=[timed.watch])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        field.fit(*data)
+    solution = field.solution_
+    last = len(solution.history) - 1
+    shown = np.unique(np.r_[0, np.geomspace(1, max(1, last), _MOST_POINTS).astype(int)])
+    return {
+        "tol": tol,
+        "size": int(solution.theta.size),
+        "iterations": solution.iterations,
+        "passes": solution.passes,
+        "seconds": timed.seconds[-1],
+        "value": solution.value,
+        "lower_bound": solution.lower_bound,
+        "reason": solution.reason,
+        "history": [
+            [solution.history[i].passes, timed.seconds[i], solution.history[i].value] for i in shown if i <= last
+        ],
+    }
+
+
+def save(rows: list[dict]) -> None:
+    merge_results("optimisers.json", rows, KEYS, EXPERIMENTS)
+
+
+def run_solvers(name: str, field: ChainCRF, data: tuple[list, list], solvers: Any, tolerances: Any) -> None:
+    for tol in tolerances:
+        for solver in solvers:
+            row = solve(field, data, SOLVERS[solver](), tol)
+            save([{"part": "solve", "problem": name, "solver": solver, **row}])
+            print(
+                f"{name:30s} {tol:.0e} {solver:13s} {row['iterations']:6d} iterations {row['passes']:8.1f} passes "
+                f"{row['seconds']:7.2f} s  {row['reason']}",
+                flush=True,
+            )
+
+
+def survey_points(name: str, field: ChainCRF, data: tuple[list, list]) -> None:
+    begin = time.process_time()
+    surveyor = Surveyor(GAPS, max(map(len, data[1])))
+    # Far enough that its value can stand for the minimum at the last of the points.
+    outcome = solve(field, data, surveyor, 1e-9, limit=np.inf)
+    rows = [
+        {
+            "part": "point",
+            "problem": name,
+            "solver": "newton-cg",
+            "tol": gap,
+            "minimum": outcome["lower_bound"],
+            **row,
+        }
+        for gap, row in surveyor.rows
+    ]
+    rows[0]["seconds"] = time.process_time() - begin
+    save(rows)
+    for row in rows:
+        print(
+            f"{name:30s} gap {row['relative_gap']:8.1e}: dropped {row['dropped']:.2f} (within "
+            f"{row['within']:.2f}), eigenvalues {row['smallest']:.3f} to {row['largest']:.1f}, share of Newton "
+            f"{row['share']:.3f}",
+            flush=True,
+        )
+
+
+def run_pieces(field: ChainCRF, data: tuple[list, list]) -> None:
+    for length in PIECES:
+        X, y = (cut(each, length) for each in data)
+        name = f"gesture phases in pieces of {length}" if length else "gesture phases, whole"
+        longest = max(map(len, y))
+        surveyor = Surveyor()
+        rows = {
+            "newton-cg": solve(field, (X, y), surveyor, 1e-3),
+            "block-jacobi": solve(field, (X, y), SOLVERS["block-jacobi"](), 1e-3),
+        }
+        begin = time.process_time()
+        curvature = compare_curvatures(surveyor.last, longest)
+        curvature["survey_seconds"] = time.process_time() - begin
+        for solver, row in rows.items():
+            row.pop("history")
+            extra = curvature if solver == "newton-cg" else {}
+            save([{"part": "pieces", "problem": name, "solver": solver, "length": longest, **row, **extra}])
+        print(
+            f"{name:34s} iterations {rows['newton-cg']['iterations']} and {rows['block-jacobi']['iterations']}, "
+            f"seconds {rows['newton-cg']['seconds']:.1f} and {rows['block-jacobi']['seconds']:.1f}, dropped "
+            f"{curvature['dropped']:.2f}, eigenvalues {curvature['smallest']:.3f} to {curvature['largest']:.1f}",
+            flush=True,
+        )
+
+
+def cut(sequences: list, length: int | None) -> list:
+    """Return sequences cut into pieces of ``length`` positions, the last of each shorter; None for no cut."""
+    if length is None:
+        return sequences
+    return [each[begin : begin + length] for each in sequences for begin in range(0, len(each), length)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", default=["solve", "points", "pieces"])
+    parser.add_argument("--only", nargs="+", help="beginnings of names of problems, for solve and points")
+    parser.add_argument("--page", action="store_true", help="renew the page from the results, run nothing")
+    arguments = parser.parse_args()
+    if not arguments.page:
+        found = problems()
+        chosen = [name for name in found if not arguments.only or name.startswith(tuple(arguments.only))]
+        for solver in SOLVERS:  # so that no run pays for the compiler
+            ChainCRF("linear", solver=solver, n_jobs=1).fit(*synthetic(5, 2))
+        for name in chosen:
+            field, data, solvers, tolerances = found[name]
+            if "solve" in arguments.parts:
+                run_solvers(name, field, data, solvers, tolerances)
+            if "points" in arguments.parts and "newton" in solvers:
+                survey_points(name, field, data)
+        if "pieces" in arguments.parts:
+            run_pieces(*found["gesture phases, linear"][:2])
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

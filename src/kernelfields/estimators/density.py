@@ -1,0 +1,313 @@
+"""ExponentialFamilyDensity: densities from exponential families in an RKHS (section 2.2 of the paper).
+
+    p(x) = p0(x) exp(f(x) - g(f))   on a box,      g(f) = log int p0(x) exp f(x) dx
+    f = argmin ||f||^2 / (2 s) - sum_i w_i log(p(x_i) / p0(x_i))
+
+f = <z(.), v> in whitened features of pivots, so ||f|| = ||v||. The integral is a sum over the nodes of a quadrature,
+which makes the family a finite one: the fit is its maximum a posteriori, by Newton's method with the exact Hessian.
+The kernel sees points with every axis of the box scaled to [0, 1]. Cost: O(M r^2) per Newton step, M nodes, rank r.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from kernelfields.basis import ExplicitSubspace, PanelCholesky, resolve_basis
+from kernelfields.estimators.density_box import check_sample_possible, resolve_box, resolve_measure
+from kernelfields.estimators.density_documents import read_density, write_density
+from kernelfields.estimators.density_quadrature import Rule, check_proper, first_quadrature, judged_log_integral
+from kernelfields.estimators.density_sampling import Target, draw
+from kernelfields.estimators.parameters import check_count, check_penalty, check_tolerance, is_real
+from kernelfields.family import FiniteFamily
+from kernelfields.fields.randomness import random_generator
+from kernelfields.kernels import Precomputed, resolve_kernel
+from kernelfields.posterior import Certificate
+from kernelfields.posterior.certificate import kernel_quadratic_form
+
+# Samples among which pivots are looked for, and points of the box beside them.
+_MOST_CANDIDATES, _BOX_CANDIDATES = 4096, 1024
+_BATCH_ROWS = 20_000
+
+
+class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
+    """A density on a box: p(x) = p0(x) exp(f(x) - g(f)), f in an RKHS, at the maximum a posteriori.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
+        Of points whose axes are scaled so that the box is the unit cube.
+    prior_variance : float, default 1.0
+        Variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample.
+    base_measure : "uniform", "gaussian" or callable, default "uniform"
+        p0. "gaussian": independent normal distributions with means and deviations of the sample, cut off at the
+        box. A function of X (n, d) returns log densities (n,), which need not be normalised.
+    box : "auto" or array (d, 2), default "auto"
+        Lows and highs. "auto" is the range of the sample and ``margin`` times it on either side.
+    margin : float, default 0.1
+    rank : int, default 200
+        Most basis functions of a kernel without explicit features.
+    basis : str or Basis, default "greedy-cholesky"
+    pivots : "both", "sample" or "box", default "both"
+        Where pivots are looked for: among the sample, among evenly spread points of the box, or both.
+    quadrature : "auto", "gauss-legendre" or "sobol", default "auto"
+        "auto" is the tensor product of Gauss-Legendre rules up to 3 dimensions, and scrambled Sobol beyond.
+    n_nodes : int or None, default None
+        Nodes per axis, or points per Sobol sequence (a power of two). None doubles the nodes until the error of
+        the log partition is below ``quadrature_tol``, up to a limit.
+    quadrature_tol : float, default 1e-3
+        Error of the log partition, in nats, above which fitting warns.
+    tol : float, default 1e-9
+        How far, in nats per sample, the objective may be from its minimum over the span.
+    max_iter : int, default 100
+        Most Newton steps.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    box_ : (d, 2) lows and highs
+    basis_, coef_ : the subspace; coordinates of f in it, (rank,)
+    log_partition_, log_partition_error_ : g(f), and by how much it may be wrong: p integrates to 1 within that
+    quadrature_ : kind and size of the rule that the fit used
+    certificate_ : how far the fit is from the best one in the span, for the discretised problem (Lemma 9)
+    n_iter_ : Newton steps
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        prior_variance: float = 1.0,
+        base_measure: Any = "uniform",
+        box: Any = "auto",
+        margin: float = 0.1,
+        rank: int = 200,
+        basis: Any = "greedy-cholesky",
+        pivots: str = "both",
+        quadrature: str = "auto",
+        n_nodes: int | None = None,
+        quadrature_tol: float = 1e-3,
+        tol: float = 1e-9,
+        max_iter: int = 100,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.prior_variance = prior_variance
+        self.base_measure = base_measure
+        self.box = box
+        self.margin = margin
+        self.rank = rank
+        self.basis = basis
+        self.pivots = pivots
+        self.quadrature = quadrature
+        self.n_nodes = n_nodes
+        self.quadrature_tol = quadrature_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExponentialFamilyDensity:
+        """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
+        self._check_parameters()
+        X = validate_data(self, X, dtype=np.float64)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        counted = weights > 0
+        if not counted.any():
+            raise ValueError("at least one sample must have a positive weight")
+        X, weights = X[counted], weights[counted]
+        random = random_generator(self.random_state)
+        box = resolve_box(self.box, X, self.margin)
+        box.check_sample(X)
+        self._measure = resolve_measure(self.base_measure, box, X, weights)
+        check_sample_possible(self._measure, X)
+        self.box_ = np.column_stack([box.low, box.high])
+        seed = int(random.integers(2**31))
+        quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
+        check_proper(self._measure, quadrature)
+        self.basis_ = self._build_basis(box.to_unit(X), weights, random)
+        self._fit_coefficients(self._mean_features(X, weights), float(weights.sum()), quadrature)
+        return self
+
+    def _check_parameters(self) -> None:
+        if not is_real(self.prior_variance) or not 0 < self.prior_variance < np.inf:
+            raise ValueError(f"prior_variance must be a positive finite number, got {self.prior_variance!r}")
+        check_penalty(self.margin, "margin")
+        check_count(self.rank, "rank")
+        check_count(self.max_iter, "max_iter")
+        check_tolerance(self.tol)
+        if self.n_nodes is not None:
+            check_count(self.n_nodes, "n_nodes", " or None")
+        if not is_real(self.quadrature_tol) or not self.quadrature_tol > 0:
+            raise ValueError(f"quadrature_tol must be a positive number, got {self.quadrature_tol!r}")
+        if self.pivots not in ("both", "sample", "box"):
+            raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {self.pivots!r}")
+
+    def _build_basis(self, points: np.ndarray, weights: np.ndarray, random: np.random.Generator) -> Any:
+        """Return the subspace for points (n, d) of the unit cube."""
+        kernel = resolve_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            raise ValueError("a precomputed kernel knows the sample only, and a density needs the whole box")
+        kernel = kernel.resolve(points, weights)
+        if kernel.has_feature_map:
+            features: Any = kernel.feature_map(points[:1])
+            return ExplicitSubspace(kernel, features.shape[1])
+        candidates = []
+        if self.pivots != "box":
+            few = len(points) <= _MOST_CANDIDATES
+            rows = slice(None) if few else random.choice(len(points), _MOST_CANDIDATES, replace=False)
+            candidates.append(points[rows])
+        if self.pivots != "sample":
+            from scipy.stats import qmc
+
+            spread = qmc.Sobol(points.shape[1], scramble=True, seed=np.random.default_rng(0))
+            candidates.append(spread.random(_BOX_CANDIDATES))
+        inputs = np.vstack(candidates)
+        basis = resolve_basis(self.basis)
+        panel = PanelCholesky(kernel, inputs, basis.capacity(self.rank, len(inputs)))
+        basis.select(panel, random)
+        return panel.subspace()
+
+    def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        total = np.zeros(self.basis_.rank)
+        for begin in range(0, len(X), _BATCH_ROWS):
+            rows = slice(begin, begin + _BATCH_ROWS)
+            total += weights[rows] @ self._features(X[rows])
+        return total / weights.sum()
+
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.basis_.features(self._measure.box.to_unit(X)))
+
+    def _fit_coefficients(self, mean: np.ndarray, count: float, quadrature: Any) -> None:
+        precision, start = 1.0 / (count * self.prior_variance), None
+        while True:
+            rule = quadrature.rule(self._measure)
+            family, shift = self._finite_family(rule)
+            found = family.estimate(mean, precision=precision, start=start, tol=self.tol, max_iter=self.max_iter)
+            self.coef_ = start = found.theta
+            coarse = found.member.log_partition + shift
+            self.log_partition_, self.log_partition_error_ = judged_log_integral(
+                quadrature, self._measure, self._scores, coarse
+            )
+            finer = quadrature.finer(self._measure.box.dimension) if self.n_nodes is None else None
+            if self.log_partition_error_ <= self.quadrature_tol or finer is None:
+                break
+            quadrature = finer
+        self.quadrature_, self.n_iter_ = quadrature, found.iterations
+        value = count * (found.value + shift)
+        self.certificate_ = Certificate("span", value, value - count * found.gap)
+        if not self.log_partition_error_ <= self.quadrature_tol:
+            warnings.warn(
+                f"the log partition may be wrong by {self.log_partition_error_:.2g} nats, more than "
+                f"quadrature_tol={self.quadrature_tol:g}, with {quadrature.n_nodes(len(self.box_))} nodes; set "
+                "n_nodes higher, use a smoother kernel or a smaller prior_variance, or accept the error",
+                stacklevel=3,
+            )
+
+    def _finite_family(self, rule: Rule) -> tuple[FiniteFamily, float]:
+        """Return the family on the nodes, its largest mass 1, and the logarithm of what its masses lack."""
+        shift = float(rule.log_masses.max())
+        return FiniteFamily(self._features(rule.nodes), np.exp(rule.log_masses - shift)), shift
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        """Return f, (n,)."""
+        return self.basis_.apply(self._measure.box.to_unit(X), self.coef_[:, None])[:, 0]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return log p of points, (n,), in the units of X; minus infinity outside the box."""
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        inside = self._measure.box.contains(X)
+        scores = np.full(len(X), -np.inf)
+        if inside.any():
+            points = X[inside]
+            scores[inside] = self._measure.log_density(points) + self._scores(points) - self.log_partition_
+        return scores
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of log p over points; minus infinity if one lies outside the box."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw independent points, (n_samples, d), by rejection; see density_sampling.py for when it is exact."""
+        check_is_fitted(self, "coef_")
+        check_count(n_samples, "n_samples")
+        peaks = self.quadrature_.reference().rule(self._measure).nodes
+        if hasattr(self.basis_, "pivots"):
+            peaks = np.vstack([peaks, self._measure.box.from_unit(self.basis_.pivots)])
+        target = Target(self._measure, self.basis_, self.coef_, peaks)
+        return draw(target, int(n_samples), random_generator(random_state))
+
+    def family(self) -> FiniteFamily:
+        """Return the finite family on the nodes of the quadrature, of which ``coef_`` are natural parameters."""
+        check_is_fitted(self, "coef_")
+        return self._finite_family(self.quadrature_.rule(self._measure))[0]
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return gradient (r,) and Hessian (r, r) of g at the fit: mean and covariance of the features (Prop. 1)."""
+        member = self.family().at(self.coef_)
+        return member.mean, member.covariance()
+
+    def expectation(self, function: Callable[[np.ndarray], Any]) -> np.ndarray:
+        """Return E function(x) under p, by quadrature; ``function`` maps points (M, d) to values (M, ...)."""
+        check_is_fitted(self, "coef_")
+        rule = self.quadrature_.reference().rule(self._measure)
+        logs = rule.log_masses + self._scores(rule.nodes)
+        shares = np.exp(logs - logs.max())
+        return np.tensordot(shares / shares.sum(), np.asarray(function(rule.nodes)), axes=1)
+
+    def mean(self) -> np.ndarray:
+        """Return E x, (d,)."""
+        return self.expectation(lambda X: X)
+
+    def covariance(self) -> np.ndarray:
+        """Return Var x, (d, d)."""
+        centre = self.mean()
+        return self.expectation(lambda X: np.einsum("mi,mj->mij", X - centre, X - centre))
+
+    def entropy(self) -> float:
+        """Return -E log p(x), in nats."""
+        return -float(self.expectation(self.score_samples))
+
+    def certify(self, X: Any, sample_weight: Any = None) -> Certificate:
+        """Return how far the fit to X can be from the best one among all functions of the RKHS.
+
+        For the discretised problem, exact; O((M + n)^2) kernel evaluations for M nodes and n points.
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        self._measure.box.check_sample(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rule, variance, count = self.quadrature_.rule(self._measure), self.prior_variance, float(weights.sum())
+        points = np.vstack([rule.nodes, X])
+        scores = self._scores(points)
+        log_partition, _ = rule.log_integral(scores[: len(rule.nodes)])
+        expected = count * np.exp(rule.log_masses + scores[: len(rule.nodes)] - log_partition)
+        residuals = np.concatenate([expected, -weights])
+        norm = float(self.coef_ @ self.coef_)
+        quadratic = kernel_quadratic_form(
+            self.basis_.kernel, self._measure.box.to_unit(points), residuals[:, None]
+        )
+        gradient = norm / variance**2 + 2 * float(scores @ residuals) / variance + quadratic
+        value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
+        return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted density to one file of data (safetensors), atomically."""
+        check_is_fitted(self, "coef_")
+        write_density(path, self)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None
+    ) -> ExponentialFamilyDensity:
+        """Read a density written by :meth:`save`.
+
+        ``callables`` names functions that are not data: those of kernels, and "base_measure".
+        """
+        return read_density(cls, path, callables)

@@ -1,0 +1,258 @@
+"""MultiLabelCRF: probabilities from first principles, agreement of engines and of known special cases."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+from labelled_instances import joint_probabilities, labelled_instances
+from sklearn.linear_model import LogisticRegression
+
+from kernelfields import GraphCRF, MultiLabelCRF
+from kernelfields.kernels import RBF, Linear
+
+X, Y = labelled_instances()
+NEW, _ = labelled_instances(20, seed=1)
+FULL = list(itertools.combinations(range(4), 2))
+
+
+def fitted(**settings):
+    return MultiLabelCRF(settings.pop("kernel", RBF(0.3)), random_state=0, tol=1e-9, **settings).fit(X, Y)
+
+
+def log_odds_of(crf, inputs):
+    """f_k(x) + b_k, (n, K), from the fitted coefficients."""
+    functions = [
+        crf.basis_[f"label {k}"].apply(inputs, crf.coef_[f"label {k}"][:, None])[:, 0] + crf.coef_[f"bias {k}"]
+        for k in range(4)
+    ]
+    return np.column_stack(functions)
+
+
+@pytest.mark.parametrize("label_graph", ["none", "tree", "full", [(0, 1), (2, 3)]])
+def test_predictions_are_those_of_the_sum_over_all_labellings(label_graph):
+    crf = fitted(label_graph=label_graph)
+    assert len(crf.label_edges_) == {"none": 0, "tree": 3, "full": 6}.get(str(label_graph), 2)
+    joint, labellings = joint_probabilities(log_odds_of(crf, NEW), crf.edge_scores_)
+    np.testing.assert_allclose(crf.predict_proba(NEW), joint @ labellings, atol=1e-10)
+    np.testing.assert_array_equal(crf.predict(NEW), joint @ labellings > 0.5)
+    marginals = joint @ labellings
+    np.testing.assert_allclose(crf.decision_function(NEW), np.log(marginals / (1 - marginals)), atol=1e-8)
+    best, probability = crf.predict_joint(NEW)
+    np.testing.assert_array_equal(best, labellings[joint.argmax(axis=1)])
+    np.testing.assert_allclose(probability, joint.max(axis=1), atol=1e-10)
+    np.testing.assert_array_equal(crf.set_params(decision="subset").predict(NEW), best)
+    each = crf.log_likelihood(X, Y, per_instance=True)
+    joint, _ = joint_probabilities(log_odds_of(crf, X), crf.edge_scores_)
+    np.testing.assert_allclose(each, np.log(joint[np.arange(len(X)), Y @ [8, 4, 2, 1]]), atol=1e-10)
+    assert crf.log_likelihood(X, Y) == pytest.approx(each.sum(), rel=1e-12)
+    assert crf.score(X, Y) == np.mean((crf.predict(X) == Y).all(axis=1))
+
+
+def test_independent_labels_are_logistic_regressions_on_the_features():
+    crf = fitted(label_graph="none", prior_variance=2.0, bias_prior_variance=None)
+    features = crf.basis_["label 0"].features(X)
+    for k in range(4):
+        peer = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(features, Y[:, k])
+        np.testing.assert_allclose(crf.coef_[f"label {k}"], peer.coef_[0], atol=2e-4)
+        expected = peer.predict_proba(crf.basis_["label 0"].features(NEW))[:, 1]
+        np.testing.assert_allclose(crf.predict_proba(NEW)[:, k], expected, atol=1e-4)
+
+
+def test_all_labels_share_one_basis_and_one_file_entry(tmp_path):
+    crf = fitted(edge_kernel=RBF(0.5), rank=30)
+    assert len({id(crf.basis_[f"label {k}"]) for k in range(4)}) == 1
+    assert len({id(crf.basis_[f"pair {j} ~ {k} inputs"]) for j, k in FULL}) == 1
+    crf.save(tmp_path / "model")
+    # Two bases of 30 pivots: factors 2 * 30^2, pivots and indices, coefficients; far from a basis for each label.
+    assert (tmp_path / "model").stat().st_size < 8 * (2 * 30 * 40 + 30 * 12) + 60_000
+
+
+@pytest.mark.parametrize("inference", ["table", "junction"])
+def test_exact_engines_fit_the_same_field(inference):
+    one, two = fitted(label_graph="full"), fitted(label_graph="full", inference=inference)
+    assert (one.inference_.method, two.inference_.method) == ("table", inference)
+    assert one.solution_.value == pytest.approx(two.solution_.value, rel=1e-8)
+    np.testing.assert_allclose(one.predict_proba(NEW), two.predict_proba(NEW), atol=1e-5)
+
+
+def test_forests_are_inferred_as_trees_and_equal_tables():
+    one, two = fitted(label_graph="tree"), fitted(label_graph="tree", inference="table")
+    assert (one.inference_.method, two.inference_.method) == ("tree", "table")
+    assert one.solution_.value == pytest.approx(two.solution_.value, rel=1e-8)
+    assert fitted(label_graph="none").inference_.method == "tree"
+
+
+def test_neither_order_nor_coding_of_labels_matters():
+    crf = fitted(label_graph="full")
+    order = [2, 0, 3, 1]
+    flipped = np.array([0, 1, 0, 1])
+    other = MultiLabelCRF(RBF(0.3), label_graph="full", random_state=0, tol=1e-9).fit(X, (Y ^ flipped)[:, order])
+    assert other.solution_.value == pytest.approx(crf.solution_.value, rel=1e-8)
+    expected = np.where(flipped, 1 - crf.predict_proba(NEW), crf.predict_proba(NEW))
+    np.testing.assert_allclose(other.predict_proba(NEW), expected[:, order], atol=1e-5)
+
+
+def test_a_pair_of_labels_is_a_graph_of_two_nodes():
+    """With no kernel part worth mentioning, the field of two labels is that of their log odds ratio."""
+    crf = MultiLabelCRF(
+        RBF(0.3), prior_variance=1e-9, edge_prior_variance=1e6, bias_prior_variance=1e6, tol=1e-10
+    ).fit(X, Y[:, :2])
+    counts = np.histogram2d(Y[:, 0], Y[:, 1], bins=2)[0]
+    ratio = np.log(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
+    assert crf.edge_scores_[(0, 1)] == pytest.approx(ratio, rel=1e-4)
+
+
+def test_pairs_that_depend_on_the_inputs():
+    crf = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2), (0, 2)])
+    assert crf.inference_.method == "table"
+    ratios = {}
+    for j, k in crf.label_edges_:
+        part = crf.basis_[f"pair {j} ~ {k} inputs"].apply(NEW, crf.coef_[f"pair {j} ~ {k} inputs"][:, None])
+        ratios[j, k] = part[:, 0] + crf.edge_scores_[j, k]
+    joint, labellings = joint_probabilities(log_odds_of(crf, NEW), ratios)
+    np.testing.assert_allclose(crf.predict_proba(NEW), joint @ labellings, atol=1e-10)
+    tree = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2)])
+    twin = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2)], inference="table")
+    assert (tree.inference_.method, twin.inference_.method) == ("tree", "table")
+    assert tree.solution_.value == pytest.approx(twin.solution_.value, rel=1e-8)
+
+
+def test_edges_find_what_the_labels_hide_from_each_other():
+    crf = fitted(label_graph="full")
+    strongest = sorted(crf.edge_scores_, key=lambda edge: -abs(crf.edge_scores_[edge]))[:2]
+    assert set(strongest) == {(0, 1), (2, 3)}
+    assert crf.edge_scores_[0, 1] > 1
+    assert crf.edge_scores_[2, 3] < -1
+    assert crf.log_likelihood(X, Y) > fitted(label_graph="none").log_likelihood(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "newton", "block-jacobi", "subspace"])
+def test_all_solvers_reach_the_same_value(solver):
+    crf = MultiLabelCRF(RBF(0.3), rank=15, solver=solver, tol=1e-5, max_iter=500, random_state=0).fit(X, Y)
+    best = MultiLabelCRF(RBF(0.3), rank=15, tol=1e-9, random_state=0).fit(X, Y)
+    assert crf.solution_.value == pytest.approx(best.solution_.value, rel=1e-5)
+
+
+def test_certificates_hold_in_the_span_and_beyond():
+    crf = MultiLabelCRF(RBF(0.3), rank=15, tol=1e-4, random_state=0).fit(X, Y)
+    whole = MultiLabelCRF(RBF(0.3), rank=None, tol=1e-7, random_state=0).fit(X, Y)
+    assert crf.certificate_.relative_gap <= 1e-4
+    for certificate in (crf.rkhs_certificate_, crf.certify(X, Y)):
+        assert certificate.lower_bound <= whole.solution_.value * (1 + 1e-9)
+    assert crf.certify(X, Y, scope="span").value == pytest.approx(crf.solution_.value, rel=1e-10)
+    assert crf.certify(X, Y).relative_gap <= crf.rkhs_certificate_.relative_gap * (1 + 1e-9)
+    weights = np.arange(len(X)) % 3.0
+    weighted = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y, sample_weight=weights)
+    found = weighted.certify(X, Y, scope="span", sample_weight=weights)
+    assert found.value == pytest.approx(weighted.solution_.value, rel=1e-10)
+
+
+def test_a_basis_that_grows_by_the_gradient():
+    crf = MultiLabelCRF(RBF(0.3), basis="gradient", rank=80, tol=1e-3, random_state=0).fit(X, Y)
+    ranks = {crf.basis_[f"label {k}"].rank for k in range(4)}
+    assert len(ranks) == 1
+    assert crf.certify(X, Y).relative_gap <= 1e-3
+
+
+def test_weights_count_instances():
+    weights = np.arange(len(X)) % 3
+    settings = {"random_state": 0, "tol": 1e-10, "rank": None}
+    one = MultiLabelCRF(RBF(0.3), **settings).fit(X, Y, sample_weight=weights)
+    two = MultiLabelCRF(RBF(0.3), **settings).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    np.testing.assert_allclose(one.predict_proba(NEW), two.predict_proba(NEW), atol=1e-5)
+    assert one.edge_scores_ == pytest.approx(two.edge_scores_, abs=1e-4)
+
+
+def test_constant_labels_stay_finite():
+    constant = Y.copy()
+    constant[:, 1], constant[:, 2] = 1, 0
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, constant)
+    probability = crf.predict_proba(NEW)
+    assert np.isfinite(list(crf.edge_scores_.values())).all()
+    assert (probability[:, 1] > 0.9).all()
+    assert (probability[:, 2] < 0.1).all()
+    np.testing.assert_array_equal(crf.predict(NEW)[:, 1], 1)
+
+
+def test_a_single_label():
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y[:, :1])
+    assert crf.label_edges_ == []
+    assert crf.predict(NEW).shape == crf.predict_proba(NEW).shape == (20, 1)
+    assert crf.score(X, Y[:, :1]) > 0.6
+
+
+def test_dense_sparse_and_single_precision_inputs_agree():
+    dense = fitted(kernel=Linear()).predict_proba(NEW)
+    sparse_X, sparse_Y = scipy.sparse.csr_matrix(X), scipy.sparse.csc_array(Y)
+    sparse = MultiLabelCRF("linear", tol=1e-9, random_state=0).fit(sparse_X, sparse_Y)
+    np.testing.assert_allclose(sparse.predict_proba(scipy.sparse.coo_array(NEW)), dense, atol=1e-5)
+    np.testing.assert_allclose(sparse.predict_proba(NEW), dense, atol=1e-5)
+    single = MultiLabelCRF(RBF(0.3), random_state=0).fit(X.astype(np.float32), Y.astype(bool))
+    double = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y.astype(float))
+    np.testing.assert_allclose(single.predict_proba(NEW), double.predict_proba(NEW), atol=0.02)
+
+
+def test_a_sum_of_kernels_has_a_variance_for_each_part():
+    crf = fitted(kernel=RBF(0.3) + Linear(), prior_variance=(1.0, 0.5))
+    assert {name for name in crf.coef_ if name.endswith(" 0")} == {"bias 0", "label 0", "label_2 0"}
+    flat = fitted(kernel=RBF(0.3) + Linear(), prior_variance=(1.0, 1e-9))
+    np.testing.assert_allclose(flat.predict_proba(NEW), fitted().predict_proba(NEW), atol=1e-5)
+
+
+def test_approximate_inference_is_named_and_not_certified():
+    crf = MultiLabelCRF(RBF(0.3), inference="trw", random_state=0).fit(X, Y)
+    assert (crf.inference_.method, crf.inference_.exact) == ("trw", False)
+    exact = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
+    np.testing.assert_allclose(crf.predict_proba(NEW), exact.predict_proba(NEW), atol=0.2)
+    with pytest.raises(AttributeError, match="'trw', which is approximate"):
+        _ = crf.certificate_
+    for refused in (crf.certify, crf.log_likelihood):
+        with pytest.raises(ValueError, match="needs exact inference"):
+            refused(X, Y)
+    with pytest.raises(ValueError, match="needs exact inference"):
+        crf.predict_joint(X)
+
+
+def test_gibbs_serves_predictions_and_no_fit():
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
+    expected = crf.predict_proba(NEW)
+    sampled = crf.set_params(inference="gibbs").predict_proba(NEW)
+    np.testing.assert_allclose(sampled, expected, atol=0.1)
+    with pytest.raises(ValueError, match="no log partition function"):
+        MultiLabelCRF(RBF(0.3), inference="gibbs").fit(X, Y)
+
+
+def test_samples_have_the_frequencies_of_the_marginals():
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
+    draws = crf.sample(NEW[:3], 8000, random_state=0)
+    assert draws.shape == (8000, 3, 4)
+    np.testing.assert_allclose(draws.mean(axis=0), crf.predict_proba(NEW[:3]), atol=0.03)
+    assert crf.sample(NEW, random_state=0).shape == (20, 4)
+
+
+def test_batches_do_not_change_predictions(monkeypatch):
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
+    expected = crf.predict_proba(X), crf.log_likelihood(X, Y, per_instance=True), crf.predict_joint(X)
+    monkeypatch.setattr("kernelfields.estimators.multilabel_model._BATCH_VALUES", 700)
+    assert len(list(crf.model_.batches(X))) > 5
+    np.testing.assert_allclose(crf.predict_proba(X), expected[0], atol=1e-12)
+    np.testing.assert_allclose(crf.log_likelihood(X, Y, per_instance=True), expected[1], atol=1e-10)
+    np.testing.assert_array_equal(crf.predict_joint(X)[0], expected[2][0])
+
+
+def test_callbacks_see_iterations_and_can_stop():
+    seen = []
+    crf = MultiLabelCRF(RBF(0.3), callbacks=[lambda iteration: seen.append(iteration) or len(seen) >= 3])
+    crf.fit(X, Y)
+    assert crf.solution_.reason == "callback"
+    assert len(seen) == 3
+
+
+def test_equal_to_a_graph_field_whose_nodes_have_features_of_their_own():
+    """Labels without edges, as nodes of a GraphCRF: a difference of two values of variance 1/2 has variance 1."""
+    crf = fitted(kernel="linear", label_graph=[(0, 1)], bias_prior_variance=None)
+    graphs = [(np.kron(np.eye(4), x[None, :]), np.array([[0, 1]])) for x in X]
+    other = GraphCRF("linear", prior_variance=0.5, tol=1e-9).fit(graphs, list(Y))
+    marginals = np.array([each[2:, 1] for each in other.predict_marginals(graphs)])
+    np.testing.assert_allclose(crf.predict_proba(X)[:, 2:], marginals, atol=1e-4)

@@ -1,0 +1,193 @@
+"""MultiLabelCRF keeps the contract of scikit-learn's multi-label classifiers."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from labelled_instances import labelled_instances
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from kernelfields import MultiLabelCRF
+from kernelfields.formats import ModelFileError, read_model, write_model
+from kernelfields.kernels import RBF, Linear
+
+X, Y = labelled_instances()
+
+#: Checks that ask for what a multi-label classifier is not, and why.
+EXPECTED_FAILURES = {
+    **dict.fromkeys(
+        (
+            "check_estimators_dtypes",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_shape",
+            "check_sample_weights_not_overwritten",
+            "check_estimator_sparse_array",
+            "check_estimator_sparse_matrix",
+            "check_classifier_data_not_an_array",
+            "check_classifiers_classes",
+            "check_fit2d_1feature",
+        ),
+        "labels are given as 1 and 2, or by name, and an indicator holds 0 and 1",
+    ),
+    "check_classifier_multioutput": "classes_ has a row for each label, and one is looked for that labels share",
+    "check_classifiers_train": "one label in one column is predicted as one column",
+    "check_decision_proba_consistency": "labels of one dimension are not an indicator",
+}
+
+
+def test_scikit_learns_checks_pass_but_for_those_that_do_not_apply():
+    results = check_estimator(
+        MultiLabelCRF(rank=30, random_state=0),
+        expected_failed_checks=EXPECTED_FAILURES,
+        on_fail=None,
+        on_skip=None,
+    )
+    assert not [result["check_name"] for result in results if result["status"] == "failed"]
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(EXPECTED_FAILURES)
+
+
+def test_parameters_can_be_read_set_and_cloned():
+    crf = MultiLabelCRF(RBF(0.5), label_graph=[(0, 1)], prior_variance=2.0)
+    assert is_classifier(crf)
+    assert crf.set_params(kernel__gamma=0.25).kernel.gamma == 0.25
+    copied = clone(crf)
+    assert copied.get_params() == crf.get_params()
+    before = dict(crf.get_params())
+    assert crf.fit(X, Y) is crf
+    assert crf.get_params() == before
+    assert not hasattr(clone(crf), "model_")
+
+
+def test_attributes_after_fit():
+    crf = MultiLabelCRF(rank=12, random_state=0).fit(X, Y)
+    assert (crf.n_labels_, crf.n_features_in_, crf.n_iter_) == (4, 3, crf.solution_.iterations)
+    np.testing.assert_array_equal(crf.label_names_, [0, 1, 2, 3])
+    assert crf.classes_.tolist() == [[0, 1]] * 4
+    assert crf.basis_["label 2"].rank == 12
+    assert crf.coef_["label 2"].shape == (12,)
+    assert list(crf.edge_scores_) == crf.label_edges_
+    assert not hasattr(crf, "feature_names_in_")
+
+
+def test_pipeline_and_grid_search():
+    pipeline = make_pipeline(StandardScaler(), MultiLabelCRF(RBF(), rank=20, random_state=0))
+    grid = {"multilabelcrf__prior_variance": [0.1, 1.0], "multilabelcrf__kernel__gamma": [0.1, 0.3]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(10 * X + 5, Y)
+    assert search.best_score_ > 0.2
+    assert search.score(10 * X + 5, Y) == accuracy_score(Y, search.predict(10 * X + 5))
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_scorers_see_the_probabilities_of_the_labels(n_labels):
+    crf, labels = MultiLabelCRF(RBF(0.3), rank=20, random_state=0), Y[:, :n_labels]
+    scores = cross_val_score(crf, X, labels, cv=3, scoring="roc_auc")
+    predicted = cross_val_predict(crf, X, labels, cv=3, method="predict_proba")
+    assert predicted.shape == labels.shape
+    assert np.mean(scores) == pytest.approx(roc_auc_score(labels, predicted), abs=0.1)
+    precisions = cross_val_score(crf, X, labels, cv=3, scoring="average_precision")
+    assert np.all((precisions > 0.5) & (precisions <= 1))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf))])
+def test_fitted_estimators_can_be_copied_and_pickled(duplicate):
+    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
+    twin = duplicate(crf)
+    np.testing.assert_array_equal(twin.predict_proba(X), crf.predict_proba(X))
+    assert twin.certificate_ == crf.certificate_
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel": RBF(0.3), "decision": "subset", "random_state": 3, "dtype": "float32", "basis": "uniform"},
+        {"kernel": "linear", "label_graph": "none", "bias_prior_variance": None},
+        {"kernel": RBF(0.3) + Linear(), "prior_variance": (1.0, 0.2), "edge_kernel": "linear"},
+        {"kernel": RBF(0.3), "edge_kernel": RBF(0.2), "rank": 20, "label_graph": "tree"},
+    ],
+)
+def test_model_files_give_back_the_model(tmp_path, settings):
+    kernel = settings.pop("kernel")
+    crf = MultiLabelCRF(kernel, **settings).fit(X, Y)
+    crf.save(tmp_path / "model")
+    twin = MultiLabelCRF.load(tmp_path / "model")
+    np.testing.assert_array_equal(twin.predict_proba(X), crf.predict_proba(X))
+    np.testing.assert_array_equal(twin.predict(X), crf.predict(X))
+    assert twin.edge_scores_ == crf.edge_scores_
+    assert (twin.certificate_, twin.rkhs_certificate_) == (crf.certificate_, crf.rkhs_certificate_)
+    assert twin.certify(X, Y, scope="span").value == pytest.approx(crf.solution_.value, rel=1e-7)
+    assert twin.inference_.description == crf.inference_.description
+    for name in ("decision", "prior_variance", "rank", "random_state", "dtype", "bias_prior_variance"):
+        assert getattr(twin, name) == getattr(crf, name)
+    again = clone(twin).fit(X, Y)
+    assert again.solution_.value == pytest.approx(crf.solution_.value, rel=0.01)
+
+
+class Frame:
+    """As much of a data frame as is looked at: an array with named columns."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns = np.asarray(values), columns
+        self.shape = self.values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.astype(dtype or self.values.dtype)
+
+
+def test_names_of_labels_come_from_the_columns(tmp_path):
+    names = ["beach", "sea", "field", "town"]
+    crf = MultiLabelCRF(RBF(0.3), label_graph=[("town", "beach"), ("sea", 2)], random_state=0)
+    crf.fit(X, Frame(Y, names))
+    assert crf.label_edges_ == [("beach", "town"), ("sea", "field")]
+    assert set(crf.edge_scores_) == set(crf.label_edges_)
+    assert crf.label_names_.tolist() == names
+    assert "label town" in crf.coef_
+    crf.save(tmp_path / "model")
+    assert MultiLabelCRF.load(tmp_path / "model").label_edges_ == crf.label_edges_
+    with pytest.raises(ValueError, match="different names"):
+        crf.fit(X, Frame(Y, ["a", "a", "b", "c"]))
+
+
+def test_a_file_that_is_not_sound_is_refused(tmp_path):
+    path = tmp_path / "model"
+    MultiLabelCRF("linear").fit(X, Y).save(path)
+    document, _ = read_model(path, "MultiLabelCRF")
+    for spoil in (
+        lambda it: it["pairs"].pop(),
+        lambda it: it["pairs"][0].__setitem__(2, 9),
+        lambda it: it["parts"][0]["labels"].__setitem__(0, 7),
+        lambda it: it["parts"][0]["names"].pop(),
+        lambda it: it["parameters"].__setitem__("inference", "guess"),
+        lambda it: it.pop("certificates"),
+    ):
+        spoiled = copy.deepcopy(document)
+        spoil(spoiled)
+        write_model(path, "MultiLabelCRF", spoiled, {})
+        with pytest.raises(ModelFileError, match="not a sound MultiLabelCRF model"):
+            MultiLabelCRF.load(path)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda crf: crf.predict(X),
+        lambda crf: crf.predict_proba(X),
+        lambda crf: crf.predict_joint(X),
+        lambda crf: crf.decision_function(X),
+        lambda crf: crf.log_likelihood(X, Y),
+        lambda crf: crf.score(X, Y),
+        lambda crf: crf.sample(X),
+        lambda crf: crf.certify(X, Y),
+        lambda crf: crf.certificate_,
+        lambda crf: crf.save("never-written"),
+    ],
+)
+def test_nothing_can_be_asked_before_fit(call):
+    with pytest.raises(NotFittedError, match="Call 'fit'"):
+        call(MultiLabelCRF())
