@@ -176,7 +176,7 @@ def test_without_edges_positions_are_independent():
         ([], ValueError, "no NodeCliques"),
         ([EdgeCliques()], ValueError, "no NodeCliques"),
         ([NodeCliques(None), EdgeCliques()], ValueError, "no clique set has a kernel"),
-        (["node"], TypeError, r"cliques\[0\] is 'node', expected NodeCliques"),
+        (["node"], TypeError, r"cliques\[0\] is 'node', expected a clique set such as NodeCliques"),
         (3, TypeError, "must be a list of clique sets"),
         ([NodeCliques(name="a"), EdgeCliques(name="a")], ValueError, "two clique sets are named 'a'"),
         ([NodeCliques(prior_variance=0.0)], ValueError, "prior_variance must be a positive"),

@@ -17,6 +17,7 @@ when a model is fitted.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,10 @@ from kernelfields.fields.chains import Chains
 
 
 class CliqueSet(BaseEstimator):
-    """Cliques that share one potential; see the module for the kinds."""
+    """Cliques that share one potential; see the module for the kinds.
+
+    Kinds with parameters of their own take those below as keywords, too.
+    """
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1
@@ -56,6 +60,12 @@ class CliqueSet(BaseEstimator):
         self.min_freq = min_freq
         self.l1 = l1
         self.name = name
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Write what ``**shared`` stands for into the signature, where scikit-learn and people look for it."""
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls):
+            cls.__init__.__signature__ = _full_signature(cls)  # type: ignore[attr-defined]
 
     #: Whether a pair of labels has no direction.
     symmetric: bool = False
@@ -93,37 +103,21 @@ class CliqueSet(BaseEstimator):
         return n_labels**self.labels_per_clique
 
 
+def _full_signature(kind: type) -> inspect.Signature:
+    """Return the signature of a constructor with the parameters of the base class in place of ``**shared``."""
+    own = inspect.signature(vars(kind)["__init__"]).parameters
+    base = inspect.signature(CliqueSet.__init__).parameters
+    named = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
+    return inspect.Signature([*named, *(each for name, each in base.items() if name not in own)])
+
+
 class NodeCliques(CliqueSet):
     """One label and its view of the inputs, at every position."""
 
     default_name = "node"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        window: int | tuple[int, int] = 1,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            window=window,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = "rbf", **shared: Any):
+        super().__init__(kernel, **shared)
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return None: every position."""
@@ -186,33 +180,8 @@ class SkipCliques(_LongCliques):
 
     labels_per_clique = 2
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        lag: int = 2,
-        window: int | tuple[int, int] = 1,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            window=window,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = None, *, lag: int = 2, **shared: Any):
+        super().__init__(kernel, **shared)
         self.lag = lag
 
     def check_reach(self) -> None:
@@ -233,33 +202,8 @@ class SkipCliques(_LongCliques):
 class OrderCliques(_LongCliques):
     """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        order: int = 2,
-        window: int | tuple[int, int] = 1,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            window=window,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = None, *, order: int = 2, **shared: Any):
+        super().__init__(kernel, **shared)
         self.order = order
 
     def check_reach(self) -> None:

@@ -22,32 +22,13 @@ class GraphNodes(CliqueSet):
 
     default_name = "node"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        node_type: str | None = None,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = "rbf", *, node_type: str | None = None, **shared: Any):
+        super().__init__(kernel, **shared)
         self.node_type = node_type
+
+    def check_reach(self) -> None:
+        """Raise ValueError for a window: what is near a node in a graph, its features must say."""
+        _refuse_window(self)
 
     def positions(self, graphs: Graphs) -> np.ndarray | None:
         """Return the nodes of the type, None for every node."""
@@ -70,35 +51,16 @@ class GraphFactors(CliqueSet):
     """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
 
     def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        group: str = "edge",
-        order: int = 2,
-        symmetric: bool = False,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
+        self, kernel: Any = None, *, group: str = "edge", order: int = 2, symmetric: bool = False, **shared: Any
     ):
-        super().__init__(
-            kernel,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+        super().__init__(kernel, **shared)
         self.group = group
         self.order = order
         self.symmetric = symmetric
+
+    def check_reach(self) -> None:
+        """Raise ValueError for a window: what is near a factor in a graph, its features must say."""
+        _refuse_window(self)
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
@@ -132,3 +94,11 @@ class GraphFactors(CliqueSet):
         """Return the observed labelling of each factor, as one number."""
         members = self.factors(graphs).members
         return np.ravel_multi_index(tuple(graphs.labels[members].T), (n_labels,) * members.shape[1])
+
+
+def _refuse_window(clique: CliqueSet) -> None:
+    if clique.window != 1:
+        raise ValueError(
+            f"{type(clique).__name__} has window={clique.window!r}, and windows are for sequences: put the "
+            "features of neighbours into those of the node or edge"
+        )
