@@ -9,6 +9,11 @@ which frames are seen around each frame, the kernel's scale and the prior varian
 training people, by leaving one of them out in turn. Accuracy decides: phases last for many frames, so that the
 likelihood of a labelling is mostly that of its transitions and tells little about the inputs. Transitions have a
 prior variance of 10 everywhere.
+
+Not untouched by test people: the features, the grids and accuracy as the score were settled by looking at
+cross-validation between persons b and c, who are test people in turn. A first run of degrees 2 and 3 stopped short
+of its optimum, at 100 iterations; the limit was raised, and nothing else changed, after its test figures had been
+seen.
 """
 
 from __future__ import annotations
@@ -156,9 +161,14 @@ def page() -> None:
     )
     others = [name for name in by_family if name != "linear"]
     sheet.text(
-        "Against linear: "
-        + "; ".join(f"{name} is {verdict(against_linear[name])}" for name in others)
-        + ". "
+        "Against linear, by these intervals: "
+        + "; ".join(
+            f"{name} is {verdict(against_linear[name])} (higher for {_people_above(found, by_family['linear'])} "
+            f"of {len(PERSONS)} people)"
+            for name, found in by_family.items()
+            if name in others
+        )
+        + f". These are {len(others)} comparisons, not corrected for their number. "
         + "A field that always says the commonest phase would be right in "
         + f"{percent(_commonest(by_family['linear']))} of the frames."
     )
@@ -199,6 +209,12 @@ def page() -> None:
         f"{at_edge} of {sum(map(len, by_family.values()))} choices have a prior variance at an end of its grid. "
         "Features standardised by video look at all frames of the test video, but at no labels."
     )
+    sheet.text(
+        "Two things were not kept apart from test people. The features, the grids and accuracy as the score were "
+        "settled by looking at cross-validation between persons b and c, who are test people in turn. And a "
+        "first run of degrees 2 and 3 stopped at 100 iterations, short of its optimum: the limit was raised, and "
+        "nothing else changed, after its test figures had been seen."
+    )
     best = max(pooled, key=lambda name: pooled[name]["value"])
     hardest = min(by_family[best], key=lambda row: row["accuracy"]["value"])
     error = hardest["calibration"]["expected_error"]["value"]
@@ -220,6 +236,10 @@ def _person_curves(by_family: dict, pooled: dict) -> dict:
     for i, person in enumerate(PERSONS):
         curves[f"person {person}"] = {name: found[i]["accuracy"]["value"] for name, found in by_family.items()}
     return curves
+
+
+def _people_above(rows: list[dict], others: list[dict]) -> int:
+    return sum(a["accuracy"]["value"] > b["accuracy"]["value"] for a, b in zip(rows, others, strict=True))
 
 
 def _counts(rows: list[dict]) -> dict[str, np.ndarray]:

@@ -211,12 +211,13 @@ def run_ranks(
 
 
 def keep(file: str, row: dict, keys: tuple[str, ...], protocol: str, y: list) -> None:
-    """Write a row; those of the large protocol with intervals, and their words, for comparisons."""
+    """Write a row; of the large protocol with an interval, of its families with the words, for comparisons."""
     predicted = row.pop("predicted")
     if protocol == "large":
         letters = [list(word) for word in predicted.split(" ")]
         row["accuracy"] = evaluate(y, letters, random_state=0).accuracy.to_dict()
-        row["predicted"] = predicted
+        if file == "ocr_large.json":
+            row["predicted"] = predicted
     gap = "" if row["rkhs_gap"] is None else f", gap {row['rkhs_gap']:.3g} in the RKHS"
     print(
         f"{protocol} {row['family']:9s} fold {row['fold']} rank {row['rank']}: error {row['error']:5.2f} %  "

@@ -44,8 +44,8 @@ BASELINES = ("majority class", "majority per word")
 #: Kernels and prior variances that cross-validation chooses from.
 FAMILIES: dict[str, tuple[list, list[float]]] = {
     "primal degree 1": (["linear"], [0.001, 0.003, 0.01, 0.03, 0.1]),
-    "degree 2": ([Polynomial(2, gamma=gamma, coef0=1.0) for gamma in (0.01, 0.03, 0.1)], [0.01, 0.03, 0.1, 0.3]),
-    "degree 3": ([Polynomial(3, gamma=gamma, coef0=1.0) for gamma in (0.003, 0.01, 0.03)], [0.03, 0.1, 0.3, 1.0]),
+    "degree 2": ([Polynomial(2, gamma=gamma, coef0=1.0) for gamma in (0.003, 0.01, 0.03)], [0.1, 0.3, 1.0, 3.0]),
+    "degree 3": ([Polynomial(3, gamma=gamma, coef0=1.0) for gamma in (0.003, 0.01, 0.03)], [0.1, 0.3, 1.0, 3.0]),
     "RBF": ([RBF(gamma) for gamma in (0.0003, 0.001, 0.003, 0.01)], [1.0, 3.0, 10.0, 30.0, 100.0]),
 }
 #: The model of "primal degree 1" in the basis of its kernel, by the paper's solver; it takes over the variance.
@@ -168,9 +168,10 @@ def release_family(model: str, n_dense: int) -> tuple[list, list]:
     if model == "linear, words":
         return [Linear()], [0.01, 0.03, 0.1, 0.3]
     if model == "words + RBF":
-        kernels, variances = [RBF(gamma) for gamma in (0.001, 0.003)], [1.0, 3.0, 10.0]
+        kernels, variances = [RBF(gamma) for gamma in (0.001, 0.003)], [1.0, 3.0, 10.0, 30.0]
     else:
-        kernels, variances = [Polynomial(2, gamma=gamma, coef0=1.0) for gamma in (0.01, 0.03)], [0.03, 0.1, 0.3]
+        kernels = [Polynomial(2, gamma=gamma, coef0=1.0) for gamma in (0.003, 0.01, 0.03)]
+        variances = [0.1, 0.3, 1.0]
     words = Columns(Linear(), n_dense)
     return [words + Columns(kernel, 0, n_dense) for kernel in kernels], [(0.05, each) for each in variances]
 

@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "features": {"fields"},
     "evaluation": {"fields"},
     "inference": {"fields"},
+    "family": {"inference", "fields"},
     "basis": {"kernels"},
     "engines": {"inference", "fields", "basis"},
     "posterior": {"engines", "basis", "kernels"},

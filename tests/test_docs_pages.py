@@ -1,4 +1,4 @@
-"""The code in the README and in the plan of the code runs, and the plan says what the tests enforce."""
+"""The code in the README, in the plan and in the page about graphs runs; the plan says what the tests enforce."""
 
 import re
 from pathlib import Path
@@ -33,8 +33,9 @@ def test_the_readme_does_what_it_says(capsys):
     assert max(ours[-1], theirs[-1]) <= 1e-3
 
 
-def test_the_plan_shows_parts_that_work(capsys):
-    printed, promised = run_as_one_program(ROOT / "docs" / "architecture.md", capsys)
+@pytest.mark.parametrize("page", ["architecture.md", "graphs.md"])
+def test_pages_show_parts_that_work(page, capsys):
+    printed, promised = run_as_one_program(ROOT / "docs" / page, capsys)
     assert printed == promised
 
 

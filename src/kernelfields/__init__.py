@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
+    "ExponentialFamilyDensity": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "KernelClassifier": "kernelfields.estimators",
     "MultiLabelCRF": "kernelfields.estimators",
@@ -37,6 +38,7 @@ __all__ = [
     "Constraints",
     "EdgeCliques",
     "EndCliques",
+    "ExponentialFamilyDensity",
     "GraphCRF",
     "GraphFactors",
     "GraphNodes",
@@ -52,7 +54,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+    from kernelfields.estimators import (
+        ChainCRF,
+        ExponentialFamilyDensity,
+        GraphCRF,
+        KernelClassifier,
+        MultiLabelCRF,
+    )
     from kernelfields.evaluation import compare, evaluate
     from kernelfields.features import Sequencewise
     from kernelfields.fields import (

@@ -2,8 +2,9 @@
 
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.checkpoints import Checkpoint
+from kernelfields.estimators.density import ExponentialFamilyDensity
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 
-__all__ = ["ChainCRF", "Checkpoint", "GraphCRF", "KernelClassifier", "MultiLabelCRF"]
+__all__ = ["ChainCRF", "Checkpoint", "ExponentialFamilyDensity", "GraphCRF", "KernelClassifier", "MultiLabelCRF"]

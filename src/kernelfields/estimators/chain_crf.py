@@ -19,6 +19,7 @@ from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
+from kernelfields.estimators.chain_spaces import chain_spaces
 from kernelfields.estimators.chain_structure import learn_chain_cliques
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.class_weights import weigh_classes
@@ -28,12 +29,12 @@ from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
-from kernelfields.estimators.laplace_posterior import LaplaceMixin, posterior_of_sets
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
 from kernelfields.estimators.parameters import check_callbacks
-from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
+from kernelfields.estimators.spaces import CliqueSpace, name_cliques
 from kernelfields.estimators.warm_start import continued_spaces
-from kernelfields.fields import Chains, ConstraintMasks, EdgeCliques, resolve_constraints
+from kernelfields.fields import ConstraintMasks, EdgeCliques, resolve_constraints
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate, LogPosterior
@@ -121,6 +122,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
     structure_path_ : StructurePath of cliques="learn", else None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
+    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
 
@@ -183,12 +185,22 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         self.patience = patience
         self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> ChainCRF:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        optimize: Any = None,
+    ) -> ChainCRF:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
 
         ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
         stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
-        the best estimate so far and warns.
+        the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
+        kernel parameters by the evidence.
         """
         check_chain_parameters(self)
         cliques = name_cliques(chain_cliques(self))
@@ -226,7 +238,22 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
             elif isinstance(self.cliques, str):
                 cliques = [(each.name, each.clique) for each in self.model_.sets]
                 path = self.structure_path_
-            spaces = self._spaces(cliques, chains, len(classes), random, progress.say, continues)
+            engine_of = partial(chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers)
+            settings: dict[str, Any] = {
+                "random": random,
+                "say": progress.say,
+                "tol": self.tol,
+                "dtype": self.dtype,
+            }
+            build: Any = partial(chain_spaces, chains, len(classes), **settings)
+            if continues:
+                spaces = continued_spaces(cliques, self.model_.sets, chains, tol=self.tol, dtype=self.dtype)
+                start: Any = [each.coefficients for each in self.model_.sets]
+            else:
+                spaces, start = build(cliques), None
+            spaces, start = self._optimized(
+                optimize, spaces, start, build, engine_of, len(classes), random, progress.say
+            )
 
             def keep(present: Callable[[], FittedField]) -> None:
                 for checkpoint in checkpoints:
@@ -236,14 +263,14 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
 
             fitted = fit_field(
                 spaces,
-                partial(chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers),
+                engine_of,
                 len(classes),
                 solver=self.solver,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 watch=self._watcher(progress),
                 random=random,
-                start=[each.coefficients for each in self.model_.sets] if continues else None,
+                start=start,
                 development=development,
                 dtype=self.dtype,
                 keep=keep if checkpoints else None,
@@ -269,16 +296,8 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         self._inputs = inputs
         self.classes_ = classes
         self.n_features_in_ = inputs.n_features
-        self.model_ = FieldModel(
-            [
-                FittedSet(
-                    space.clique, space.name, space.subspace, space.label_factor, coefficients, space.support
-                )
-                for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
-            ],
-            len(classes),
-            masks,
-        )
+        self.model_ = FieldModel(fitted_sets_of(spaces, fitted.coefficients), len(classes), masks)
+        self._forget_laplace()
         self.solution_: Solution = fitted.solution
         self.certificate_: Certificate = fitted.span
         self.rkhs_certificate_: Certificate = fitted.rkhs
@@ -344,25 +363,6 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
             raise ValueError(f"development set: {error}") from error
         masks.check_labels(chains.labels, chains.offsets, classes)
         return DevelopmentSet(chains, self.patience, masks=masks, workers=workers)
-
-    def _spaces(
-        self,
-        cliques: list,
-        chains: Chains,
-        n_labels: int,
-        random: np.random.Generator,
-        say: Callable[[str], None],
-        continues: bool,
-    ) -> list[CliqueSpace]:
-        precision = {"tol": self.tol, "dtype": self.dtype}
-        if continues:
-            return continued_spaces(cliques, self.model_.sets, chains, **precision)
-        spaces = []
-        for name, clique in cliques:
-            if clique.kernel is not None:
-                say(f"choosing a basis for {name} cliques on {chains.n_positions:,} positions")
-            spaces.append(build_space(name, clique, chains, n_labels, random=random, **precision))
-        return spaces
 
     def _blas_limit(self, workers: Workers, n_positions: int) -> int | None:
         """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.laplace_samples import LaplaceSamples
+from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_chains import ScoredChains, ScoredLongChains
 from kernelfields.fields import Chains
@@ -60,6 +60,17 @@ class ChainPrediction:
             if pairs:
                 edges += [rows[1:] for rows in scored.chains.split(scored.pair_marginals())]
         return (nodes, edges) if pairs else nodes
+
+    def predict_variances(self, X: Any) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of labels, (T, L) arrays, after :meth:`laplace`."""
+        check_is_fitted(self, "model_")
+        samples, sets, n_labels = self._drawn(), self.model_.sets, len(self.classes_)
+        chains, _ = self._inputs.chains(X, None, None, self.classes_)
+        return [
+            rows
+            for batch in self.model_.batches(chains)
+            for rows in batch.split(label_variances(sets, batch, n_labels, samples))
+        ]
 
     def predict_nbest(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from kernelfields.basis import PivotSubspace
+from kernelfields.estimators.laplace_documents import describe_laplace, rebuild_laplace
 from kernelfields.estimators.set_documents import (
     describe_basis,
     describe_set,
@@ -19,6 +21,7 @@ from kernelfields.estimators.set_documents import (
     rebuild_solution,
 )
 from kernelfields.formats import ModelFileError, read_model, write_model
+from kernelfields.kernels.algebra import Sum
 from kernelfields.posterior import Certificate
 
 KIND = "KernelClassifier"
@@ -40,6 +43,7 @@ def write_kernel_classifier(path: str | os.PathLike, estimator: Any) -> None:
         "sets": [describe_set(each) for each in estimator.sets_],
         "solution": describe_solution(estimator.solution_),
         "certificates": [asdict(estimator.certificate_), asdict(estimator.rkhs_certificate_)],
+        **describe_laplace(estimator),
     }
     write_model(path, KIND, document, {})
 
@@ -65,8 +69,12 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
             raise ValueError(f"the pivots of set {each.name!r} do not have as many columns as the inputs")
     parameters = dict(document["parameters"])
     parameters["basis"] = rebuild_basis(parameters["basis"])
-    node = next(each.clique for each in sets if each.name == "node")
-    estimator = cls(node.kernel, label_kernel=node.label_kernel, **parameters)
+    if isinstance(parameters["prior_variance"], list):
+        parameters["prior_variance"] = tuple(parameters["prior_variance"])
+    # A sum of kernels is several sets.
+    nodes = [each.clique for each in sets if each.clique.kernel is not None]
+    kernel = reduce(Sum, [clique.kernel for clique in nodes])
+    estimator = cls(kernel, label_kernel=nodes[0].label_kernel, **parameters)
     estimator.classes_ = classes
     estimator.n_features_in_ = int(document["n_features"])
     if document["feature_names"]:
@@ -77,5 +85,6 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     estimator.certificate_, estimator.rkhs_certificate_ = (
         Certificate(**each) for each in document["certificates"]
     )
+    rebuild_laplace(estimator, document, sets)
     estimator._set_views()
     return estimator

@@ -3,9 +3,10 @@
     p(x) = p0(x) exp(f(x) - g(f))   on a box,      g(f) = log int p0(x) exp f(x) dx
     f = argmin ||f||^2 / (2 s) - sum_i w_i log(p(x_i) / p0(x_i))
 
-f = <z(.), v> in whitened features of pivots, so ||f|| = ||v||. The integral is a sum over the nodes of a quadrature,
-which makes the family a finite one: the fit is its maximum a posteriori, by Newton's method with the exact Hessian.
-The kernel sees points with every axis of the box scaled to [0, 1]. Cost: O(M r^2) per Newton step, M nodes, rank r.
+f = <z(.), v> in whitened features of pivots, so ||f|| = ||v||. The integral is a sum over the nodes of a
+quadrature, which makes the family a finite one: the fit is its maximum a posteriori, by Newton's method with the
+exact Hessian. The kernel sees points with every axis of the box scaled to [0, 1].
+Cost: O(M r^2) per Newton step for M nodes and rank r.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kernelfields.basis import ExplicitSubspace, PanelCholesky, resolve_basis
+from kernelfields.estimators.density_basis import density_basis
 from kernelfields.estimators.density_box import check_sample_possible, resolve_box, resolve_measure
 from kernelfields.estimators.density_documents import read_density, write_density
 from kernelfields.estimators.density_quadrature import Rule, check_proper, first_quadrature, judged_log_integral
@@ -27,12 +28,9 @@ from kernelfields.estimators.density_sampling import Target, draw
 from kernelfields.estimators.parameters import check_count, check_penalty, check_tolerance, is_real
 from kernelfields.family import FiniteFamily
 from kernelfields.fields.randomness import random_generator
-from kernelfields.kernels import Precomputed, resolve_kernel
 from kernelfields.posterior import Certificate
 from kernelfields.posterior.certificate import kernel_quadratic_form
 
-# Samples among which pivots are looked for, and points of the box beside them.
-_MOST_CANDIDATES, _BOX_CANDIDATES = 4096, 1024
 _BATCH_ROWS = 20_000
 
 
@@ -130,7 +128,9 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         check_proper(self._measure, quadrature)
-        self.basis_ = self._build_basis(box.to_unit(X), weights, random)
+        self.basis_ = density_basis(
+            self.kernel, self.basis, self.rank, self.pivots, box.to_unit(X), weights, random
+        )
         self._fit_coefficients(self._mean_features(X, weights), float(weights.sum()), quadrature)
         return self
 
@@ -145,33 +145,6 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
             check_count(self.n_nodes, "n_nodes", " or None")
         if not is_real(self.quadrature_tol) or not self.quadrature_tol > 0:
             raise ValueError(f"quadrature_tol must be a positive number, got {self.quadrature_tol!r}")
-        if self.pivots not in ("both", "sample", "box"):
-            raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {self.pivots!r}")
-
-    def _build_basis(self, points: np.ndarray, weights: np.ndarray, random: np.random.Generator) -> Any:
-        """Return the subspace for points (n, d) of the unit cube."""
-        kernel = resolve_kernel(self.kernel)
-        if isinstance(kernel, Precomputed):
-            raise ValueError("a precomputed kernel knows the sample only, and a density needs the whole box")
-        kernel = kernel.resolve(points, weights)
-        if kernel.has_feature_map:
-            features: Any = kernel.feature_map(points[:1])
-            return ExplicitSubspace(kernel, features.shape[1])
-        candidates = []
-        if self.pivots != "box":
-            few = len(points) <= _MOST_CANDIDATES
-            rows = slice(None) if few else random.choice(len(points), _MOST_CANDIDATES, replace=False)
-            candidates.append(points[rows])
-        if self.pivots != "sample":
-            from scipy.stats import qmc
-
-            spread = qmc.Sobol(points.shape[1], scramble=True, seed=np.random.default_rng(0))
-            candidates.append(spread.random(_BOX_CANDIDATES))
-        inputs = np.vstack(candidates)
-        basis = resolve_basis(self.basis)
-        panel = PanelCholesky(kernel, inputs, basis.capacity(self.rank, len(inputs)))
-        basis.select(panel, random)
-        return panel.subspace()
 
     def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         total = np.zeros(self.basis_.rank)
@@ -240,7 +213,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         peaks = self.quadrature_.reference().rule(self._measure).nodes
         if hasattr(self.basis_, "pivots"):
             peaks = np.vstack([peaks, self._measure.box.from_unit(self.basis_.pivots)])
-        target = Target(self._measure, self.basis_, self.coef_, peaks)
+        target = Target(self._measure, self.basis_, self.coef_, self.log_partition_, peaks)
         return draw(target, int(n_samples), random_generator(random_state))
 
     def family(self) -> FiniteFamily:
@@ -249,7 +222,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return self._finite_family(self.quadrature_.rule(self._measure))[0]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return gradient (r,) and Hessian (r, r) of g at the fit: mean and covariance of the features (Prop. 1)."""
+        """Return gradient (r,) and Hessian (r, r) of g: mean and covariance of the features (Prop. 1)."""
         member = self.family().at(self.coef_)
         return member.mean, member.covariance()
 

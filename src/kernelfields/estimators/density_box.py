@@ -4,7 +4,7 @@
     gaussian   p0(x) = prod_j N(x_j; m_j, s_j^2) / P(low_j < . < high_j), m and s those of the sample
     function   log p0(x) = function(X), up to a constant, (n, d) -> (n,)
 
-The first two are proper, can be drawn from, and map uniform numbers to themselves (``from_uniform``); of a function
+The first two are proper and can be drawn from: ``from_uniform`` makes draws of uniform numbers. Of a function
 only values are known, and ``from_uniform`` spreads points evenly over the box.
 
 Fails: ValueError for a box that is not one, a constant column, a point outside the box (the first is named), a
@@ -67,7 +67,7 @@ class Box:
 
 
 def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
-    """Return the box meant by "auto", the range of the sample and ``margin`` times it on either side, or (d, 2)."""
+    """Return the box meant by (d, 2) or "auto": the range of the sample, ``margin`` times it on either side."""
     if isinstance(box, str):
         if box != "auto":
             raise ValueError(f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r}")
@@ -182,7 +182,8 @@ def resolve_measure(base_measure: Any, box: Box, X: np.ndarray, weights: np.ndar
         variance = np.average(np.square(X - mean), axis=0, weights=weights)
         return GaussianMeasure(box, mean, np.sqrt(variance))
     raise ValueError(
-        f"base_measure must be 'uniform', 'gaussian' or a function that returns log densities, got {base_measure!r}"
+        "base_measure must be 'uniform', 'gaussian' or a function that returns log densities, "
+        f"got {base_measure!r}"
     )
 
 
@@ -191,6 +192,6 @@ def check_sample_possible(measure: Measure, X: np.ndarray) -> None:
     zero = measure.log_density(X) == -np.inf
     if zero.any():
         raise ValueError(
-            f"the base measure is zero at sample {int(np.argmax(zero))} ({int(zero.sum())} such samples in all), so "
-            "no density against it can hold there"
+            f"the base measure is zero at sample {int(np.argmax(zero))} ({int(zero.sum())} such samples in all), "
+            "so no density against it can hold there"
         )

@@ -1,7 +1,7 @@
 """A fitted ExponentialFamilyDensity as a document of plain values and arrays, and back.
 
-A base measure that is a function is not data: the file says that there is one, and reading it asks for it under the
-name "base_measure".
+A base measure that is a function is not data: the file says that there is one, and reading it asks for it under
+the name "base_measure".
 """
 
 from __future__ import annotations

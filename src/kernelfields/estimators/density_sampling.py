@@ -1,17 +1,20 @@
 """Exact samples from a density p(x) proportional to p0(x) exp f(x) on a box, by rejection.
 
-The unit cube is cut into cells of equal p0; in the cell with centre c the RKHS gives a bound,
+The box is cut into cells; in the cell with centre c the RKHS gives a bound,
 
     f(x) <= f(c) + ||f|| d(x, c),      d(x, c)^2 = k(x, x) - 2 k(x, c) + k(c, c),
 
 and d is largest at a corner for kernels that fall with the distance on every axis (RBF, Laplacian, Matern) and
-for the linear one. A cell is drawn in proportion to exp(bound), a point in it from p0, and kept with probability
-exp(f(x) - bound): the points kept are independent draws from p. Beyond three dimensions there is one cell, whose
-bound is the largest value at many points and a margin; so it is for the values of a base measure of the user's.
-Whatever the bound rests on, every proposal checks it: one that exceeds it raises it, and drawing starts anew.
+for the linear one. A cell is drawn in proportion to its p0 times exp(bound), a point in it from p0, and kept with
+probability exp(f(x) - bound): the points kept are independent draws from p. Cells that matter are halved along
+their longest side until about one proposal in ``_WASTE`` is kept, or there are ``_MOST_CELLS`` of them.
 
-Cells: 512, 48^2, 16^3, then 1. Cost: a kernel block of a few corners per cell, then the kernel rows of the
-proposals. Fails: RuntimeError when fewer than about one in a million proposals is kept.
+Beyond three dimensions there is one cell, whose bound is the largest value at many points and a margin, and the
+values of a base measure of the user's are bounded by those at corners and centres. Whatever a bound rests on,
+every proposal checks it: one that exceeds it raises it, and drawing starts anew.
+
+Cells are kept in the coordinates u in [0, 1]^d in which p0 is uniform: low, high (C, d), bounds (C,).
+Fails: RuntimeError when fewer than about one in a million proposals is kept.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from kernelfields.estimators.density_box import FunctionMeasure, Measure
+from kernelfields.estimators.density_quadrature import MOST_TENSOR_AXES
 
-_CELLS = {1: 512, 2: 48, 3: 16}
+_WASTE = 4.0
+_MOST_CELLS = 20_000
+_PAIRED_CELLS = 32
 _MARGIN = 0.1
 _BATCH = 20_000
 _MOST_PROPOSALS = 20_000_000
@@ -32,38 +39,52 @@ _ROUNDING = 1e-9
 
 @dataclass
 class Target:
-    """What is drawn from: base measure, subspace of f, its coefficients (r,), and points where f may be high."""
+    """What is drawn from: base measure, subspace and coefficients (r,) of f, g(f), points where f may be high."""
 
     measure: Measure
     subspace: Any
     coefficients: np.ndarray
+    log_partition: float
     peaks: np.ndarray
+
+    def scores(self, points: np.ndarray) -> np.ndarray:
+        """Return f at points of the unit cube, (n,)."""
+        return self.subspace.apply(points, self.coefficients[:, None])[:, 0]
 
     def log_ratio(self, X: np.ndarray) -> np.ndarray:
         """Return log p(x) minus the log density of the proposals, up to a constant, (n,)."""
-        scores = self.subspace.apply(self.measure.box.to_unit(X), self.coefficients[:, None])[:, 0]
-        if isinstance(self.measure, FunctionMeasure):
-            scores = scores + self.measure.log_density(X)
-        return scores
+        scores = self.scores(self.measure.box.to_unit(X))
+        return scores + self.measure.log_density(X) if isinstance(self.measure, FunctionMeasure) else scores
+
+
+@dataclass
+class Envelope:
+    """Cells and bounds on the log ratio in them."""
+
+    low: np.ndarray
+    high: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def log_masses(self) -> np.ndarray:
+        """Logarithms of what proposals put into each cell, up to a constant, (C,)."""
+        return np.log(self.high - self.low).sum(axis=1) + self.bounds
 
 
 def draw(target: Target, n_samples: int, random: np.random.Generator) -> np.ndarray:
     """Return n_samples independent points, (n_samples, d)."""
-    dimension = target.measure.box.dimension
-    per_axis = _CELLS.get(dimension, 1)
-    bounds = _cell_bounds(target, per_axis)
+    envelope = _build_envelope(target)
     while True:
-        kept, raised = _draw_below(target, bounds, per_axis, n_samples, random)
-        if not raised:
-            return np.concatenate(kept)[:n_samples] if kept else np.empty((0, dimension))
+        kept = _draw_below(target, envelope, n_samples, random)
+        if kept is not None:
+            return kept
 
 
 def _draw_below(
-    target: Target, bounds: np.ndarray, per_axis: int, n_samples: int, random: np.random.Generator
-) -> tuple[list[np.ndarray], bool]:
-    """Draw until there are enough points, or until a bound proves wrong and is raised."""
-    dimension = target.measure.box.dimension
-    weights = np.exp(bounds - bounds.max())
+    target: Target, envelope: Envelope, n_samples: int, random: np.random.Generator
+) -> np.ndarray | None:
+    """Draw until there are enough points; None where a bound proved wrong, which raises it."""
+    weights = np.exp(envelope.log_masses - logsumexp(envelope.log_masses))
     weights /= weights.sum()
     kept: list[np.ndarray] = []
     count, proposals = 0, 0
@@ -73,51 +94,91 @@ def _draw_below(
                 f"only {count} of {proposals} proposals were kept: the density is too peaked for rejection; draw "
                 "fewer samples or fit with a smaller prior_variance"
             )
-        missing = n_samples - count
-        size = int(np.clip(1.2 * missing * (proposals + 1) / (count + 1), 256, _BATCH))
-        cells = random.choice(len(bounds), size=size, p=weights)
-        corners = np.stack(np.unravel_index(cells, (per_axis,) * dimension), axis=1)
-        points = target.measure.from_uniform((corners + random.random((size, dimension))) / per_axis)
-        ratio = target.log_ratio(points) - bounds[cells]
+        expected = 1.2 * (n_samples - count) * (proposals + 1) / (count + 1)
+        size = int(np.clip(expected, 256, _BATCH))
+        cells = random.choice(len(weights), size=size, p=weights)
+        low, high = envelope.low[cells], envelope.high[cells]
+        points = target.measure.from_uniform(low + random.random(low.shape) * (high - low))
+        ratio = target.log_ratio(points) - envelope.bounds[cells]
         above = ratio > _ROUNDING
         if above.any():
-            np.maximum.at(bounds, cells[above], bounds[cells[above]] + ratio[above] + _MARGIN)
-            return [], True
-        accepted = points[np.log(random.random(size)) < ratio]
+            np.maximum.at(envelope.bounds, cells[above], envelope.bounds[cells[above]] + ratio[above] + _MARGIN)
+            return None
+        accepted = points[np.log1p(-random.random(size)) < ratio]
         kept.append(accepted)
         count += len(accepted)
         proposals += size
-    return kept, False
+    return np.concatenate(kept)[:n_samples]
 
 
-def _cell_bounds(target: Target, per_axis: int) -> np.ndarray:
-    """Return a bound on the log ratio in every cell, (per_axis ** d,)."""
-    measure = target.measure
-    dimension = measure.box.dimension
-    if per_axis == 1:
-        highest = float(target.log_ratio(target.peaks).max())
-        return np.array([highest + _MARGIN])
-    cells = np.indices((per_axis,) * dimension).reshape(dimension, -1).T
-    offsets = np.indices((2,) * dimension).reshape(dimension, -1).T
-    centres = measure.from_uniform((cells + 0.5) / per_axis)
-    corners = measure.from_uniform(((cells[:, None] + offsets) / per_axis).reshape(-1, dimension))
-    unit_centres = measure.box.to_unit(centres)
-    unit_corners = measure.box.to_unit(corners).reshape(len(cells), len(offsets), dimension)
-    kernel = target.subspace.kernel
-    diagonal = np.asarray(kernel.diag(unit_centres), dtype=np.float64)
-    corner_diagonal = kernel.diag(unit_corners.reshape(-1, dimension)).reshape(len(cells), -1)
-    cross = np.array(
-        [kernel(unit_centres[i : i + 1], unit_corners[i])[0] for i in range(len(cells))], dtype=np.float64
+def _build_envelope(target: Target) -> Envelope:
+    """Cut the box until proposals are worth their while."""
+    dimension = target.measure.box.dimension
+    low, high = np.zeros((1, dimension)), np.ones((1, dimension))
+    if dimension > MOST_TENSOR_AXES:
+        return Envelope(low, high, np.array([float(target.log_ratio(target.peaks).max()) + _MARGIN]))
+    enough = target.log_partition + np.log(_WASTE)
+    if isinstance(target.measure, FunctionMeasure):
+        enough -= target.measure.box.log_volume
+    envelope = Envelope(low, high, _cell_bounds(target, low, high))
+    while len(envelope.bounds) < _MOST_CELLS:
+        total = logsumexp(envelope.log_masses)
+        if total <= enough:
+            break
+        matter = envelope.log_masses >= total - np.log(2.0 * len(envelope.bounds))
+        envelope = _halved(target, envelope, matter)
+    return envelope
+
+
+def _halved(target: Target, envelope: Envelope, matter: np.ndarray) -> Envelope:
+    """Return the envelope with the cells that matter cut in two along their longest sides."""
+    measure, rows = target.measure, np.flatnonzero(matter)
+    low, high = envelope.low[rows], envelope.high[rows]
+    sides = measure.box.to_unit(measure.from_uniform(high)) - measure.box.to_unit(measure.from_uniform(low))
+    axis = np.argmax(sides, axis=1)
+    each = np.arange(len(rows))
+    left_high, right_low = high.copy(), low.copy()
+    left_high[each, axis] = right_low[each, axis] = 0.5 * (low[each, axis] + high[each, axis])
+    new_low, new_high = np.vstack([low, right_low]), np.vstack([left_high, high])
+    # A part is never higher than the whole, whatever its own bound says.
+    bounds = np.minimum(_cell_bounds(target, new_low, new_high), np.tile(envelope.bounds[rows], 2))
+    return Envelope(
+        np.vstack([envelope.low[~matter], new_low]),
+        np.vstack([envelope.high[~matter], new_high]),
+        np.concatenate([envelope.bounds[~matter], bounds]),
     )
-    squared = np.maximum(corner_diagonal - 2 * cross + diagonal[:, None], 0.0).max(axis=1)
-    scores = target.subspace.apply(unit_centres, target.coefficients[:, None])[:, 0]
-    bounds = scores + float(np.linalg.norm(target.coefficients)) * np.sqrt(squared)
+
+
+def _cell_bounds(target: Target, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return a bound on the log ratio in every cell, (C,)."""
+    measure = target.measure
+    count, dimension = low.shape
+    offsets = np.indices((2,) * dimension).reshape(dimension, -1).T
+    centres = measure.from_uniform(0.5 * (low + high))
+    corners = measure.from_uniform((low[:, None] + offsets * (high - low)[:, None]).reshape(-1, dimension))
+    unit_centres = measure.box.to_unit(centres)
+    unit_corners = measure.box.to_unit(corners).reshape(count, len(offsets), dimension)
+    distances = _largest_distances(target.subspace.kernel, unit_centres, unit_corners)
+    bounds = target.scores(unit_centres) + float(np.linalg.norm(target.coefficients)) * distances
     if isinstance(measure, FunctionMeasure):
-        inside = np.vstack([corners, centres])
-        values = measure.log_density(inside)
-        at_corners = values[: len(corners)].reshape(len(cells), -1).max(axis=1)
+        values = measure.log_density(np.vstack([corners, centres]))
+        at_corners = values[: len(corners)].reshape(count, -1).max(axis=1)
         highest = np.maximum(at_corners, values[len(corners) :])
         # A cell where the measure is zero at corners and centre may hold mass in between: keep it possible.
-        least = float(highest.max()) - 50.0
-        bounds = bounds + np.maximum(highest, least) + _MARGIN
+        bounds = bounds + np.maximum(highest, float(highest.max()) - 50.0) + _MARGIN
     return bounds
+
+
+def _largest_distances(kernel: Any, centres: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Return max_j d(corner_ij, centre_i) for centres (C, d) and their corners (C, 2^d, d), (C,)."""
+    count, n_corners, dimension = corners.shape
+    diagonal = np.asarray(kernel.diag(centres), dtype=np.float64)[:, None]
+    at_corners = np.asarray(kernel.diag(corners.reshape(-1, dimension)), dtype=np.float64).reshape(count, -1)
+    cross = np.empty((count, n_corners))
+    for begin in range(0, count, _PAIRED_CELLS):
+        rows = slice(begin, min(begin + _PAIRED_CELLS, count))
+        block = kernel(centres[rows], corners[rows].reshape(-1, dimension))
+        own = np.arange(len(block))
+        # Of the block between these centres and all their corners, each centre needs its own corners.
+        cross[rows] = block.reshape(len(block), len(block), n_corners)[own, own]
+    return np.sqrt(np.maximum(at_corners - 2 * cross + diagonal, 0.0)).max(axis=1)

@@ -25,17 +25,18 @@ from kernelfields.estimators.graph_model import (
     refuse_without_value,
 )
 from kernelfields.estimators.graph_prediction import GraphPrediction
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
 from kernelfields.estimators.parameters import check_callbacks
 from kernelfields.estimators.scored_graphs import warn_of_doubts
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.graph import GraphInference
 from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate
+from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
 
 
-class GraphCRF(GraphPrediction, BaseEstimator):
+class GraphCRF(GraphPrediction, LaplaceMixin, BaseEstimator):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
@@ -74,6 +75,7 @@ class GraphCRF(GraphPrediction, BaseEstimator):
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients (rank, labellings of a clique)
     edge_scores_ : dict, type -> table of scores that do not depend on features
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
+    laplace_ : what :meth:`laplace` found
     """
 
     def __init__(
@@ -172,14 +174,11 @@ class GraphCRF(GraphPrediction, BaseEstimator):
         fitted: FittedField,
     ) -> None:
         """Take what a fit has found as one's own."""
-        sets = [
-            FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients, space.support)
-            for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
-        ]
         self._inputs = inputs
         self.classes_ = classes
         self.n_features_in_ = inputs.n_features
-        self.model_ = GraphModel(sets, len(classes), self.inference)
+        self.model_ = GraphModel(fitted_sets_of(spaces, fitted.coefficients), len(classes), self.inference)
+        self._forget_laplace()
         self.inference_ = plan
         self.solution_ = fitted.solution
         self._certificates = (fitted.span, fitted.rkhs) if plan.exact else None
@@ -215,6 +214,20 @@ class GraphCRF(GraphPrediction, BaseEstimator):
         graphs = self._inputs.graphs(X, y, sample_weight, self.classes_)
         refuse_approximate(self.model_.plan(graphs), "a certificate")
         return self.model_.certify(graphs, Workers(self.n_jobs), scope)
+
+    def _fitted_sets(self) -> list[FittedSet]:
+        check_is_fitted(self, "model_")
+        return self.model_.sets
+
+    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
+        sets, n_labels, workers = self._fitted_sets(), len(self.classes_), Workers(self.n_jobs)
+        graphs = self._inputs.graphs(X, y, sample_weight, self.classes_)
+        plan = self.model_.plan(graphs)
+
+        def engine_of(features: Sequence[CliqueFeatures]) -> ThreadsEngine:
+            return ThreadsEngine(GraphLikelihood(graphs, n_labels, features, plan, workers=workers), features)
+
+        return posterior_of_sets(sets, graphs, n_labels, engine_of, tol=self.tol, dtype=self.dtype), sets
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""

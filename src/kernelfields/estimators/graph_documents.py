@@ -13,6 +13,7 @@ from kernelfields.basis import PivotSubspace
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.graph_inputs import GraphInputs
 from kernelfields.estimators.graph_model import GraphModel
+from kernelfields.estimators.laplace_documents import describe_laplace, rebuild_laplace
 from kernelfields.estimators.set_documents import (
     describe_set,
     describe_solution,
@@ -45,6 +46,7 @@ def write_graph_crf(path: str | os.PathLike, estimator: Any) -> None:
         "sets": [describe_set(each) for each in estimator.model_.sets],
         "solution": describe_solution(estimator.solution_),
         "certificates": None if certificates is None else [asdict(each) for each in certificates],
+        **describe_laplace(estimator),
     }
     write_model(path, KIND, document, {})
 
@@ -81,6 +83,7 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     estimator.solution_ = rebuild_solution(document["solution"], sets)
     certificates = document["certificates"]
     estimator._certificates = None if certificates is None else tuple(Certificate(**each) for each in certificates)
+    rebuild_laplace(estimator, document, sets)
     estimator._set_views()
     return estimator
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernelfields.engines import GraphLikelihood
+from kernelfields.engines import GraphLayout, GraphLikelihood
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets, graph_potentials
+from kernelfields.estimators.laplace_samples import LaplaceSamples, sampled_potentials
 from kernelfields.estimators.scored_graphs import ScoredGraphs
 from kernelfields.fields import Graphs
 from kernelfields.inference.graph import GraphInference, plan_inference
@@ -34,6 +35,13 @@ class GraphModel:
         """Return graphs with their potentials, ready for questions."""
         _, potentials = graph_potentials(self.sets, graphs, graphs, self.n_labels, workers)
         return ScoredGraphs(graphs, potentials, self.plan(graphs), workers)
+
+    def sampled(self, graphs: Graphs, samples: LaplaceSamples, workers: Workers) -> Iterator[ScoredGraphs]:
+        """Yield graphs with the potentials of each sample of coefficients."""
+        layout = GraphLayout(graphs, self.n_labels, [each.placement(graphs) for each in self.sets])
+        plan = self.plan(graphs)
+        for potentials in sampled_potentials(self.sets, graphs, layout, samples):
+            yield ScoredGraphs(graphs, potentials, plan, workers)
 
     def batches(self, graphs: Graphs) -> Iterator[Graphs]:
         """Cut graphs into batches whose potentials fit in memory, whole graphs each."""

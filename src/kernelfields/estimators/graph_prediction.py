@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.graph_inputs import GraphInputs
 from kernelfields.estimators.graph_model import GraphModel, refuse_approximate
+from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_graphs import ScoredGraphs
+from kernelfields.fields import Graphs
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 
@@ -26,6 +28,7 @@ class GraphPrediction:
     n_jobs: int | None
     inference: Any
     _inputs: GraphInputs
+    _drawn: Callable[[], LaplaceSamples]
 
     def predict(self, X: Any, decode: str = "joint") -> list[np.ndarray]:
         """Return the labels of each graph, in the order of its nodes.
@@ -41,21 +44,31 @@ class GraphPrediction:
             predictions += scored.graphs.split(self.classes_[labels])
         return predictions
 
-    def predict_marginals(self, X: Any, factors: str | None = None) -> Any:
+    def predict_marginals(self, X: Any, factors: str | None = None, *, uncertainty: bool = False) -> Any:
         """Return p(y_v | x) of each graph as (n, L) arrays, columns as in ``classes_``.
 
         With the name of a type of edges (or larger factors) also the joint marginals of their labels, (m, L, L):
-        a tuple of two lists.
+        a tuple of two lists. With ``uncertainty=True`` the mean over coefficients drawn around the fit, after
+        :meth:`laplace`.
         """
         nodes: list[np.ndarray] = []
         joint: list[np.ndarray] = []
-        for scored in self._scored(X):
-            nodes += scored.graphs.split(scored.beliefs.node_marginals)
+        for graphs, marginals, rows in self._beliefs(X, factors, uncertainty):
+            nodes += graphs.split(marginals)
             if factors is not None:
-                group = scored.graphs.group(factors)
-                rows = scored.factor_marginals(factors)
-                joint += [rows[begin:end] for begin, end in pairwise(group.offsets.tolist())]
+                joint += [rows[begin:end] for begin, end in pairwise(graphs.group(factors).offsets.tolist())]
         return nodes if factors is None else (nodes, joint)
+
+    def predict_variances(self, X: Any) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of nodes, (n, L) arrays, after :meth:`laplace`."""
+        check_is_fitted(self, "model_")
+        samples, sets, n_labels = self._drawn(), self.model_.sets, len(self.classes_)
+        graphs = self._inputs.graphs(X, None, None, self.classes_)
+        return [
+            rows
+            for batch in self.model_.batches(graphs)
+            for rows in batch.split(label_variances(sets, batch, n_labels, samples))
+        ]
 
     def log_likelihood(self, X: Any, y: Any, *, per_graph: bool = False) -> Any:
         """Return log p(y | x), summed over graphs or for each; ValueError if inference is approximate."""
@@ -95,6 +108,24 @@ class GraphPrediction:
             refuse_approximate(scored.inference, "an entropy")
             parts.append(scored.entropies())
         return np.concatenate(parts)
+
+    def _beliefs(self, X: Any, factors: str | None, uncertainty: bool) -> Iterator[tuple[Graphs, Any, Any]]:
+        """Yield batches of graphs with marginals of nodes and of a type of factors."""
+        if not uncertainty:
+            for scored in self._scored(X):
+                rows = None if factors is None else scored.factor_marginals(factors)
+                yield scored.graphs, scored.beliefs.node_marginals, rows
+            return
+        check_is_fitted(self, "model_")
+        samples, workers = self._drawn(), Workers(self.n_jobs)
+        model = replace(self.model_, inference=self.inference)
+        for batch in model.batches(self._inputs.graphs(X, None, None, self.classes_)):
+            nodes: Any = 0.0
+            joint: Any = 0.0
+            for scored in model.sampled(batch, samples, workers):
+                nodes = nodes + scored.beliefs.node_marginals / samples.n_samples
+                joint = joint + scored.factor_marginals(factors) / samples.n_samples if factors else 0.0
+            yield batch, nodes, joint
 
     def _scored(self, X: Any, y: Any = None) -> Iterator[ScoredGraphs]:
         """Yield batches of graphs with their potentials."""

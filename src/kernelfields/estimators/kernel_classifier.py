@@ -21,8 +21,8 @@ from kernelfields.estimators.classifier_documents import read_kernel_classifier,
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
-from kernelfields.estimators.laplace_posterior import LaplaceMixin, posterior_of_sets
-from kernelfields.estimators.laplace_samples import sampled_potentials
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
+from kernelfields.estimators.laplace_samples import label_variances, sampled_potentials
 from kernelfields.estimators.parameters import (
     check_callbacks,
     check_count,
@@ -31,8 +31,8 @@ from kernelfields.estimators.parameters import (
     check_tolerance,
     resolve_dtype,
 )
-from kernelfields.estimators.spaces import build_space, name_cliques, same_kind
-from kernelfields.fields import GraphNodes, Graphs
+from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques, same_kind
+from kernelfields.fields import CliqueSet, GraphNodes, Graphs
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate, LogPosterior
@@ -60,7 +60,8 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
     basis : str or Basis, default "random-cholesky"
     bias : bool, default True
         Whether each class has a constant of its own beside f, with the same prior variance.
-    prior_variance : float, default 1.0
+    prior_variance : float or tuple, default 1.0
+        A sum of kernels may have one for each part; the constants have the first.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
     solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
     class_weight : dict of labels, "balanced" or None
@@ -72,6 +73,7 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
     basis_, coef_ : dicts, name of a clique set ("node", "bias") -> its subspace; its coefficients (rank, classes)
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     n_iter_ : iterations of the solver
+    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
     def __init__(
@@ -114,8 +116,11 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
-        """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, optimize: Any = None) -> KernelClassifier:
+        """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
+
+        optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
+        """
         self._check_parameters()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -133,28 +138,36 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         X, labels, weights = X[counted], labels[counted], weights[counted]
         self._sparse = scipy.sparse.issparse(X)
-        self._fit_sets(self._sample(X, labels, weights))
+        self._fit_sets(self._sample(X, labels, weights), optimize)
         return self
 
     def _check_parameters(self) -> None:
-        check_prior_variance(self.prior_variance, "prior_variance")
+        for variance in self._variances:
+            check_prior_variance(variance, "prior_variance")
         check_tolerance(self.tol)
         check_count(self.max_iter, "max_iter")
         check_solver(self.solver)
         check_callbacks(self.callbacks)
         resolve_dtype(self.dtype)
 
+    @property
+    def _variances(self) -> tuple:
+        """The prior variances, one or more."""
+        variances = self.prior_variance
+        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
+
     def _sample(self, X: Any, labels: np.ndarray | None = None, weights: np.ndarray | None = None) -> Graphs:
         """Return inputs as graphs of one node each, which is what clique sets look at."""
         inputs = scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
         return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights)  # type: ignore[arg-type]
 
-    def _fit_sets(self, sample: Graphs) -> None:
+    def _fit_sets(self, sample: Graphs, optimize: Any) -> None:
         n_labels, workers = len(self.classes_), Workers(self.n_jobs)
-        shared = {"label_kernel": self.label_kernel, "prior_variance": self.prior_variance}
-        cliques = [GraphNodes(self.kernel, basis=self.basis, rank=self.rank, **shared)]
+        own = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}
+        cliques = [GraphNodes(self.kernel, label_kernel=self.label_kernel, **own)]
         if self.bias:
-            cliques.append(GraphNodes(None, name="bias", **shared))
+            variance = self._variances[0]
+            cliques.append(GraphNodes(None, name="bias", label_kernel=self.label_kernel, prior_variance=variance))
         named = name_cliques(cliques)
         random = random_generator(self.random_state)
         progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
@@ -163,11 +176,14 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
         def engine_of(sets: Sequence[CliqueFeatures]) -> ThreadsEngine:
             return ThreadsEngine(SoftmaxLikelihood(sample.labels, n_labels, sample.weights, workers), sets)
 
+        def build(cliques: Sequence[tuple[str, CliqueSet]]) -> list[CliqueSpace]:
+            precision = {"tol": self.tol, "dtype": self.dtype}
+            return [build_space(*each, sample, n_labels, random=random, **precision) for each in cliques]
+
         with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
-            spaces = [
-                build_space(name, clique, sample, n_labels, tol=self.tol, dtype=self.dtype, random=random)
-                for name, clique in named
-            ]
+            spaces, start = self._optimized(
+                optimize, build(named), None, build, engine_of, n_labels, random, progress.say
+            )
             small = sample.n_positions * sum(space.subspace.rank for space in spaces) <= _SMALL
             fitted = fit_field(
                 spaces,
@@ -178,11 +194,10 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
                 max_iter=self.max_iter,
                 watch=lambda iteration: True in [watcher(iteration) for watcher in watchers],
                 random=random,
+                start=start,
             )
-        self.sets_ = [
-            FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients, space.support)
-            for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
-        ]
+        self._forget_laplace()
+        self.sets_ = fitted_sets_of(spaces, fitted.coefficients)
         self.solution_ = fitted.solution
         self.certificate_: Certificate = fitted.span
         self.rkhs_certificate_: Certificate = fitted.rkhs
@@ -241,6 +256,11 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
             drawn = sampled_potentials(self.sets_, sample, layout, samples)
             parts.append(sum(infer_labels(each.node).node_marginals for each in drawn) / samples.n_samples)
         return np.vstack(parts)
+
+    def predict_variances(self, X: Any) -> np.ndarray:
+        """Return the posterior variances of f(x, y), (n, classes), after :meth:`laplace`."""
+        samples, sets = self._drawn(), self._fitted_sets()
+        return np.vstack([label_variances(sets, each, len(self.classes_), samples) for each in self._batches(X)])
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""

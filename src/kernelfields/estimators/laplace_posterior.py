@@ -2,20 +2,24 @@
 
     p(y | x, data) = E p(y | x, theta),    theta ~ N(mode, H^-1)
 
-The expectation is a mean over sampled coefficients.
+The expectation is a mean over sampled coefficients. A fit ends within its tolerance of the mode; the Gaussian is
+put at the mode itself, found by a few more Newton steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kernelfields.estimators.evidence_search import maximise_evidence, mode_of
+from kernelfields.estimators.evidence_settings import EvidencePath, resolve_search
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import EngineBuilder
 from kernelfields.estimators.laplace_samples import LaplaceSamples
 from kernelfields.estimators.parameters import check_count
+from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.estimators.warm_start import continued_space
 from kernelfields.fields.randomness import random_generator
 from kernelfields.posterior import LogPosterior
@@ -26,6 +30,7 @@ class LaplaceMixin:
     """Laplace posterior of estimators that can put their fitted sets on data again; see ``_posterior_on``."""
 
     laplace_: LaplaceSamples
+    evidence_path_: EvidencePath | None
 
     def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
         """Return the objective of the fitted sets on labelled data, and the sets."""
@@ -49,26 +54,30 @@ class LaplaceMixin:
         Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
         determinant and for each sample, "auto" is exact for small fields.
         """
-        check_count(n_samples, "n_samples")
+        for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
+            check_count(count, name)
         random = random_generator(random_state)
         posterior, sets = self._posterior_on(X, y, sample_weight)
-        point = posterior.at(posterior.compressed([each.coefficients for each in sets]))
+        point = mode_of(posterior, posterior.compressed([each.coefficients for each in sets]), method)
         found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
-        drawn = found.sample(int(n_samples), random)
-        parts = [posterior.expanded(row) for row in drawn]
-        self.laplace_ = LaplaceSamples(
-            found.evidence,
-            found.method,
-            [np.stack(each) for each in zip(*parts, strict=True)],
-            int(random.integers(2**31)),
-        )
+        samples = _by_set(posterior, found.sample(int(n_samples), random))
+        root = None
+        if found.method == "exact":
+            root = _by_set(posterior, found.root)
+        _draw_unseen(posterior, samples, random)
+        self.laplace_ = LaplaceSamples(found.evidence, found.method, samples, int(random.integers(2**31)), root)
         return found.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:
         """Return the coefficients drawn by :meth:`laplace`: name of a set -> (n_samples, rank, labellings)."""
         samples = self._drawn()
         return {
-            each.name: np.stack([each.in_labels(row) for row in drawn])
+            each.name: np.stack(
+                [
+                    each.in_labels(row) if each.support is None else each.support.matrix(row).toarray()
+                    for row in drawn
+                ]
+            )
             for each, drawn in zip(self._fitted_sets(), samples.samples, strict=True)
         }
 
@@ -82,6 +91,38 @@ class LaplaceMixin:
             )
         return self.laplace_
 
+    def _forget_laplace(self) -> None:
+        """Let go of the posterior around an earlier fit."""
+        self.__dict__.pop("laplace_", None)
+
+    def _optimized(
+        self,
+        optimize: Any,
+        spaces: list[CliqueSpace],
+        start: list[np.ndarray] | None,
+        build: Callable[[Any], list[CliqueSpace]],
+        engine_of: EngineBuilder,
+        n_labels: int,
+        random: np.random.Generator,
+        say: Callable[[str], None],
+    ) -> tuple[list[CliqueSpace], list[np.ndarray] | None]:
+        """Return the spaces that ``optimize`` asks for and where to start in them; note the path of a search.
+
+        ``spaces`` and ``start`` are those of the parameters as they are; a start is that of a warm start.
+        """
+        self.evidence_path_ = None
+        if optimize is None:
+            return spaces, start
+        if start is not None:
+            raise ValueError(
+                "optimize chooses a field afresh, and warm_start=True continues the fitted one; leave out one"
+            )
+        chosen = maximise_evidence(
+            resolve_search(optimize), spaces, build, engine_of, n_labels, random=random, say=say
+        )
+        self.evidence_path_ = chosen.path
+        return chosen.spaces, chosen.start
+
 
 def posterior_of_sets(
     sets: Sequence[FittedSet], fields: Any, n_labels: int, engine_of: EngineBuilder, **precision: Any
@@ -89,3 +130,26 @@ def posterior_of_sets(
     """Return the objective of fitted sets on labelled data, their subspaces as they are."""
     spaces = [continued_space(each.name, each.clique, each, fields, **precision) for each in sets]
     return LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces]))
+
+
+def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndarray]) -> list[FittedSet]:
+    """Return spaces with their coefficients as fitted sets."""
+    return [
+        FittedSet(space.clique, space.name, space.subspace, space.label_factor, own, space.support)
+        for space, own in zip(spaces, coefficients, strict=True)
+    ]
+
+
+def _by_set(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
+    """Return rows of coefficients (k, size) as one array (k, r, q) for each set."""
+    parts = [posterior.expanded(row) for row in rows]
+    return [np.stack(each) for each in zip(*parts, strict=True)]
+
+
+def _draw_unseen(posterior: LogPosterior, samples: list[np.ndarray], random: np.random.Generator) -> None:
+    """Draw the coefficients of features that no training input has from their prior, in place."""
+    for each, drawn in zip(posterior.engine.sets, samples, strict=True):
+        unseen = each.expand(np.ones(each.shape))[:, 0] == 0.0
+        if unseen.any():
+            shape = (len(drawn), int(unseen.sum()), drawn.shape[2])
+            drawn[:, unseen] = np.sqrt(each.prior_variance) * random.standard_normal(shape)

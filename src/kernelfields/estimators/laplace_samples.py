@@ -1,12 +1,16 @@
-"""Coefficients drawn from the posterior around a fit, and the potentials they give on new data.
+"""Coefficients drawn from the posterior around a fit: the potentials they give on new data, and their variances.
 
-Features of new inputs are computed once for all samples; each sample then costs a product and a pass of inference.
+    Var f(x, y) = sum_k <phi(x, y), d_k>^2 + s (k(x, x) - ||z(x)||^2) k_y(y, y)
+
+for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
+their mean. Features of new inputs are computed once for all samples; each sample then costs a product and a pass
+of inference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,18 +27,44 @@ from kernelfields.posterior.laplace import Evidence
 class LaplaceSamples:
     """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
 
-    ``seed`` is for what a sample says about inputs outside the span of the basis.
+    ``seed`` is for what a sample says about inputs outside the span of the basis. ``root`` holds, for each set,
+    rows of a root of the covariance, (size, r, q), where the Hessian was spelled out.
     """
 
     evidence: Evidence
     method: str
     samples: list[np.ndarray]
     seed: int = 0
+    root: list[np.ndarray] | None = None
 
     @property
     def n_samples(self) -> int:
         """How many coefficients were drawn."""
         return len(self.samples[0])
+
+    def deviations(self) -> list[np.ndarray]:
+        """Return d_k of each set, (k, r, q): the covariance of coefficients is the sum of d_k d_k^T."""
+        if self.root is not None:
+            return self.root
+        if self.n_samples < 2:
+            raise ValueError("variances need 2 samples at least: call laplace(X, y, n_samples=50)")
+        scale = 1.0 / np.sqrt(self.n_samples - 1.0)
+        return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values and arrays for a model file."""
+        return {**vars(self), "evidence": asdict(self.evidence)}
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any], sets: Sequence[FittedSet]) -> LaplaceSamples:
+        """Return what was described; ValueError if it does not fit the sets."""
+        found = cls(**{**description, "evidence": Evidence(**description["evidence"])})
+        for parts in (found.samples, found.root):
+            if parts is not None and [each.shape[1:] for each in parts] != [
+                each.coefficients.shape for each in sets
+            ]:
+                raise ValueError("the samples of coefficients do not fit the clique sets")
+        return found
 
 
 def sampled_potentials(
@@ -46,7 +76,7 @@ def sampled_potentials(
     basis cannot express has the variance s (k(x, x) - ||z(x)||^2), and is drawn for each input by itself.
     """
     placements = [each.placement(fields) for each in sets]
-    features = [None if each.tied_everywhere else each.features(fields) for each in sets]
+    features = _features(sets, fields)
     outside = [_outside(each, fields, rows) for each, rows in zip(sets, features, strict=True)]
     random = np.random.default_rng(samples.seed)
     for number in range(samples.n_samples):
@@ -54,17 +84,53 @@ def sampled_potentials(
         for each, place, rows, free, drawn in zip(
             sets, placements, features, outside, samples.samples, strict=True
         ):
-            coefficients = drawn[number]
-            if each.support is not None:
-                matrix = each.support.matrix(coefficients)
-                scores = matrix.toarray() if rows is None else (rows @ matrix).toarray()
-            else:
-                values = coefficients if rows is None else rows @ coefficients
-                if free is not None:
-                    values = values + free[:, None] * random.standard_normal(values.shape)
-                scores = each.in_labels(values)
+            scores = _scores(each, rows, drawn[number])
+            if free is not None:
+                noise = random.standard_normal((len(free), drawn.shape[2]))
+                scores = scores + each.in_labels(free[:, None] * noise)
             layout.add_scores(potentials, place, scores)
         yield potentials
+
+
+def label_variances(sets: Sequence[FittedSet], fields: Any, n_labels: int, samples: LaplaceSamples) -> np.ndarray:
+    """Return the posterior variances of the potentials of single labels, (N, L), on chains or graphs."""
+    known = zip(sets, samples.deviations(), strict=True)
+    chosen = [(each, moved) for each, moved in known if each.clique.labels_per_clique == 1]
+    features = _features([each for each, _ in chosen], fields)
+    places = [each.clique.positions(fields) for each, _ in chosen]
+    rows = [slice(None) if place is None else place for place in places]
+    variances = np.zeros((fields.n_positions, n_labels))
+    for number in range(len(chosen[0][1])):
+        total = np.zeros_like(variances)
+        for (each, moved), place, inputs in zip(chosen, rows, features, strict=True):
+            total[place] += _scores(each, inputs, moved[number])
+        variances += np.square(total)
+    for (each, moved), place, inputs in zip(chosen, rows, features, strict=True):
+        free = _outside(each, fields, inputs)
+        if free is None and samples.root is not None:
+            free = _unseen(each, inputs, moved)
+        if free is not None:
+            share = np.ones(n_labels) if each.label_factor is None else np.square(each.label_factor).sum(axis=1)
+            variances[place] += np.square(free)[:, None] * share
+    return variances
+
+
+def _features(sets: Sequence[FittedSet], fields: Any) -> list[Any]:
+    """Return the features of each set, None for constant ones; sets of one subspace share them."""
+    shared: dict[int, Any] = {}
+    for each in sets:
+        if id(each.subspace) not in shared:
+            shared[id(each.subspace)] = None if each.tied_everywhere else each.features(fields)
+    return [shared[id(each.subspace)] for each in sets]
+
+
+def _scores(each: FittedSet, features: Any, coefficients: np.ndarray) -> np.ndarray:
+    """Return the scores of a set's cliques for some coefficients, (n, L^k); one row if they are all alike."""
+    if each.support is not None:
+        if features is None:
+            return each.support.row(coefficients)
+        return (features @ each.support.matrix(coefficients)).toarray()
+    return each.in_labels(coefficients if features is None else features @ coefficients)
 
 
 def _outside(each: FittedSet, fields: Any, features: Any) -> np.ndarray | None:
@@ -74,3 +140,12 @@ def _outside(each: FittedSet, fields: Any, features: Any) -> np.ndarray | None:
     diagonal = each.subspace.kernel.diag(viewed_inputs(each.clique, fields))
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return np.sqrt(each.clique.prior_variance * np.maximum(diagonal - inside, 0.0))
+
+
+def _unseen(each: FittedSet, features: Any, root: np.ndarray) -> np.ndarray | None:
+    """Return the prior deviation that features bring which no training input had, (n,); None if there are none."""
+    unseen = ~root.any(axis=(0, 2))
+    if features is None or each.support is not None or not unseen.any():
+        return None
+    rows = features[:, unseen]
+    return np.sqrt(each.clique.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())

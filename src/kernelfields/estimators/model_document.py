@@ -20,6 +20,7 @@ from kernelfields.basis import ExplicitSubspace, PivotSubspace
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.fitted_sets import FittedSet
+from kernelfields.estimators.laplace_documents import describe_laplace, rebuild_laplace
 from kernelfields.estimators.parameters import is_whole, resolve_dtype
 from kernelfields.estimators.set_documents import (
     describe_basis,
@@ -74,6 +75,7 @@ def describe_chain_crf(estimator: Any) -> dict[str, Any]:
         "sets": [describe_set(each) for each in estimator.model_.sets],
         "solution": describe_solution(estimator.solution_),
         "certificates": [asdict(estimator.certificate_), asdict(estimator.rkhs_certificate_)],
+        **describe_laplace(estimator),
     }
 
 
@@ -109,6 +111,7 @@ def rebuild_chain_crf(cls: type, document: dict[str, Any], callables: Mapping[st
     )
     estimator.dev_log_likelihoods_ = None
     estimator.structure_path_ = None
+    rebuild_laplace(estimator, document, sets)
     estimator._set_views()
     return estimator
 

@@ -20,6 +20,7 @@ from kernelfields.estimators.multilabel_graphs import Edge, label_edges
 from kernelfields.estimators.multilabel_inputs import INSTANCES, read_indicator, read_inputs
 from kernelfields.estimators.multilabel_model import MultiLabelModel
 from kernelfields.estimators.multilabel_prediction import MultiLabelPrediction
+from kernelfields.estimators.multilabel_structure import learn_label_edges, resolve_label_search
 from kernelfields.estimators.parameters import (
     check_callbacks,
     check_count,
@@ -36,6 +37,7 @@ from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate
 from kernelfields.reports.progress import FitProgress
+from kernelfields.structure import StructurePath
 
 
 class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
@@ -51,10 +53,10 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
     ----------
     kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
         Kernel on the inputs; all labels share it and its basis.
-    label_graph : "auto", "none", "tree", "full" or list of pairs, default "auto"
+    label_graph : "auto", "none", "tree", "full", "learn", StructureSearch or list of pairs, default "auto"
         Which labels meet: none (independent labels), the spanning tree of largest mutual information in the
-        training labels, all pairs, or pairs given by number or by name. "auto" is "full" for up to 16 labels, else
-        "tree": both are exact.
+        training labels, all pairs, those that a search chooses (Remark 11; a StructureSearch sets its terms), or
+        pairs given by number or by name. "auto" is "full" for up to 16 labels, else "tree": both are exact.
     edge_kernel : kernel or None
         Kernel on the inputs for a part of w_jk that depends on them; None for one number for all instances.
     rank, basis : as in ChainCRF
@@ -76,6 +78,7 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
     classes_ : array (K, 2), the values 0 and 1 of each label, as scikit-learn has it for several outputs
     label_edges_, edge_scores_ : list of pairs of names; dict, pair -> w_jk, without its part of the inputs
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients as log odds (ratios), (rank,)
+    structure_path_ : StructurePath of label_graph="learn", else None
     inference_ : how the fit was inferred: ``method``, ``exact`` and ``description``
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -134,24 +137,28 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
         names: list = list(range(labels.shape[1])) if columns is None else columns
         if len(set(names)) < len(names):
             raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
-        edges = label_edges(self.label_graph, labels, weights, names)
+        search = resolve_label_search(self.label_graph)
+        edges = [] if search is not None else label_edges(self.label_graph, labels, weights, names)
         workers = Workers(self.n_jobs)
+        random = random_generator(self.random_state)
         progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
         watchers = [*check_callbacks(self.callbacks), progress]
-        field = MultiLabelField(
-            self,
-            inputs,
-            labels,
-            weights,
-            names,
-            workers=workers,
-            random=random_generator(self.random_state),
-            say=progress.say,
-        )
+
+        def field_of(rows: Any) -> MultiLabelField:
+            data = (inputs[rows], labels[rows], weights[rows])
+            return MultiLabelField(self, *data, names, workers=workers, random=random, say=progress.say)
+
+        path: StructurePath | None = None
+        field = field_of(slice(None))
         with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
+            if search is not None:
+                edges, path = learn_label_edges(
+                    search, field_of, inputs, labels, names, random=random, workers=workers, say=progress.say
+                )
             spaces = field.spaces(edges)
             fitted = field.fit(spaces, None, lambda iteration: True in [watch(iteration) for watch in watchers])
         self._take_over(names, edges, field, spaces, fitted)
+        self.structure_path_ = path
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
         warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
         assert field.likelihood is not None

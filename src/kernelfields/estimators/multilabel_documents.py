@@ -164,6 +164,7 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     estimator.model_ = MultiLabelModel(sets, len(names), pairs, estimator.inference)
     _check_consistent(estimator.model_, estimator.n_features_in_)
     estimator.inference_ = FittedBy(**document["fitted_by"])
+    estimator.structure_path_ = None
     estimator.solution_ = rebuild_solution(document["solution"], sets)
     certificates = document["certificates"]
     estimator._certificates = None if certificates is None else tuple(Certificate(**each) for each in certificates)

@@ -4,6 +4,7 @@
 "tree"          the spanning tree of largest mutual information I(y_j; y_k) (Chow and Liu), O(n K^2)
 "full"          all pairs
 "auto"          "full" as long as a table of all labellings is small, else "tree"
+"learn"         those that a search chooses (multilabel_structure.py)
 [(j, k), ..]    these pairs, by number or by name
 """
 
@@ -39,10 +40,6 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
                 f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, "
                 f"got {label_graph!r}"
             )
-        if label_graph == "learn":
-            raise ValueError(
-                "label_graph='learn' is not available yet: use 'tree' or 'full', or a list of pairs of labels"
-            )
         if label_graph == "auto":
             label_graph = "full" if n_labels <= MOST_LABELS_IN_FULL else "tree"
         if label_graph == "none":
@@ -50,10 +47,11 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
         if label_graph == "full":
             return list(itertools.combinations(range(n_labels), 2))
         return spanning_tree(mutual_information(Y, weights))
-    return _given_edges(label_graph, list(names))
+    return given_edges(label_graph, list(names))
 
 
-def _given_edges(pairs: Any, names: list) -> list[Edge]:
+def given_edges(pairs: Any, names: list) -> list[Edge]:
+    """Return pairs of labels by number or name as sorted numbers; errors name what cannot be used."""
     if not isinstance(pairs, list | tuple | np.ndarray):
         raise TypeError(
             f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {pairs!r}"

@@ -78,31 +78,8 @@ class LabelCliques(CliqueSet):
 
     default_name = "label"
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        label: int = 0,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = None, *, label: int = 0, **shared: Any):
+        super().__init__(kernel, **shared)
         self.label = label
 
     def positions(self, instances: LabelledInstances) -> np.ndarray | None:
@@ -119,31 +96,8 @@ class LabelPairs(CliqueSet):
 
     labels_per_clique = 2
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        group: str = "pair",
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        super().__init__(
-            kernel,
-            label_kernel=label_kernel,
-            prior_variance=prior_variance,
-            basis=basis,
-            rank=rank,
-            support=support,
-            min_freq=min_freq,
-            l1=l1,
-            name=name,
-        )
+    def __init__(self, kernel: Any = None, *, group: str = "pair", **shared: Any):
+        super().__init__(kernel, **shared)
         self.group = group
 
     @property

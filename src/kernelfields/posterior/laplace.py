@@ -6,20 +6,27 @@
 D holds the prior variances, J is the Hessian of the negative log-likelihood. The constants of both Gaussians, the
 prior and the one at the mode, are in the evidence: it can be compared between kernels, ranks and variances.
 
-*exact*: H is spelled out, one Hessian product per coefficient (for fields of single labels from within-clique
-covariances, eq. 30, which are all there are), and factored: O(size^2) memory, O(size^3) time.
+*exact*: J is spelled out and factored: O(size^2) memory, O(size^3) time. It takes a Hessian product for each
+coefficient; where labels meet no others, a few products of features, as within-clique covariances are all there
+are.
 *lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
 vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample.
-Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate.
+Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
+the Hessian is not finite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
+from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
 from kernelfields.posterior.log_posterior import LogPosterior
 from kernelfields.posterior.points import Point
 
@@ -43,7 +50,7 @@ class Evidence:
 
 
 class Laplace:
-    """The Gaussian at the mode of a posterior; ``point`` is where a fit ended."""
+    """The Gaussian at the mode of a posterior; ``point`` is the mode."""
 
     def __init__(
         self,
@@ -55,7 +62,7 @@ class Laplace:
         random: np.random.Generator | None = None,
     ):
         posterior = point.posterior
-        _refuse(posterior)
+        refuse_without_curvature(posterior)
         if method not in ("auto", "exact", "lanczos"):
             raise ValueError(f"method must be 'auto', 'exact' or 'lanczos', got {method!r}")
         self.point = point
@@ -63,12 +70,13 @@ class Laplace:
         self.method = method if method != "auto" else "exact" if posterior.size <= EXACT_SIZE else "lanczos"
         self.steps = min(steps, posterior.size)
         self._deviations = 1.0 / np.sqrt(posterior.prior_precision)
-        random = random or np.random.default_rng(0)
+        # Pairs of vectors with E sum_k left_k right_k^T = (I + B)^-1, for traces by probes.
+        self._probes: list[tuple[np.ndarray, np.ndarray]] = []
         if self.method == "exact":
             self._factor = scipy.linalg.cholesky(self._whitened_hessian(), lower=True, check_finite=False)
             log_determinant, error = 2.0 * float(np.log(np.diag(self._factor)).sum()), 0.0
         else:
-            log_determinant, error = self._estimated_log_determinant(probes, random)
+            log_determinant, error = self._probed_log_determinant(probes, random or np.random.default_rng(0))
         self.evidence = Evidence(-point.value - 0.5 * log_determinant, 0.5 * error, log_determinant)
 
     @property
@@ -76,21 +84,68 @@ class Laplace:
         """The coefficients at the mode, (size,)."""
         return self.point.theta
 
+    @cached_property
+    def root(self) -> np.ndarray:
+        """A root R of the covariance, H^-1 = R^T R, (size, size); only for the exact method."""
+        self._need_exact("a root of the covariance")
+        inverse = scipy.linalg.solve_triangular(
+            self._factor, np.eye(self.posterior.size), lower=True, check_finite=False
+        )
+        return inverse * self._deviations
+
+    @cached_property
+    def _covariance(self) -> np.ndarray:
+        return self.root.T @ self.root
+
     def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         """Draw coefficients, (n_samples, size)."""
         noise = random.standard_normal((n_samples, self.posterior.size))
         if self.method == "exact":
             moved = scipy.linalg.solve_triangular(self._factor.T, noise.T, lower=False, check_finite=False).T
         else:
-            moved = np.stack([self._inverse_root(row) for row in noise])
+            moved = np.stack([self._function(row, lambda nodes: 1.0 / np.sqrt(nodes)) for row in noise])
         return self.mode + self._deviations * moved
 
     def covariance_products(self, vectors: np.ndarray) -> np.ndarray:
-        """Return H^-1 times the rows of ``vectors`` (k, size); only for the exact method."""
+        """Return H^-1 times the rows of ``vectors`` (k, size); within ``steps`` Lanczos vectors if not exact."""
+        right = vectors * self._deviations
+        if self.method == "exact":
+            solved = scipy.linalg.cho_solve((self._factor, True), right.T, check_finite=False).T
+        else:
+            solved = np.stack([self._function(row, lambda nodes: 1.0 / nodes) for row in right])
+        return self._deviations * solved
+
+    def variance_traces(self) -> np.ndarray:
+        """Return the trace of the covariance over each clique set, (sets,); estimated if not exact."""
+        total = np.zeros(self.posterior.size)
+        if self.method == "exact":
+            total = np.einsum("ij,ij->j", self.root, self.root)
+        else:
+            for left, right in self._pairs():
+                total += left * right
+        return np.array([total[block.rows].sum() for block in self.posterior.blocks])
+
+    def curvature_change(self, ahead: Point, behind: Point) -> float:
+        """Return tr H^-1 (J_ahead - J_behind) for the curvatures at two other points; estimated if not exact.
+
+        The points may belong to other objectives of the same sizes, such as those of a kernel with another width.
+        """
+        if self.method == "exact" and meets_no_others(self.posterior):
+            return float(np.vdot(self._covariance, likelihood_hessian(ahead) - likelihood_hessian(behind)))
+        return sum(
+            _curvature(ahead, left, right) - _curvature(behind, left, right) for left, right in self._pairs()
+        )
+
+    def _pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield vectors with sum_k left_k right_k^T = H^-1, in expectation if not exact."""
+        if self.method == "exact":
+            yield from ((row, row) for row in self.root)
+        else:
+            yield from ((self._deviations * left, self._deviations * right) for left, right in self._probes)
+
+    def _need_exact(self, what: str) -> None:
         if self.method != "exact":
-            raise ValueError("products with the covariance need method='exact'; samples are there for any size")
-        right = (vectors * self._deviations).T
-        return self._deviations * scipy.linalg.cho_solve((self._factor, True), right, check_finite=False).T
+            raise ValueError(f"{what} needs method='exact'; samples are there for any size")
 
     def _whitened_product(self, vector: np.ndarray) -> np.ndarray:
         """Return (I + B) times a vector."""
@@ -98,55 +153,123 @@ class Laplace:
 
     def _whitened_hessian(self) -> np.ndarray:
         """Return I + B, (size, size)."""
-        size = self.posterior.size
-        matrix = np.empty((size, size))
-        unit = np.zeros(size)
-        for column in range(size):
-            unit[column] = 1.0
-            matrix[:, column] = self._whitened_product(unit)
-            unit[column] = 0.0
-        return 0.5 * (matrix + matrix.T)
+        matrix = likelihood_hessian(self.point)
+        matrix *= self._deviations
+        matrix *= self._deviations[:, None]
+        matrix[np.diag_indices(len(matrix))] += 1.0
+        return matrix
 
     def _tridiagonal(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Lanczos vectors (k, size) of I + B from a start, and the tridiagonal matrix they give."""
-        first = float(np.linalg.norm(start))
-        vectors = [start / first]
+        vectors = np.empty((self.steps, len(start)))
+        vectors[0] = start / np.linalg.norm(start)
         diagonal: list[float] = []
         beside: list[float] = []
-        for _ in range(self.steps):
-            product = self._whitened_product(vectors[-1])
-            diagonal.append(float(product @ vectors[-1]))
+        for k in range(self.steps):
+            product = self._whitened_product(vectors[k])
+            diagonal.append(float(product @ vectors[k]))
             # Twice against all before: rounding would let old directions come back.
-            basis = np.stack(vectors)
             for _ in range(2):
-                product -= basis.T @ (basis @ product)
+                product -= (vectors[: k + 1] @ product) @ vectors[: k + 1]
             length = float(np.linalg.norm(product))
-            if length <= _BREAKDOWN * max(1.0, diagonal[0]) or len(diagonal) == self.steps:
+            if k + 1 == self.steps or not length > _BREAKDOWN * max(1.0, diagonal[0]):
                 break
             beside.append(length)
-            vectors.append(product / length)
-        return np.stack(vectors[: len(diagonal)]), np.array(diagonal), np.array(beside[: len(diagonal) - 1])
+            vectors[k + 1] = product / length
+        return vectors[: len(diagonal)], np.array(diagonal), np.array(beside)
 
-    def _estimated_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
-        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error."""
+    def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
+        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
         size = self.posterior.size
         values = []
         for _ in range(probes):
-            _, diagonal, beside = self._tridiagonal(random.choice([-1.0, 1.0], size=size))
-            nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
-            values.append(size * float(np.square(vectors[0]) @ np.log(np.maximum(nodes, 1.0))))
+            probe = random.choice([-1.0, 1.0], size=size)
+            basis, nodes, vectors = self._spectrum(probe)
+            values.append(size * float(np.square(vectors[0]) @ np.log(nodes)))
+            solved = np.sqrt(size) * ((vectors @ (vectors[0] / nodes)) @ basis)
+            self._probes.append((solved, probe / probes))
         spread = float(np.std(values, ddof=1)) if probes > 1 else np.inf
         return float(np.mean(values)), spread / np.sqrt(probes)
 
-    def _inverse_root(self, noise: np.ndarray) -> np.ndarray:
-        """Return (I + B)^-1/2 noise, within the Krylov space of the noise."""
-        basis, diagonal, beside = self._tridiagonal(noise)
+    def _function(self, vector: np.ndarray, function: object) -> np.ndarray:
+        """Return function(I + B) times a vector, within the Krylov space of the vector."""
+        length = float(np.linalg.norm(vector))
+        if length == 0.0:
+            return np.zeros_like(vector)
+        basis, nodes, vectors = self._spectrum(vector)
+        return length * ((vectors @ (vectors[0] * function(nodes))) @ basis)  # type: ignore[operator]
+
+    def _spectrum(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Lanczos vectors of a start, and the eigenvalues and eigenvectors of I + B within them."""
+        basis, diagonal, beside = self._tridiagonal(start)
+        if not np.isfinite(diagonal).all():
+            raise np.linalg.LinAlgError("the Hessian is not finite at these coefficients")
         nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
-        weights = vectors @ (vectors[0] / np.sqrt(np.maximum(nodes, 1.0)))
-        return float(np.linalg.norm(noise)) * (weights @ basis)
+        return basis, np.maximum(nodes, 1.0), vectors  # B has no negative eigenvalues, rounding aside
 
 
-def _refuse(posterior: LogPosterior) -> None:
+def likelihood_hessian(point: Point) -> np.ndarray:
+    """Return the Hessian J of the negative log-likelihood at a point, (size, size)."""
+    posterior, engine = point.posterior, point.posterior.engine
+    if meets_no_others(posterior):
+        return _single_label_hessian(point)
+    matrix = np.empty((posterior.size, posterior.size))
+    unit = np.zeros(posterior.size)
+    for index, block in enumerate(posterior.blocks):
+        for column in range(block.rows.start, block.rows.stop):
+            unit[column] = 1.0
+            response = engine.hessian_response(point.evaluation, posterior.potentials(unit, only=[index]))
+            matrix[column] = posterior.flatten(engine.pull_back(response))
+            unit[column] = 0.0
+    return 0.5 * (matrix + matrix.T)
+
+
+def meets_no_others(posterior: LogPosterior) -> bool:
+    """Whether labels stand by themselves, and see dense features through one label factor.
+
+    Then within-clique covariances are the whole Hessian, as if the features of all sets stood side by side.
+    """
+    sets = posterior.engine.sets
+    return isinstance(posterior.engine.likelihood, SoftmaxLikelihood) and all(
+        each.support is None
+        and not scipy.sparse.issparse(each.features)
+        and each.label_factor is not None
+        and sets[0].label_factor is not None
+        and np.array_equal(each.label_factor, sets[0].label_factor)
+        for each in sets
+    )
+
+
+def _single_label_hessian(point: Point) -> np.ndarray:
+    """Return sum_t (A^T Cov_t A) kron (z_t z_t^T) for the features z_t of all sets (eq. 30), (size, size)."""
+    posterior, likelihood = point.posterior, point.posterior.engine.likelihood
+    sets = posterior.engine.sets
+    marginals, weights = likelihood.clique_marginals(point.evaluation, sets[0]), likelihood.clique_weights(sets[0])
+    ones = np.ones((len(marginals), 1))
+    features = np.hstack([ones if each.features is None else each.features for each in sets])
+    factor: Any = sets[0].label_factor
+    outputs = factor.shape[1]
+    means = marginals @ factor
+    matrix = np.empty((features.shape[1], outputs, features.shape[1], outputs))
+    for i in range(outputs):
+        for j in range(i + 1):
+            covariance = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
+            product = features.T @ (features * (covariance * weights)[:, None])
+            matrix[:, i, :, j] = product
+            matrix[:, j, :, i] = product.T
+    return matrix.reshape(posterior.size, posterior.size)
+
+
+def _curvature(point: Point, left: np.ndarray, right: np.ndarray) -> float:
+    """Return left^T J right at a point; half a pass for each vector, no pull-back."""
+    posterior = point.posterior
+    moved = posterior.potentials(right)
+    response = posterior.engine.hessian_response(point.evaluation, moved)
+    return response.dot(moved if left is right else posterior.potentials(left))
+
+
+def refuse_without_curvature(posterior: LogPosterior) -> None:
+    """Raise ValueError where there is no Hessian to build a Gaussian from."""
     if posterior.approximation is not None:
         raise ValueError(
             f"a Laplace approximation needs the exact Hessian, and inference={posterior.approximation!r} is "

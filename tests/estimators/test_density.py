@@ -1,0 +1,237 @@
+"""ExponentialFamilyDensity: the estimate, its integral, its moments, its samples."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+import scipy.stats
+
+from kernelfields import ExponentialFamilyDensity
+from kernelfields.estimators.density_quadrature import Quadrature
+from kernelfields.estimators.density_sampling import Envelope, Target, _build_envelope, _draw_below
+from kernelfields.kernels import RBF, Laplacian, Linear, Matern
+
+
+def two_modes(n=200, seed=0):
+    random = np.random.default_rng(seed)
+    modes = np.where(random.random(n) < 0.5, random.normal(0.3, 0.08, n), random.normal(0.7, 0.1, n))
+    return np.clip(modes, 0.01, 0.99)[:, None]
+
+
+def tilted(n=300, dimension=2, seed=0):
+    random = np.random.default_rng(seed)
+    return 0.2 + 0.6 * random.beta(2, 3, size=(n, dimension))
+
+
+UNIT = [[0.0, 1.0]]
+
+
+def test_the_fit_minimises_the_negative_log_posterior():
+    """Against a general optimiser on kernel coefficients of a fine grid, with a rule of its own."""
+    X, variance = two_modes(60), 5.0
+    kernel = RBF(20.0)
+    density = ExponentialFamilyDensity(kernel, prior_variance=variance, box=UNIT).fit(X)
+    grid = (np.arange(400) + 0.5)[:, None] / 400
+    spread = np.linspace(0, 1, 30)[:, None]
+    values, axes = np.linalg.eigh(kernel(spread))
+    kept = values > 1e-9
+    whiten = axes[:, kept] / np.sqrt(values[kept])
+    at_grid, at_sample = kernel(grid, spread) @ whiten, kernel(X, spread) @ whiten
+
+    def objective(v):
+        log_integral = np.log(np.mean(np.exp(at_grid @ v)))
+        return v @ v / (2 * variance) - (at_sample @ v - log_integral).sum()
+
+    reference = scipy.optimize.minimize(objective, np.zeros(kept.sum()), method="BFGS", options={"gtol": 1e-6})
+    logs = at_grid @ reference.x - np.log(np.mean(np.exp(at_grid @ reference.x)))
+    np.testing.assert_allclose(density.score_samples(grid), logs, atol=2e-3)
+    np.testing.assert_allclose(density.certificate_.value, reference.fun, atol=1e-3)
+
+
+def test_at_the_fit_expected_and_observed_features_differ_by_the_prior():
+    """Eq. 21: n (E z - mean z) + v / s = 0."""
+    X = two_modes()
+    density = ExponentialFamilyDensity(Matern(2.5, 0.2), prior_variance=3.0, box=UNIT).fit(X)
+    expected, _ = density.moments()
+    observed = density.basis_.features(X).mean(axis=0)
+    np.testing.assert_allclose(len(X) * (expected - observed), -density.coef_ / 3.0, atol=1e-5)
+
+
+def test_proposition_1_moments_are_derivatives_of_the_log_partition():
+    """Against adaptive quadrature of scipy's and finite differences."""
+    density = ExponentialFamilyDensity(RBF(8.0), rank=4, box=UNIT).fit(two_modes())
+
+    def log_partition(v):
+        def integrand(x):
+            return np.exp(density.basis_.features(np.array([[x]])) @ v)[0]
+
+        return np.log(scipy.integrate.quad(integrand, 0, 1, epsabs=1e-12)[0])
+
+    np.testing.assert_allclose(density.log_partition_, log_partition(density.coef_), atol=1e-10)
+    mean, covariance = density.moments()
+    step = 1e-3
+    for i, unit in enumerate(np.eye(4) * step):
+        up, down = log_partition(density.coef_ + unit), log_partition(density.coef_ - unit)
+        np.testing.assert_allclose((up - down) / (2 * step), mean[i], atol=1e-6)
+        second = (up - 2 * density.log_partition_ + down) / step**2
+        np.testing.assert_allclose(second, covariance[i, i], atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [RBF(30.0), Matern(1.5, 0.2), Laplacian(4.0), Linear()], ids=repr)
+@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -np.abs(X[:, 0] - 1.5)])
+def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure):
+    X = 1.0 + 2.0 * two_modes()
+    density = ExponentialFamilyDensity(kernel, prior_variance=10.0, base_measure=base_measure).fit(X)
+    low, high = density.box_[0]
+    count = 20_000
+    grid = low + (high - low) * (np.arange(count) + 0.5)[:, None] / count
+    integral = np.exp(density.score_samples(grid)).mean() * (high - low)
+    assert density.log_partition_error_ <= 1e-3
+    assert abs(np.log(integral)) <= density.log_partition_error_ + 1e-6
+
+
+def test_two_and_three_dimensions_integrate_to_one():
+    for dimension, count in ((2, 200), (3, 60)):
+        X = tilted(dimension=dimension)
+        density = ExponentialFamilyDensity(RBF(5.0), rank=60, box=[[0, 1]] * dimension).fit(X)
+        places = (np.arange(count) + 0.5) / count
+        grid = np.stack(np.meshgrid(*[places] * dimension), axis=-1).reshape(-1, dimension)
+        np.testing.assert_allclose(np.exp(density.score_samples(grid)).mean(), 1.0, atol=2e-4)
+        assert density.quadrature_.kind == "gauss-legendre"
+
+
+def test_quasi_monte_carlo_agrees_with_the_tensor_product_within_its_error():
+    X = tilted(dimension=3)
+    tensor, sobol = (
+        ExponentialFamilyDensity(RBF(2.0), rank=40, quadrature=kind, quadrature_tol=0.01, random_state=0).fit(X)
+        for kind in ("gauss-legendre", "sobol")
+    )
+    assert 0 < sobol.log_partition_error_ <= 0.01
+    np.testing.assert_allclose(tensor.score_samples(X[:50]), sobol.score_samples(X[:50]), atol=0.05)
+    reference = Quadrature("gauss-legendre", 24).rule(sobol._measure)
+    exact, _ = reference.log_integral(sobol._scores(reference.nodes))
+    assert abs(sobol.log_partition_ - exact) <= 2 * sobol.log_partition_error_
+
+
+def test_a_prior_of_no_variance_leaves_the_base_measure():
+    X = two_modes()
+    grid = np.linspace(0, 1, 50)[:, None]
+    small = {"prior_variance": 1e-9, "box": UNIT}
+    uniform = ExponentialFamilyDensity(**small).fit(X)
+    np.testing.assert_allclose(uniform.score_samples(grid), 0.0, atol=1e-5)
+    normal = ExponentialFamilyDensity(base_measure="gaussian", **small).fit(X)
+    m, s = X.mean(), X.std()
+    expected = scipy.stats.truncnorm(-m / s, (1 - m) / s, m, s).logpdf(grid[:, 0])
+    np.testing.assert_allclose(normal.score_samples(grid), expected, atol=1e-5)
+    given = ExponentialFamilyDensity(base_measure=lambda Z: 7 - 0.5 * ((Z[:, 0] - m) / s) ** 2, **small).fit(X)
+    np.testing.assert_allclose(given.score_samples(grid), expected, atol=1e-5)
+
+
+def test_units_do_not_matter():
+    """The kernel sees the unit box, so shifted and scaled points have the same density but for the Jacobian."""
+    X = tilted()
+    scales, shifts = np.array([100.0, 1e-3]), np.array([-5.0, 2.0])
+    plain = ExponentialFamilyDensity(random_state=0).fit(X)
+    moved = ExponentialFamilyDensity(random_state=0).fit(shifts + scales * X)
+    np.testing.assert_allclose(
+        moved.score_samples(shifts + scales * X), plain.score_samples(X) - np.log(scales).sum(), atol=1e-4
+    )
+
+
+def test_weights_are_repetitions():
+    X = two_modes(50)
+    weights = np.random.default_rng(1).integers(0, 4, size=50)
+    options = {"kernel": RBF(10.0), "box": UNIT, "pivots": "box"}
+    weighted = ExponentialFamilyDensity(**options).fit(X, sample_weight=weights)
+    repeated = ExponentialFamilyDensity(**options).fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-7)
+
+
+def test_outside_the_box_the_density_is_zero():
+    density = ExponentialFamilyDensity(box=UNIT).fit(two_modes())
+    logs = density.score_samples([[0.5], [1.2], [-0.1]])
+    assert np.isfinite(logs[0])
+    assert np.all(logs[1:] == -np.inf)
+    assert density.score([[0.5], [1.2]]) == -np.inf
+
+
+def test_moments_of_points_and_entropy():
+    density = ExponentialFamilyDensity(RBF(20.0), prior_variance=10.0, box=UNIT).fit(two_modes(400))
+    grid = (np.arange(20_000) + 0.5) / 20_000
+    masses = np.exp(density.score_samples(grid[:, None])) / 20_000
+    mean = masses @ grid
+    np.testing.assert_allclose(density.mean(), [mean], atol=1e-8)
+    np.testing.assert_allclose(density.covariance(), [[masses @ (grid - mean) ** 2]], atol=1e-8)
+    np.testing.assert_allclose(density.entropy(), -masses @ np.log(masses * 20_000), atol=1e-7)
+
+
+@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -3 * np.abs(X[:, 0] - 0.5)])
+def test_samples_have_the_fitted_distribution(base_measure):
+    density = ExponentialFamilyDensity(RBF(30.0), prior_variance=10.0, base_measure=base_measure, box=UNIT)
+    drawn = density.fit(two_modes()).sample(4000, random_state=0)[:, 0]
+    grid = (np.arange(5000) + 0.5) / 5000
+    masses = np.exp(density.score_samples(grid[:, None])) / 5000
+    result = scipy.stats.kstest(drawn, lambda x: np.interp(x, grid + 0.5 / 5000, np.cumsum(masses)))
+    assert result.pvalue > 0.01
+
+
+def test_samples_in_several_dimensions_have_the_fitted_mean():
+    for dimension in (2, 4):
+        density = ExponentialFamilyDensity(RBF(2.0), rank=30, quadrature_tol=0.1, random_state=0)
+        density.fit(tilted(dimension=dimension))
+        drawn = density.sample(4000, random_state=1)
+        error = np.sqrt(np.diag(density.covariance()) / 4000)
+        assert drawn.shape == (4000, dimension)
+        assert np.all(np.abs(drawn.mean(axis=0) - density.mean()) < 4.5 * error)
+        assert np.all(density._measure.box.contains(drawn))
+
+
+def target_of(density):
+    peaks = np.array([[0.5]])
+    return Target(density._measure, density.basis_, density.coef_, density.log_partition_, peaks)
+
+
+def test_bounds_hold_in_every_cell_and_waste_little():
+    density = ExponentialFamilyDensity(Matern(1.5, 0.2), prior_variance=10.0, box=UNIT).fit(two_modes())
+    envelope = _build_envelope(target_of(density))
+    random = np.random.default_rng(0)
+    inside = envelope.low + random.random((50, *envelope.low.shape)) * (envelope.high - envelope.low)
+    for points in inside:
+        assert np.all(target_of(density).scores(points) <= envelope.bounds)
+    waste = np.log(np.exp(envelope.log_masses).sum()) - density.log_partition_
+    assert 0 < waste <= np.log(4.0)
+
+
+def test_a_bound_that_proves_wrong_is_raised_and_drawing_starts_anew():
+    density = ExponentialFamilyDensity(RBF(20.0), prior_variance=10.0, box=UNIT).fit(two_modes())
+    target = target_of(density)
+    low = Envelope(np.zeros((1, 1)), np.ones((1, 1)), np.array([-5.0]))
+    assert _draw_below(target, low, 10, np.random.default_rng(0)) is None
+    assert low.bounds[0] > -5.0
+
+
+def test_certificates_bound_what_a_larger_basis_brings():
+    """Corollary 10, for the problem on the nodes of one rule."""
+    X = two_modes()
+    options = {"kernel": RBF(60.0), "prior_variance": 5.0, "box": UNIT, "n_nodes": 64}
+    small = ExponentialFamilyDensity(rank=6, **options).fit(X)
+    large = ExponentialFamilyDensity(rank=100, **options).fit(X)
+    certificate = small.certify(X)
+    np.testing.assert_allclose(certificate.value, small.certificate_.value, rtol=1e-8)
+    assert certificate.lower_bound <= large.certificate_.value < small.certificate_.value
+    assert small.certificate_.gap < 1e-6 < certificate.gap
+    assert large.certify(X).gap < 1e-3
+
+
+def test_the_estimate_comes_close_as_the_sample_grows():
+    """Proposition 3 with data: KL to a density with a kink falls."""
+    random = np.random.default_rng(0)
+    grid = (np.arange(2000) + 0.5) / 2000
+    truth = np.exp(-5 * np.abs(grid - 0.4))
+    truth /= truth.mean()
+    divergences = []
+    for n in (50, 500, 5000):
+        X = random.choice(grid, size=n, p=truth / truth.sum())[:, None]
+        density = ExponentialFamilyDensity(RBF(40.0), prior_variance=10.0, box=UNIT).fit(X)
+        divergences.append(np.mean(truth * (np.log(truth) - density.score_samples(grid[:, None]))))
+    assert divergences[0] > 3 * divergences[1] > 9 * divergences[2] > 0

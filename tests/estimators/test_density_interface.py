@@ -1,0 +1,149 @@
+"""ExponentialFamilyDensity: scikit-learn's manners, model files, and what it refuses."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
+
+from kernelfields import ExponentialFamilyDensity
+from kernelfields.formats import ModelFileError
+from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
+
+X = np.random.default_rng(0).beta(2, 4, size=(80, 1))
+UNIT = [[0.0, 1.0]]
+
+
+@pytest.mark.filterwarnings("ignore:the log partition may be wrong")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_checks_pass():
+    check_estimator(ExponentialFamilyDensity(rank=40))
+
+
+def test_grid_search_chooses_kernel_and_variance():
+    search = GridSearchCV(
+        ExponentialFamilyDensity(RBF(), box=UNIT),
+        {"kernel__gamma": [1.0, 1000.0], "prior_variance": [1e-6, 1.0]},
+        cv=3,
+    ).fit(X)
+    assert search.best_params_ == {"kernel__gamma": 1.0, "prior_variance": 1.0}
+    np.testing.assert_allclose(search.score(X), search.best_estimator_.score_samples(X).mean())
+    assert clone(search.best_estimator_).get_params()["box"] == UNIT
+
+
+def test_equal_seeds_give_equal_densities():
+    Z = np.random.default_rng(1).random((100, 4))
+    options = {"rank": 20, "quadrature_tol": 1.0, "basis": "random-cholesky"}
+    first, second = (ExponentialFamilyDensity(random_state=3, **options).fit(Z) for _ in range(2))
+    np.testing.assert_array_equal(first.score_samples(Z), second.score_samples(Z))
+    np.testing.assert_array_equal(first.sample(5, 0), second.sample(5, 0))
+
+
+def decline(Z):
+    return -2.0 * Z[:, 0]
+
+
+def squared_exponential(A, B):
+    return np.exp(-5.0 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "base_measure"),
+    [
+        (RBF(), "uniform"),
+        ("rbf", "gaussian"),
+        (Linear(), decline),
+        (CallableKernel(squared_exponential), "uniform"),
+    ],
+)
+def test_a_file_keeps_the_density(tmp_path, kernel, base_measure):
+    fitted = ExponentialFamilyDensity(kernel, base_measure=base_measure, rank=20).fit(X)
+    fitted.save(tmp_path / "density.safetensors")
+    functions = {"base_measure": decline, "squared_exponential": squared_exponential}
+    read = ExponentialFamilyDensity.load(tmp_path / "density.safetensors", callables=functions)
+    np.testing.assert_array_equal(read.score_samples(X), fitted.score_samples(X))
+    np.testing.assert_array_equal(read.sample(20, 0), fitted.sample(20, 0))
+    np.testing.assert_array_equal(read.mean(), fitted.mean())
+    assert read.certificate_ == fitted.certificate_
+    assert read.quadrature_ == fitted.quadrature_
+    np.testing.assert_allclose(read.fit(X).score_samples(X), fitted.score_samples(X), atol=1e-6)
+
+
+def test_a_file_asks_for_the_function_that_it_does_not_hold(tmp_path):
+    path = tmp_path / "density.safetensors"
+    ExponentialFamilyDensity(base_measure=decline).fit(X).save(path)
+    with pytest.raises(ModelFileError, match="base_measure"):
+        ExponentialFamilyDensity.load(path)
+
+
+def test_points_outside_the_box_are_named():
+    points = X.copy()
+    points[7] = 1.5
+    with pytest.raises(ValueError, match=r"sample 7 lies outside the box: its feature 0 is 1\.5"):
+        ExponentialFamilyDensity(box=UNIT).fit(points)
+    fitted = ExponentialFamilyDensity(box=UNIT).fit(X)
+    with pytest.raises(ValueError, match="sample 7 lies outside"):
+        fitted.certify(points)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda Z: np.full(len(Z), np.nan), "improper: its log density is nan"),
+        (lambda Z: np.where(Z[:, 0] > 0.5, np.inf, 0.0), "improper: its log density is inf"),
+        (lambda Z: -np.log(Z[:, 0]), "improper: its integral over the box goes on growing"),
+        (lambda Z: -2 * np.log(Z[:, 0]), "improper: its integral over the box goes on growing"),
+        (lambda Z: np.where(Z[:, 0] > 0.1, -np.inf, 0.0), "base measure is zero at sample"),
+        (lambda Z: np.zeros((len(Z), 2)), "one log density per row"),
+    ],
+)
+def test_improper_base_measures_are_refused(function, message):
+    with pytest.raises(ValueError, match=message):
+        ExponentialFamilyDensity(base_measure=function, box=UNIT).fit(X)
+
+
+def test_integrable_singularities_are_not_refused():
+    root = ExponentialFamilyDensity(
+        base_measure=lambda Z: -0.5 * np.log(Z[:, 0]), box=UNIT, quadrature_tol=0.01
+    ).fit(X)
+    np.testing.assert_allclose(root.expectation(lambda Z: np.ones(len(Z))), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (np.ones((5, 1)), {}, "feature 0 is constant"),
+        (np.column_stack([X, np.ones(80)]), {}, "feature 1 is constant"),
+        (X, {"box": [[1.0, 0.0]]}, "positive width"),
+        (X, {"box": [[0.0, np.inf]]}, "finite ends"),
+        (X, {"box": [[0.0, 1.0], [0.0, 1.0]]}, r"shape \(1, 2\)"),
+        (X, {"box": "data"}, "'auto'"),
+        (np.full((4, 1), 0.5), {"box": UNIT, "base_measure": "gaussian"}, "feature 0 is constant"),
+        (X, {"base_measure": "cauchy"}, "base_measure must be"),
+        (X, {"prior_variance": 0.0}, "prior_variance"),
+        (X, {"prior_variance": np.inf}, "prior_variance"),
+        (X, {"margin": -0.1}, "margin"),
+        (X, {"pivots": "grid"}, "pivots"),
+        (X, {"quadrature": "simpson"}, "quadrature must be"),
+        (X, {"quadrature": "sobol", "n_nodes": 100}, "power of two"),
+        (X, {"n_nodes": 0}, "n_nodes"),
+        (X, {"kernel": Precomputed(np.eye(80))}, "whole box"),
+        (np.random.default_rng(0).random((9, 4)), {"quadrature": "gauss-legendre"}, "needs n_nodes"),
+        (np.array([[0.1], [np.nan]]), {}, "NaN"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        ExponentialFamilyDensity(**options).fit(data)
+
+
+def test_few_points_and_a_point_repeated_are_enough():
+    few = ExponentialFamilyDensity(rank=200, box=UNIT).fit(X[:3])
+    same = ExponentialFamilyDensity(RBF(5.0), box=UNIT).fit(np.full((4, 1), 0.5))
+    assert np.isfinite(few.score(X))
+    assert same.score([[0.5]]) > same.score([[0.1]])
+
+
+def test_a_log_partition_that_is_not_good_enough_is_warned_of():
+    with pytest.warns(UserWarning, match="log partition may be wrong"):
+        ExponentialFamilyDensity(RBF(2000.0), prior_variance=100.0, n_nodes=8, box=UNIT).fit(X)

@@ -1,0 +1,61 @@
+"""MultiLabelCRF(label_graph="learn"): pairs that depend on each other are found, and gains keep to their bounds."""
+
+import numpy as np
+import pytest
+
+from kernelfields import MultiLabelCRF
+from kernelfields.structure import StructureSearch
+
+
+def dependent(seed=0, n_instances=400):
+    """Five labels: 0 and 1 mostly alike, 2 and 3 mostly different, 4 by itself."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_instances, 3))
+    Y = (X @ random.normal(size=(3, 5)) + random.logistic(size=(n_instances, 5)) > 0).astype(int)
+    Y[:, 1] = np.where(random.random(n_instances) < 0.7, Y[:, 0], Y[:, 1])
+    Y[:, 3] = np.where(random.random(n_instances) < 0.7, 1 - Y[:, 2], Y[:, 3])
+    return X, Y
+
+
+def test_the_true_pairs_are_learnt():
+    X, Y = dependent()
+    crf = MultiLabelCRF("linear", label_graph="learn", random_state=0).fit(X[:300], Y[:300])
+    assert {(0, 1), (2, 3)} <= set(crf.label_edges_)
+    assert [step.added for step in crf.structure_path_.steps[1:3]] == ["pair 0 ~ 1", "pair 2 ~ 3"] or [
+        step.added for step in crf.structure_path_.steps[1:3]
+    ] == ["pair 2 ~ 3", "pair 0 ~ 1"]
+    assert crf.edge_scores_[(0, 1)] > 1.0
+    assert crf.edge_scores_[(2, 3)] < -1.0
+    alone = MultiLabelCRF("linear", label_graph="none", random_state=0).fit(X[:300], Y[:300])
+    assert crf.log_likelihood(X[300:], Y[300:]) > alone.log_likelihood(X[300:], Y[300:]) + 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_pair_brings_more_than_its_bound(seed):
+    X, Y = dependent(seed, 80)
+    search = StructureSearch(max_additions=10, threshold=0.0, validation=0.0)
+    path = MultiLabelCRF("rbf", rank=20, label_graph=search, random_state=0).fit(X, Y).structure_path_
+    assert len(path.steps) == 11
+    assert all(step.gain <= step.bound + 1e-9 for step in path.steps[1:])
+
+
+def test_candidates_may_be_named_and_the_choice_is_saved(tmp_path):
+    X, Y = dependent()
+    search = StructureSearch([(0, 1), (0, 4)], validation=0.3)
+    crf = MultiLabelCRF("linear", label_graph=search, random_state=0).fit(X, Y)
+    assert (0, 1) in crf.label_edges_
+    assert set(crf.label_edges_) <= {(0, 1), (0, 4)}
+    crf.save(tmp_path / "model")
+    loaded = MultiLabelCRF.load(tmp_path / "model")
+    assert loaded.label_edges_ == crf.label_edges_
+    assert loaded.log_likelihood(X, Y) == crf.log_likelihood(X, Y)
+
+
+def test_bad_searches_are_named():
+    X, Y = dependent(0, 30)
+    with pytest.raises(ValueError, match="cannot be split"):
+        MultiLabelCRF("linear", label_graph=StructureSearch(validation=0.001)).fit(X, Y)
+    with pytest.raises(ValueError, match="joins label 1 with itself"):
+        MultiLabelCRF("linear", label_graph=StructureSearch([(1, 1)])).fit(X, Y)
+    with pytest.raises(ValueError, match="needs exact inference"):
+        MultiLabelCRF("linear", label_graph="learn", inference="trw", random_state=0).fit(X, Y)

@@ -1,0 +1,49 @@
+"""Small objectives with curvature: a chain with transitions, single labels with a bias."""
+
+import numpy as np
+
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
+from kernelfields.fields import Chains
+from kernelfields.posterior import LogPosterior
+from kernelfields.solvers import minimize
+from kernelfields.solvers.newton_cg import NewtonCG
+
+
+def chain_posterior(seed=0, variance=0.7):
+    """Three labels, two features, transitions: 15 coefficients."""
+    random = np.random.default_rng(seed)
+    lengths = (4, 1, 6, 3, 5)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = random.integers(3, size=offsets[-1])
+    chains = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
+    inputs = chains.inputs + np.eye(3)[labels][:, :2]
+    node = CliqueFeatures(
+        "node", inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=variance
+    )
+    steps = np.flatnonzero(~chains.is_start)
+    edge = CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.3)
+    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 3))
+
+
+def single_posterior(seed=0, variance=0.7):
+    """Three labels in contrasts, three features and a bias: 8 coefficients."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(3, size=25)
+    inputs = random.normal(size=(25, 3)) + np.eye(3)[labels]
+    contrasts = np.linalg.svd(np.eye(3) - 1 / 3)[0][:, :2]
+    shared = {"positions": None, "labels_per_clique": 1, "n_labels": 3, "label_factor": contrasts}
+    node = CliqueFeatures("node", inputs, prior_variance=variance, **shared)
+    bias = CliqueFeatures("bias", None, prior_variance=2.0, **shared)
+    weights = random.uniform(0.5, 2.0, 25)
+    return LogPosterior(ThreadsEngine(SoftmaxLikelihood(labels, 3, weights), [node, bias]))
+
+
+def mode(posterior):
+    """The minimiser, to rounding."""
+    return posterior.at(minimize(posterior, NewtonCG(), tol=1e-14, max_iter=200).theta)
+
+
+def derivative(function, at, direction, step):
+    """The derivative along a direction by a central difference."""
+    return (function(at + step * direction) - function(at - step * direction)) / (2 * step)

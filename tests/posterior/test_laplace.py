@@ -1,0 +1,125 @@
+"""The Laplace approximation against dense references: log determinants, covariances, probes, refusals."""
+
+import numpy as np
+import pytest
+from small_laplace_fields import chain_posterior, derivative, mode, single_posterior
+
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
+from kernelfields.posterior import LogPosterior
+from kernelfields.posterior.laplace import Laplace, likelihood_hessian
+
+
+def dense_hessian(posterior, theta, step=1e-5):
+    """The Hessian of the objective by central differences of its gradient."""
+    columns = [derivative(lambda at: posterior.at(at).gradient, theta, unit, step) for unit in np.eye(len(theta))]
+    return np.array(columns)
+
+
+@pytest.mark.parametrize("build", [chain_posterior, single_posterior])
+def test_the_hessian_is_that_of_finite_differences(build):
+    posterior = build()
+    theta = np.random.default_rng(1).normal(size=posterior.size)
+    expected = dense_hessian(posterior, theta) - np.diag(posterior.prior_precision)
+    np.testing.assert_allclose(likelihood_hessian(posterior.at(theta)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("build", [chain_posterior, single_posterior])
+def test_the_evidence_is_the_gaussian_integral_at_the_mode(build):
+    posterior = build()
+    point = mode(posterior)
+    hessian = dense_hessian(posterior, point.theta)
+    # log of the prior's constant times the integral of exp(-P) under the quadratic at the mode.
+    prior = 0.5 * np.log(posterior.prior_precision / (2 * np.pi)).sum()
+    integral = 0.5 * posterior.size * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(hessian)[1]
+    found = Laplace(point, method="exact")
+    assert found.evidence.value == pytest.approx(-point.value + prior + integral, abs=1e-6)
+    assert found.evidence.standard_error == 0.0
+    covariance = np.linalg.inv(hessian)
+    np.testing.assert_allclose(found.root.T @ found.root, covariance, atol=1e-7)
+    vectors = np.random.default_rng(0).normal(size=(3, posterior.size))
+    np.testing.assert_allclose(found.covariance_products(vectors), vectors @ covariance, atol=1e-7)
+    traces = [np.trace(covariance[block.rows, block.rows]) for block in posterior.blocks]
+    np.testing.assert_allclose(found.variance_traces(), traces, rtol=1e-6)
+
+
+def test_the_evidence_of_a_gaussian_likelihood_would_be_exact_and_that_of_one_weight_is_close():
+    """One label pair, one input: the integral over the log-odds by quadrature, against its approximation."""
+    features = CliqueFeatures(
+        "node",
+        np.ones((6, 1)),
+        positions=None,
+        labels_per_clique=1,
+        n_labels=2,
+        prior_variance=0.5,
+        label_factor=np.array([[-1.0], [1.0]]) / np.sqrt(2.0),
+    )
+    labels = np.array([0, 1, 1, 1, 0, 1])
+    posterior = LogPosterior(ThreadsEngine(SoftmaxLikelihood(labels, 2, np.ones(6)), [features]))
+    grid = np.linspace(-8, 8, 20001)
+    odds = np.sqrt(2.0) * grid
+    logs = -4 * np.logaddexp(0, -odds) - 2 * np.logaddexp(0, odds) - grid**2 - 0.5 * np.log(np.pi)
+    exact = np.log(np.trapezoid(np.exp(logs), grid))
+    assert Laplace(mode(posterior)).evidence.value == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("build", [chain_posterior, single_posterior])
+def test_lanczos_with_all_steps_agrees_with_the_dense_factor(build):
+    posterior = build()
+    point = mode(posterior)
+    exact = Laplace(point, method="exact")
+    probed = Laplace(point, method="lanczos", steps=posterior.size, probes=40)
+    assert probed.method == "lanczos"
+    assert probed.evidence.value == pytest.approx(exact.evidence.value, abs=4 * probed.evidence.standard_error)
+    assert 0 < probed.evidence.standard_error < 1.0
+    vectors = np.random.default_rng(0).normal(size=(2, posterior.size))
+    np.testing.assert_allclose(
+        probed.covariance_products(vectors), exact.covariance_products(vectors), atol=1e-8
+    )
+    np.testing.assert_allclose(probed.variance_traces(), exact.variance_traces(), rtol=0.25)
+    ahead, behind = (posterior.at(point.theta * scale) for scale in (1.1, 0.9))
+    scale = np.trace(exact.root @ likelihood_hessian(ahead) @ exact.root.T)
+    assert probed.curvature_change(ahead, behind) == pytest.approx(
+        exact.curvature_change(ahead, behind), abs=0.1 * scale
+    )
+
+
+@pytest.mark.parametrize("build", [chain_posterior, single_posterior])
+def test_changes_of_curvature_are_traces(build):
+    posterior = build()
+    found = Laplace(mode(posterior), method="exact")
+    ahead, behind = (posterior.at(found.mode + step) for step in (0.1, -0.1))
+    difference = likelihood_hessian(ahead) - likelihood_hessian(behind)
+    expected = np.trace(found.root @ difference @ found.root.T)
+    assert found.curvature_change(ahead, behind) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["exact", "lanczos"])
+def test_samples_have_the_covariance_of_the_gaussian(method):
+    posterior = single_posterior()
+    point = mode(posterior)
+    covariance = np.linalg.inv(dense_hessian(posterior, point.theta))
+    drawn = Laplace(point, method=method).sample(4000, np.random.default_rng(0))
+    # Standard errors of means and covariances of 4000 draws.
+    scale = np.sqrt(np.diag(covariance))
+    assert np.abs((drawn.mean(axis=0) - point.theta) / scale).max() < 4.5 / np.sqrt(4000)
+    errors = (np.cov(drawn.T) - covariance) / np.outer(scale, scale)
+    assert np.abs(errors).max() < 5 * np.sqrt(2 / 4000)
+
+
+def test_small_fields_are_exact_and_large_ones_probed(monkeypatch):
+    point = mode(single_posterior())
+    assert Laplace(point).method == "exact"
+    monkeypatch.setattr("kernelfields.posterior.laplace.EXACT_SIZE", 3)
+    assert Laplace(point).method == "lanczos"
+
+
+def test_what_cannot_be_is_refused():
+    point = mode(single_posterior())
+    with pytest.raises(ValueError, match="method must be 'auto', 'exact' or 'lanczos', got 'dense'"):
+        Laplace(point, method="dense")
+    with pytest.raises(ValueError, match="a root of the covariance needs method='exact'"):
+        _ = Laplace(point, method="lanczos").root
+    posterior = single_posterior(variance=np.inf)
+    with pytest.raises(ValueError, match="needs a Gaussian prior on every coefficient"):
+        Laplace(posterior.at(np.zeros(posterior.size)))
