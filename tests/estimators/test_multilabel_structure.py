@@ -1,4 +1,4 @@
-"""MultiLabelCRF(label_graph="learn"): pairs that depend on each other are found, and gains keep to their bounds."""
+"""MultiLabelCRF(label_graph="learn"): pairs that depend on each other are found; gains keep to their bounds."""
 
 import numpy as np
 import pytest

@@ -18,9 +18,7 @@ def chain_posterior(seed=0, variance=0.7):
     labels = random.integers(3, size=offsets[-1])
     chains = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
     inputs = chains.inputs + np.eye(3)[labels][:, :2]
-    node = CliqueFeatures(
-        "node", inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=variance
-    )
+    node = CliqueFeatures("node", inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=variance)
     steps = np.flatnonzero(~chains.is_start)
     edge = CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.3)
     return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 3))

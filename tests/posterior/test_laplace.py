@@ -73,9 +73,7 @@ def test_lanczos_with_all_steps_agrees_with_the_dense_factor(build):
     assert probed.evidence.value == pytest.approx(exact.evidence.value, abs=4 * probed.evidence.standard_error)
     assert 0 < probed.evidence.standard_error < 1.0
     vectors = np.random.default_rng(0).normal(size=(2, posterior.size))
-    np.testing.assert_allclose(
-        probed.covariance_products(vectors), exact.covariance_products(vectors), atol=1e-8
-    )
+    np.testing.assert_allclose(probed.covariance_products(vectors), exact.covariance_products(vectors), atol=1e-8)
     np.testing.assert_allclose(probed.variance_traces(), exact.variance_traces(), rtol=0.25)
     ahead, behind = (posterior.at(point.theta * scale) for scale in (1.1, 0.9))
     scale = np.trace(exact.root @ likelihood_hessian(ahead) @ exact.root.T)

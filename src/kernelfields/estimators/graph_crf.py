@@ -184,24 +184,6 @@ class GraphCRF(GraphPrediction, LaplaceMixin, BaseEstimator):
         self._certificates = (fitted.span, fitted.rkhs) if plan.exact else None
         self._set_views()
 
-    @property
-    def certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
-        return self._certified()[0]
-
-    @property
-    def rkhs_certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the whole RKHS; only for exact inference."""
-        return self._certified()[1]
-
-    def _certified(self) -> tuple[Certificate, Certificate]:
-        check_is_fitted(self, "model_")
-        if self._certificates is None:
-            raise AttributeError(
-                f"no certificate: the graphs were inferred by {self.inference_.method!r}, which is approximate"
-            )
-        return self._certificates
-
     def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
         """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
 

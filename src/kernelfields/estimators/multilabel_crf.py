@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.estimators.exact_certificates import ExactCertificates
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, warn_unless_converged
@@ -40,7 +41,7 @@ from kernelfields.reports.progress import FitProgress
 from kernelfields.structure import StructurePath
 
 
-class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
+class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, ClassifierMixin, BaseEstimator):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -216,24 +217,6 @@ class MultiLabelCRF(MultiLabelPrediction, ClassifierMixin, BaseEstimator):
         """Iterations of the solver."""
         check_is_fitted(self, "model_")
         return self.solution_.iterations
-
-    @property
-    def certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
-        return self._certified()[0]
-
-    @property
-    def rkhs_certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the whole RKHS; only for exact inference."""
-        return self._certified()[1]
-
-    def _certified(self) -> tuple[Certificate, Certificate]:
-        check_is_fitted(self, "model_")
-        if self._certificates is None:
-            raise AttributeError(
-                f"no certificate: the labels were inferred by {self.inference_.method!r}, which is approximate"
-            )
-        return self._certificates
 
     def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
         """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
