@@ -36,7 +36,7 @@ from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
 
 
-class GraphCRF(GraphPrediction, LaplaceMixin, BaseEstimator):
+class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
