@@ -42,12 +42,17 @@ def write_page() -> None:
         "over seeds, with the lowest and the highest in brackets; the test sequences are the same for all."
     )
     for name in dict.fromkeys(row["set"] for row in rows):
-        section(page, name, [row for row in rows if row["set"] == name])
+        section(page, name, [row for row in rows if row["set"] == name], every_rank(rows))
     page.write()
 
 
-def section(page: ResultPage, name: str, rows: list[dict]) -> None:
-    """Add what was found on one data set."""
+def every_rank(rows: list[dict]) -> set[int]:
+    """Return the ranks that were tried on any set."""
+    return {row["rank"] for row in rows if row["part"] == "fit"}
+
+
+def section(page: ResultPage, name: str, rows: list[dict], tried: set[int]) -> None:
+    """Add what was found on one data set; ``tried`` are the ranks tried on any."""
     fits = [row for row in rows if row["part"] == "fit"]
     chosen = next(row for row in rows if row["part"] == "choice")
     whole = next((row for row in rows if row["part"] == "all"), None)
@@ -82,7 +87,10 @@ def section(page: ResultPage, name: str, rows: list[dict]) -> None:
         "*fit s* those of the whole fit; the gradient basis grows during the fit, certificates of the whole "
         "RKHS included. " + reached_words(groups)
     )
-    ranks = sorted({rank for rank, _ in groups})
+    ranks = sorted(complete)
+    if missing := sorted(tried - complete):
+        listed = ", ".join(f"{rank:,}" for rank in missing)
+        page.text(f"Not all bases have been run on this set at these ranks, which are left out: {listed}.")
     accuracy, gap = (
         {
             label: [spread([measure(row, whole) for row in groups[rank, basis]]) for rank in ranks]

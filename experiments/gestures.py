@@ -32,6 +32,7 @@ from experiments.kernel_families import (
     choose,
     family_plot,
     fit_row,
+    grid_ends,
     measure,
     paired,
     total_seconds,
@@ -204,10 +205,9 @@ def page() -> None:
             for r in found
         ],
     )
-    at_edge = sum(row["at_edge"] for found in by_family.values() for row in found)
     sheet.text(
-        f"{at_edge} of {sum(map(len, by_family.values()))} choices have a prior variance at an end of its grid. "
-        "Features standardised by video look at all frames of the test video, but at no labels."
+        grid_ends(FAMILIES, [row for found in by_family.values() for row in found])
+        + " Features standardised by video look at all frames of the test video, but at no labels."
     )
     sheet.text(
         "Two things were not kept apart from test people. The features, the grids and accuracy as the score were "

@@ -18,7 +18,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -37,17 +37,12 @@ from kernelfields.selection import ChainCRFCV
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels of one kind; ``place`` is where it stands in pictures, a degree or a name.
-
-    ``settings`` are for the estimator, ``edge_prior_variances`` those to choose from, its own for None.
-    """
+    """Kernels of one kind; ``place`` is where it stands in pictures, a degree or a name."""
 
     name: str
     place: int | str
     kernels: Sequence
     prior_variances: Sequence[float]
-    settings: Mapping = field(default_factory=dict)
-    edge_prior_variances: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,6 @@ class Choice:
             "view": self.view,
             "kernel": repr(self.estimator.kernel),
             "prior_variance": self.estimator.prior_variance,
-            "edge_prior_variance": self.estimator.edge_prior_variance,
             "cv_score": self.score,
             "at_edge": self.at_edge,
             "n_candidates": self.n_candidates,
@@ -82,7 +76,6 @@ def choose(
 ) -> Choice:
     """Return the best view, kernel and prior variance; ``search`` are settings of ChainCRFCV."""
     begin = time.perf_counter()
-    estimator = clone(estimator).set_params(**family.settings)
     settings = {"halving": False, "random_state": 0, "refit": False, **search}
     found = {}
     for name, X in views.items():
@@ -90,7 +83,6 @@ def choose(
             estimator,
             kernels=list(family.kernels),
             prior_variances=list(family.prior_variances),
-            edge_prior_variances=family.edge_prior_variances,
             **settings,
         )
         with warnings.catch_warnings():
@@ -105,10 +97,7 @@ def choose(
         estimator=clone(estimator).set_params(**chosen),
         score=float(found[best].best_score_),
         at_edge=len(ends) > 1 and chosen["prior_variance"] in ends,
-        n_candidates=len(views)
-        * len(family.kernels)
-        * len(family.prior_variances)
-        * len(family.edge_prior_variances or [None]),
+        n_candidates=len(views) * len(family.kernels) * len(family.prior_variances),
         n_unconverged=sum(int(np.sum(each.cv_results_["n_unconverged"])) for each in found.values()),
         seconds=time.perf_counter() - begin,
     )
@@ -186,6 +175,17 @@ def paired(first: list[np.ndarray], second: list[np.ndarray]) -> dict:
     """Return how much better ``second`` is than ``first``: differences with 95 % intervals over sequences."""
     found = compare([np.ones_like(each) for each in first], first, second, random_state=0)
     return {name: getattr(found, name).difference.to_dict() for name in ("accuracy", "sequence_accuracy")}
+
+
+def grid_ends(families: Sequence[Family], rows: list[dict]) -> str:
+    """Say how many choices lie at an end of what was tried, where a wider grid might have done better."""
+    kernels = {each.name: [repr(kernel) for kernel in each.kernels] for each in families}
+    several = [row for row in rows if len(kernels[row["family"]]) > 1]
+    at_ends = [row for row in several if row["kernel"] in (kernels[row["family"]][0], kernels[row["family"]][-1])]
+    return (
+        f"{sum(row['at_edge'] for row in rows)} of {len(rows)} choices have a prior variance at an end of its "
+        f"grid, and {len(at_ends)} of {len(several)} a kernel scale at an end of the two or three that were tried."
+    )
 
 
 def verdict(difference: dict) -> str:

@@ -77,7 +77,8 @@ def page() -> None:
         "independent field by 3-fold cross-validation of the log-likelihood on the training part, with its prior "
         "variance. The others choose a third of that variance, itself or three times it in the same way; for "
         "scikit-learn's `OneVsRestClassifier` and `ClassifierChain` (in the order of the labels) it is C of the "
-        "logistic regressions they are made of. Pairs of labels have the default prior variance of 10. "
+        "logistic regressions they are made of. Learnt pairs take over the variance chosen for all pairs; which "
+        "pairs they are, a fifth of the training part decides. Pairs have the default prior variance of 10. "
         "One-vs-rest and the independent field are the same model but for the intercepts, which have a prior in "
         "the field."
     )
@@ -213,7 +214,7 @@ def _choices(sheet: ResultPage, by_set: dict[str, dict[str, dict]]) -> None:
                     MODELS[model],
                     f"{settings['gamma'] * features:.3g} / {features}",
                     f"{settings['variance']:.3g}",
-                    f"{max(each['score'] for each in tried):.3f}",
+                    f"{max(each['score'] for each in tried):.3f}" if tried else "",
                 ]
             )
     sheet.table(["set", "model", "gamma", "prior variance or C", "cross-validated log-likelihood"], rows)

@@ -45,7 +45,7 @@ def test_the_evidence_is_that_of_gaussian_process_classification(name, variance,
     found = ours.laplace(X, y)
     assert found.value == pytest.approx(theirs.log_marginal_likelihood_value_, abs=1e-4)
     assert ours.laplace_.method == "exact"
-    probed = ours.laplace(X, y, method="lanczos", probes=30, random_state=0)
+    probed = ours.laplace(X, y, method="lanczos", probes=10, random_state=0)
     assert probed.value == pytest.approx(found.value, abs=4 * probed.standard_error)
 
 
@@ -166,19 +166,17 @@ def _marginals(node, edge):
     return np.array([[p[grids[:, t] == label].sum() for label in range(3)] for t in range(length)])
 
 
-@pytest.mark.parametrize("method", ["exact", "lanczos"])
-def test_variances_from_samples_are_close_to_exact_ones(method):
+@pytest.mark.parametrize(("method", "n_samples", "error"), [("exact", 1500, 0.2), ("lanczos", 40, 1e-8)])
+def test_variances_are_those_of_samples_and_of_what_the_basis_leaves_out(method, n_samples, error):
     X, y = labelled_sequences(12)
     crf = ChainCRF(RBF(0.4), rank=10, random_state=0).fit(X, y)
-    crf.laplace(X, y, n_samples=1500, method=method, random_state=0)
+    crf.laplace(X, y, n_samples=n_samples, method=method, random_state=0)
     drawn = crf.sample_coefficients()["node"]
-    rows = np.vstack(X)
-    features = crf.basis_["node"].features(rows)
+    features = crf.basis_["node"].features(np.vstack(X))
     spread = np.var(features @ drawn, axis=0, ddof=1)
     free = np.maximum(1.0 - np.einsum("ij,ij->i", features, features), 0.0)
-    np.testing.assert_allclose(
-        np.vstack(crf.predict_variances(X)), spread + free[:, None] * 2 / 3, rtol=0.2, atol=1e-3
-    )
+    found = np.vstack(crf.predict_variances(X))
+    np.testing.assert_allclose(found, spread + free[:, None] * 2 / 3, rtol=error, atol=1e-3 * error)
 
 
 def test_features_unseen_in_training_keep_their_prior():
@@ -190,8 +188,8 @@ def test_features_unseen_in_training_keep_their_prior():
     np.testing.assert_allclose(crf.predict_variances(new), 3.0 * 4.0 / 2.0, rtol=1e-9)
     assert np.var(crf.sample_coefficients()["node"][:, 3, 0]) == pytest.approx(1.5, rel=0.15)
     probed = KernelClassifier("linear", prior_variance=3.0, bias=False).fit(X, y)
-    probed.laplace(X, y, n_samples=2000, method="lanczos", random_state=0)
-    np.testing.assert_allclose(probed.predict_variances(new), 6.0, rtol=0.15)
+    probed.laplace(X, y, n_samples=500, method="lanczos", random_state=0)
+    np.testing.assert_allclose(probed.predict_variances(new), 6.0, rtol=0.25)
 
 
 def test_longer_cliques_constraints_and_supports_have_posteriors_too():

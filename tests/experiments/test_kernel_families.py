@@ -9,13 +9,14 @@ from experiments.kernel_families import (
     accuracy_of,
     both_right,
     choose,
+    grid_ends,
     pack_right,
     paired,
     unpack_right,
     verdict,
 )
 from kernelfields import ChainCRF
-from kernelfields.kernels import Linear
+from kernelfields.kernels import RBF, Linear
 
 TRUE = [["a", "b", "a"], ["b"], ["a", "a"]]
 GUESSED = [["a", "b", "b"], ["b"], ["b", "b"]]
@@ -69,3 +70,15 @@ def test_the_view_that_tells_labels_apart_is_chosen_and_a_variance_at_the_end_is
 def test_neighbouring_frames_repeat_the_ends():
     frames = np.arange(4.0)[:, None]
     np.testing.assert_array_equal(neighbours(frames, (-2, 0, 1)), [[0, 0, 1], [0, 1, 2], [0, 2, 3], [1, 3, 3]])
+
+
+def test_choices_at_the_ends_of_grids_are_counted():
+    families = [Family("linear", 1, [Linear()], [1.0]), Family("RBF", "RBF", [RBF(g) for g in (1, 2, 3)], [1.0])]
+    rows = [
+        {"family": "linear", "kernel": repr(Linear()), "at_edge": True},
+        {"family": "RBF", "kernel": repr(RBF(2)), "at_edge": False},
+        {"family": "RBF", "kernel": repr(RBF(3)), "at_edge": False},
+    ]
+    said = grid_ends(families, rows)
+    assert "1 of 3 choices have a prior variance" in said
+    assert "1 of 2 a kernel scale" in said

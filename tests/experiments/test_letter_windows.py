@@ -1,9 +1,9 @@
-"""Letters of a word as windows of indicators, and which spellings a field learns from."""
+"""Letters of a word as windows of indicators."""
 
 import numpy as np
 import pytest
 
-from experiments.nettalk import ALPHABET, END, draw_spellings, letter_windows
+from experiments.nettalk import ALPHABET, END, letter_windows
 
 WIDTH = END + 1
 
@@ -36,12 +36,3 @@ def test_rows_have_norm_one_and_fade_with_distance(fading):
 def test_an_unknown_letter_is_refused():
     with pytest.raises(ValueError, match="not found"):
         letter_windows("naïve")
-
-
-def test_spellings_are_drawn_once_each_and_the_same_for_a_seed():
-    listed = ["read", "read", "lead", "wind", "bow", "tear"]
-    drawn = draw_spellings(listed, 3)
-    assert len(drawn) == 3
-    assert drawn <= set(listed)
-    assert draw_spellings(listed[::-1], 3) == drawn
-    assert draw_spellings(listed, 10) == set(listed)

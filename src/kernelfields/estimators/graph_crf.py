@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.estimators.exact_certificates import ExactCertificates
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged

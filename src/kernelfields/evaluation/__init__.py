@@ -12,6 +12,7 @@ from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
 from kernelfields.evaluation.evaluation import EntityScores, Evaluation, LogLikelihood, evaluate
 from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
 from kernelfields.evaluation.resampling import Estimate
+from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
 
 __all__ = [
     "Calibration",
@@ -24,13 +25,16 @@ __all__ = [
     "ReliabilityCurve",
     "Scores",
     "Span",
+    "Temperature",
     "brier_score",
     "compare",
     "entity_f1_score",
     "entity_spans",
     "evaluate",
     "expected_calibration_error",
+    "fit_temperature",
     "label_f1_score",
+    "marginal_log_loss",
     "reliability_curve",
     "sequence_accuracy",
     "token_accuracy",

@@ -98,15 +98,20 @@ class Confidences:
 
 def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
     """Compare marginals with the true labels."""
-    table, known = _pack_marginals(packed, marginals, classes)
-    place = {label: column for column, label in enumerate(known)}
-    true = np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
+    table, true = true_columns(packed, marginals, classes)
     best = table.argmax(axis=1)
     rows = np.arange(len(table))
     of_truth = np.where(true >= 0, table[rows, true], 0.0)
     # sum_b (p_b - [b true])^2 without a table of zeros and ones.
     squared = np.einsum("nl,nl->n", table, table) - 2 * of_truth + 1
     return Confidences(table[rows, best], best == true, squared)
+
+
+def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return marginals as one table (N, L) and the column of every true label, -1 if the classes do not know it."""
+    table, known = _pack_marginals(packed, marginals, classes)
+    place = {label: column for column, label in enumerate(known)}
+    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
 
 
 def calibrate(sums: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
