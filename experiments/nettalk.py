@@ -190,7 +190,8 @@ def _choices(sheet: ResultPage, phoneme: dict, stress: dict) -> None:
         grid_ends(FAMILIES, selected)
         + " The smaller fading is, the less distant letters count; "
         + f"{sum(row['view'] == least for row in selected)} choices have the least that was tried. Wider grids "
-        + "may do better."
+        + "may do better. Fits end at a relative gap of "
+        + f"{max(row['relative_gap'] for row in selected):.1e} at most."
     )
 
 

@@ -8,4 +8,12 @@ from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 
-__all__ = ["ChainCRF", "Checkpoint", "EvidenceSearch", "ExponentialFamilyDensity", "GraphCRF", "KernelClassifier", "MultiLabelCRF"]
+__all__ = [
+    "ChainCRF",
+    "Checkpoint",
+    "EvidenceSearch",
+    "ExponentialFamilyDensity",
+    "GraphCRF",
+    "KernelClassifier",
+    "MultiLabelCRF",
+]

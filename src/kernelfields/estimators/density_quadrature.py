@@ -2,9 +2,10 @@
 
     integral of p0(x) h(x) dx  =~  sum_j mass_j h(x_j)
 
-gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass = weight p0. Its error is judged by
-the same integral with a quarter, a third and half as many nodes again: twice the largest difference. For smooth
-integrands that is far too much; at a kink errors change sign from rule to rule, and one difference may mislead.
+gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass = weight p0. Integrals are judged by
+rules with a third more nodes per axis and with twice as many: the error of the finest is taken to be the largest
+difference from it. For smooth integrands that is far too much. At a kink errors change sign from rule to rule, and
+a single difference may be small by accident; two rarely are.
 sobol: ``REPLICATES`` scrambled Sobol sequences of ``size`` points each, carried to p0 where p0 can be drawn from.
 Its error is two standard errors of the mean over independent sequences, other than those that a fit has seen.
 
@@ -73,7 +74,7 @@ class Quadrature:
     def references(self) -> list[Quadrature]:
         """Return the finer rules that judge this one, the finest last."""
         if self.kind == "gauss-legendre":
-            return [Quadrature(self.kind, self.size + self.size // part + 1) for part in (4, 3, 2)]
+            return [Quadrature(self.kind, size) for size in (self.size + self.size // 3 + 1, 2 * self.size)]
         return [Quadrature(self.kind, 2 * self.size, self.seed + 1)]
 
     def finer(self, dimension: int) -> Quadrature | None:
@@ -131,8 +132,8 @@ def judged_log_integral(
 ) -> tuple[float, float]:
     """Return the logarithm of an integral by the finest reference rule, and its error.
 
-    ``coarse`` is the value by ``quadrature`` itself. The error is two standard errors for Sobol, else twice the
-    largest difference from the finest rule.
+    ``coarse`` is the value by ``quadrature`` itself. The error is two standard errors for Sobol, else the largest
+    difference from the finest rule.
     """
     values, standard_error = [coarse], 0.0
     for each in quadrature.references():
@@ -140,7 +141,7 @@ def judged_log_integral(
         value, standard_error = rule.log_integral(log_function(rule.nodes))
         values.append(value)
     differences = np.abs(np.array(values[:-1]) - values[-1])
-    return values[-1], 2 * (standard_error if quadrature.kind == "sobol" else float(differences.max()))
+    return values[-1], 2 * standard_error if quadrature.kind == "sobol" else float(differences.max())
 
 
 def check_proper(measure: Measure, quadrature: Quadrature) -> None:

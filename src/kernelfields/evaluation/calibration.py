@@ -108,7 +108,7 @@ def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Conf
 
 
 def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return marginals as one table (N, L) and the column of every true label, -1 if the classes do not know it."""
+    """Return marginals as one table (N, L) and the column of every true label, -1 for unknown labels."""
     table, known = _pack_marginals(packed, marginals, classes)
     place = {label: column for column, label in enumerate(known)}
     return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]

@@ -1,10 +1,10 @@
-"""Temperature scaling: one number, fitted on held-out sequences, that makes marginals more or less sure of themselves.
+"""Temperature scaling: one number, fitted on held-out sequences, that makes marginals more or less sure.
 
     p_T(y_t = b | x) = p(y_t = b | x)^(1/T) / sum_b' p(y_t = b' | x)^(1/T)
     T = argmin  - mean_t log p_T(y_t | x)
 
-T > 1 softens, T < 1 sharpens; the most probable label stays the same. The mean is convex in 1/T and is minimised by
-Brent's method in log T. Marginals are (T, L) arrays, one per sequence, columns as in ``classes``.
+T > 1 softens, T < 1 sharpens; the most probable label stays the same. The mean is convex in 1/T; it is minimised
+by Brent's method in log T. Marginals are (T, L) arrays, one per sequence, columns as in ``classes``.
 Cost: O(N L) for each of some thirty temperatures tried.
 Fails: ValueError for marginals that are no probabilities, and for true labels that the classes do not know.
 """

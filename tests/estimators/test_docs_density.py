@@ -1,0 +1,29 @@
+"""The page about densities runs as one program, and prints what it says it prints."""
+
+import inspect
+import re
+from pathlib import Path
+
+from kernelfields import ExponentialFamilyDensity
+
+PAGE = Path(__file__).parents[2] / "docs" / "density.md"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_does_what_it_says(capsys):
+    page = PAGE.read_text(encoding="utf-8")
+    blocks = list(FENCE.finditer(page))
+    assert [block[1] for block in blocks] == ["python", "text"] * (len(blocks) // 2)
+    names = {"__name__": "density"}
+    for code, printed in zip(blocks[::2], blocks[1::2], strict=True):
+        line = page.count("\n", 0, code.start()) + 1
+        # Blank lines in front, so that errors point at the line of the page.
+        exec(compile("\n" * line + code[2], str(PAGE), "exec"), names)
+        assert capsys.readouterr().out == printed[2], f"the block at line {line} prints something else"
+
+
+def test_every_parameter_explains_itself():
+    explained = inspect.getdoc(ExponentialFamilyDensity)
+    assert not [
+        name for name in inspect.signature(ExponentialFamilyDensity).parameters if f"{name} :" not in explained
+    ]
