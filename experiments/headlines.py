@@ -72,6 +72,6 @@ def _gestures() -> Iterator[list[str]]:
 
 def _nettalk() -> Iterator[list[str]]:
     rows = read_results("nettalk.json", EXPERIMENTS)
-    found = {row["family"]: row for row in rows if (row["protocol"], row["target"]) == ("common", "phoneme")}
+    found = {row["family"]: row for row in rows if row["target"] == "phoneme"}
     cells = [percent(found[name]["accuracy"]["value"]) if name in found else "" for name in KERNELS]
     yield from _line("letters to phonemes, 1,000 common words to learn from", cells, "", "nettalk")
