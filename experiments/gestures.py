@@ -12,8 +12,8 @@ prior variance of 10 everywhere.
 
 Not untouched by test people: the features, the grids and accuracy as the score were settled by looking at
 cross-validation between persons b and c, who are test people in turn. A first run of degrees 2 and 3 stopped short
-of its optimum, at 100 iterations; the limit was raised, and nothing else changed, after its test figures had been
-seen.
+of its optimum, at 100 iterations; the limits of fits and cross-validation were raised, and nothing else changed,
+after its test figures had been seen.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def page() -> None:
     sheet.text(
         "Two things were not kept apart from test people. The features, the grids and accuracy as the score were "
         "settled by looking at cross-validation between persons b and c, who are test people in turn. And a "
-        "first run of degrees 2 and 3 stopped at 100 iterations, short of its optimum: the limit was raised, and "
-        "nothing else changed, after its test figures had been seen."
+        "first run of degrees 2 and 3 stopped at 100 iterations, short of its optimum: the limits of fits and of "
+        "cross-validation were raised, and nothing else changed, after its test figures had been seen."
     )
     best = max(pooled, key=lambda name: pooled[name]["value"])
     hardest = min(by_family[best], key=lambda row: row["accuracy"]["value"])

@@ -65,7 +65,9 @@ def run(ranking: str) -> dict:
     train = english_sentences("dev")[:N_TRAIN]
     test = english_sentences("test")[:N_TEST]
     lexicon = Lexicon(train, ENGLISH, ENGLISH_ENDINGS)
-    X, X_test = ([lexicon.describe(sentence) for sentence in part] for part in (train, test))
+    # Counts of a training sentence leave the sentence itself out, as those of a test sentence do.
+    X = [lexicon.describe(sentence, counted=True) for sentence in train]
+    X_test = [lexicon.describe(sentence) for sentence in test]
     y, y_test = ([sentence.labels for sentence in part] for part in (train, test))
     search = StructureSearch(candidates(), max_additions=7, ranking=ranking)
     settings = {"tol": 1e-3, "max_iter": 300, "random_state": 0}
@@ -127,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true", help="renew the page from the results that are there")
     if not parser.parse_args().page:
-        write_results(RESULTS, [run(ranking) for ranking in ("bound", "estimate")], EXPERIMENTS)
+        write_results(RESULTS, [run("bound")], EXPERIMENTS)
     write_page()
 
 
