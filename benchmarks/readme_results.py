@@ -27,8 +27,8 @@ FIELDS = {"cubic": "cubic", "rbf": "RBF"}
 def accuracy_table() -> list[str]:
     """Return the table of accuracies by kernel."""
     return [
-        "**Accuracy by kernel** (`kernelfields reproduce NAME`; each page has intervals, differences, protocol and "
-        "limits): share of labels right, hyper-parameters by cross-validation inside the training data.",
+        "**Accuracy by kernel** (`kernelfields reproduce NAME`; each page has intervals, differences, protocol "
+        "and limits): share of labels right, hyper-parameters by cross-validation inside the training data.",
         "",
         f"| task | {' | '.join(KERNELS)} | elsewhere | page |",
         "|---" * (len(KERNELS) + 3) + "|",

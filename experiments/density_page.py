@@ -99,7 +99,8 @@ def page() -> None:
         "`ExponentialFamilyDensity` ([how to use it](../density.md)) with an RBF kernel: p(z) = p0(z) exp(f(z) - "
         "g(f)) on a box. Kernel scale and prior variance are chosen by 3-fold cross-validation of the likelihood "
         "on the training sample. The grids were widened once, because cross-validation chose an end of the first "
-        "ones in a trial on the density with two modes and on the wines."
+        "ones in a trial on the density with two modes and on the wines; that trial had shown test figures of "
+        "those two as well."
     )
     if known:
         _known(sheet, known)
@@ -186,7 +187,8 @@ def _real(sheet: ResultPage, rows: list[dict]) -> None:
     sheet.heading("Real data")
     sheet.text(
         f"Mean held-out log-likelihood, in nats per point, over {max(map(len, found.values()))} random splits "
-        "into two thirds and one third, against scikit-learn's `KernelDensity` (Gaussian kernel, bandwidth from 16 values) and `GaussianMixture` "
+        "into two thirds and one third, against scikit-learn's `KernelDensity` (Gaussian kernel, bandwidth from "
+        "16 values) and `GaussianMixture` "
         "(full covariances, 1 to 8 components), both on standardised data and chosen by 3-fold cross-validation. "
         "The base measure is Gaussian, and the box is the range of the training points with half of it on either "
         "side. Differences are exponential family minus the other, with two standard errors: over the points of a "

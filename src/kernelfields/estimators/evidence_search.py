@@ -148,22 +148,31 @@ class _Climb:
     def run(
         self, problem: EvidenceProblem, logs: np.ndarray, bounds: list[tuple[float, float]], start: int
     ) -> None:
-        reached = [0.0]
+        """Climb from a start; ``start`` is its number."""
+        low, high = np.array(bounds).T
+        first = np.clip(logs, low, high)
+        value, gradient = self._visit(problem, first, start)
+        if not np.isfinite(value):
+            return
+        # The first step is the gradient itself: scaled to length one, it stays near the start.
+        scale = max(1.0, float(np.linalg.norm(gradient)))
+        known, reached = {first.tobytes(): (value, gradient)}, [value]
 
         def descend(logs: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = self._visit(problem, logs, start)
+            key = logs.tobytes()
+            value, gradient = known.pop(key) if key in known else self._visit(problem, logs, start)
             if not np.isfinite(value):
-                return reached[0] + _NOWHERE, np.zeros_like(logs)
-            reached[0] = -value
-            return -value, -gradient
+                return (_NOWHERE - reached[0]) / scale, np.zeros_like(logs)
+            reached[0] = value
+            return -value / scale, -gradient / scale
 
         scipy.optimize.minimize(
             descend,
-            np.clip(logs, *np.array(bounds).T),
+            first,
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxfun": self.search.max_evaluations, "ftol": 1e-6, "gtol": 1e-2},
+            options={"maxfun": self.search.max_evaluations, "ftol": 1e-6, "gtol": 1e-2 / scale},
         )
 
     def _visit(self, problem: EvidenceProblem, logs: np.ndarray, start: int) -> tuple[float, np.ndarray]:
