@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks.result_files import EXPERIMENTS, read_results
-from experiments.headlines import KERNELS, lines
+from experiments.headlines import KERNELS, graph_lines, lines
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -33,6 +33,18 @@ def accuracy_table() -> list[str]:
         f"| task | {' | '.join(KERNELS)} | elsewhere | page |",
         "|---" * (len(KERNELS) + 3) + "|",
         *(f"| {' | '.join(line)} |" for line in lines()),
+    ]
+
+
+def graphs_table() -> list[str]:
+    """Return the table of experiments on graphs."""
+    return [
+        "**Graphs** (`kernelfields reproduce snakes` and `multilabel`): edges that see what they join, and labels "
+        "that depend on each other; figures on the test parts.",
+        "",
+        "| task | field | result | page |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(line)} |" for line in graph_lines()),
     ]
 
 
@@ -100,6 +112,7 @@ def main() -> None:
         table()
         for table, name in (
             (accuracy_table, "ocr_small.json"),
+            (graphs_table, "snakes.json"),
             (tasks_table, "gpstruct.json"),
             (speed_table, "fit_speed.json"),
             (crfsuite_table, "crfsuite_speed.json"),

@@ -75,3 +75,22 @@ def _nettalk() -> Iterator[list[str]]:
     found = {row["family"]: row for row in rows if row["target"] == "phoneme"}
     cells = [percent(found[name]["accuracy"]["value"]) if name in found else "" for name in KERNELS]
     yield from _line("letters to phonemes, 1,000 common words to learn from", cells, "", "nettalk")
+
+
+def graph_lines() -> Iterator[list[str]]:
+    """Yield task, field, accuracy and page of the experiments on graphs."""
+    found = {row["model"]: row for row in read_results("snakes.json", EXPERIMENTS)}
+    for model in ("no edges", "plain edges", "directional edges"):
+        if model in found:
+            cells = percent(found[model]["accuracy"]["value"])
+            yield ["snakes on grids, cells right", model, cells, "[snakes](docs/results/snakes.md)"]
+    for row in read_results("multilabel.json", EXPERIMENTS):
+        if row["model"] in ("none", "tree", "full", "learn"):
+            likelihood = mean(map(float, row["log_likelihoods"].split()))
+            right = mean(map(int, row["right"]))
+            yield [
+                f"{row['set']}, all labels of an instance right; log-likelihood",
+                {"none": "independent labels", "learn": "learnt graph"}.get(row["model"], f"{row['model']} graph"),
+                f"{percent(right)}; {likelihood:.2f}",
+                "[multilabel](docs/results/multilabel.md)",
+            ]
