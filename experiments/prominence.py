@@ -27,7 +27,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from experiments import prominence_features as features
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
-from experiments.prominence_page import write_page
+from experiments.prominence_page import SCALES, VARIANCES, write_page
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Columns, Linear, Polynomial
 from kernelfields.selection import ChainCRFCV
@@ -41,8 +41,6 @@ COMMON = {"tol": 1e-3, "max_iter": 300, "random_state": 0, "edge_prior_variance"
 #: Sentences of release/dev on which the kernels of "release" are chosen.
 SEARCH_SENTENCES = 1900
 BASELINES = ("majority class", "majority per word")
-#: Scales of the polynomial kernels, and their prior variances: small scales with large variances are nearly linear.
-SCALES, VARIANCES = (0.001, 0.003, 0.01, 0.03), [0.1, 0.3, 1.0, 3.0, 10.0]
 #: Kernels and prior variances that cross-validation chooses from.
 FAMILIES: dict[str, tuple[list, list[float]]] = {
     "primal degree 1": (["linear"], [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]),

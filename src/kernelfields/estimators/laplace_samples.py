@@ -99,7 +99,8 @@ def label_variances(sets: Sequence[FittedSet], fields: Any, n_labels: int, sampl
     features = _features([each for each, _ in chosen], fields)
     places = [each.clique.positions(fields) for each, _ in chosen]
     rows = [slice(None) if place is None else place for place in places]
-    variances = np.zeros((fields.n_positions, n_labels))
+    graphs = getattr(fields, "graphs", fields)  # labels of instances are graphs beside the inputs
+    variances = np.zeros((graphs.n_positions, n_labels))
     for number in range(len(chosen[0][1])):
         total = np.zeros_like(variances)
         for (each, moved), place, inputs in zip(chosen, rows, features, strict=True):

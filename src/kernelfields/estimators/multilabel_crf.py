@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.exact_certificates import ExactCertificates
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, warn_unless_converged
+from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
 from kernelfields.estimators.multilabel_documents import read_multilabel_crf, write_multilabel_crf
 from kernelfields.estimators.multilabel_field import MultiLabelField
-from kernelfields.estimators.multilabel_graphs import Edge, label_edges
+from kernelfields.estimators.multilabel_graphs import Edge, label_edges, plan_instances
 from kernelfields.estimators.multilabel_inputs import INSTANCES, read_indicator, read_inputs
 from kernelfields.estimators.multilabel_model import MultiLabelModel
 from kernelfields.estimators.multilabel_prediction import MultiLabelPrediction
@@ -36,12 +38,12 @@ from kernelfields.fields import check_sample_weight
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate
+from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
 from kernelfields.structure import StructurePath
 
 
-class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, ClassifierMixin, BaseEstimator):
+class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, LaplaceMixin, ClassifierMixin, BaseEstimator):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -188,10 +190,8 @@ class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, ClassifierMixin, Ba
         fitted: FittedField,
     ) -> None:
         """Take what a fit has found as one's own."""
-        sets = [
-            FittedSet(space.clique, space.name, space.subspace, space.label_factor, coefficients)
-            for space, coefficients in zip(spaces, fitted.coefficients, strict=True)
-        ]
+        sets = fitted_sets_of(spaces, fitted.coefficients)
+        self._forget_laplace()
         assert field.likelihood is not None
         self.model_ = MultiLabelModel(sets, len(names), field.pairs_of(edges), self.inference)
         self.inference_ = field.likelihood.inference
@@ -232,6 +232,23 @@ class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, ClassifierMixin, Ba
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         instances = LabelledInstances.build(inputs, self.n_labels_, self.model_.pairs, labels, weights)
         return self.model_.certify(instances, Workers(self.n_jobs), scope)
+
+    def _fitted_sets(self) -> list[FittedSet]:
+        check_is_fitted(self, "model_")
+        return self.model_.sets
+
+    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
+        sets, model, workers = self._fitted_sets(), self.model_, Workers(self.n_jobs)
+        inputs = read_inputs(self, X, fitting=False)
+        labels, _ = read_indicator(y, inputs.shape[0], self.n_labels_)
+        weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
+        instances = LabelledInstances.build(inputs, self.n_labels_, model.pairs, labels, weights)
+        plan = plan_instances(instances, model.inference, tied=model.tied)
+
+        def engine_of(features: Sequence[CliqueFeatures]) -> ThreadsEngine:
+            return ThreadsEngine(GraphLikelihood(instances.graphs, 2, features, plan, workers=workers), features)
+
+        return posterior_of_sets(sets, instances, 2, engine_of, tol=self.tol, dtype=self.dtype), sets
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""

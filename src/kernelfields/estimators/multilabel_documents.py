@@ -16,6 +16,7 @@ import numpy as np
 from kernelfields.basis import PivotSubspace
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.graph_documents import FittedBy
+from kernelfields.estimators.laplace_documents import describe_laplace, rebuild_laplace
 from kernelfields.estimators.multilabel_field import LABEL_CONTRAST, PAIR_CONTRAST
 from kernelfields.estimators.multilabel_model import MultiLabelModel
 from kernelfields.estimators.parameters import is_whole, resolve_dtype
@@ -73,6 +74,7 @@ def write_multilabel_crf(path: str | os.PathLike, estimator: Any) -> None:
         "parts": [_describe_part(each) for each in _parts(model.sets)],
         "solution": describe_solution(estimator.solution_),
         "certificates": None if certificates is None else [asdict(each) for each in certificates],
+        **describe_laplace(estimator),
     }
     write_model(path, KIND, document, {})
 
@@ -168,6 +170,7 @@ def _rebuild(cls: type, document: dict[str, Any], callables: Mapping[str, Callab
     estimator.solution_ = rebuild_solution(document["solution"], sets)
     certificates = document["certificates"]
     estimator._certificates = None if certificates is None else tuple(Certificate(**each) for each in certificates)
+    rebuild_laplace(estimator, document, sets)
     estimator._set_views(names)
     return estimator
 

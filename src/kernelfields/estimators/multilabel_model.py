@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.engines import GraphLikelihood
+from kernelfields.engines import GraphLayout, GraphLikelihood
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets, graph_potentials
 from kernelfields.estimators.graph_model import refuse_approximate
+from kernelfields.estimators.laplace_samples import LaplaceSamples, sampled_potentials
 from kernelfields.estimators.multilabel_graphs import Edge, plan_instances
 from kernelfields.estimators.scored_graphs import ScoredGraphs
 from kernelfields.fields.label_cliques import LabelledInstances
@@ -50,6 +51,15 @@ class MultiLabelModel:
         _, potentials = graph_potentials(self.sets, instances, instances.graphs, 2, workers)
         plan = plan_instances(instances, self.inference, tied=self.tied)
         return ScoredGraphs(instances.graphs, potentials, plan, workers)
+
+    def sampled(
+        self, instances: LabelledInstances, samples: LaplaceSamples, workers: Workers
+    ) -> Iterator[ScoredGraphs]:
+        """Yield instances with the potentials of each sample of coefficients."""
+        layout = GraphLayout(instances.graphs, 2, [each.placement(instances) for each in self.sets])
+        plan = plan_instances(instances, self.inference, tied=self.tied)
+        for potentials in sampled_potentials(self.sets, instances, layout, samples):
+            yield ScoredGraphs(instances.graphs, potentials, plan, workers)
 
     def certify(self, instances: LabelledInstances, workers: Workers, scope: str) -> Certificate:
         """Return the exact certificate over the span or the whole RKHS; ValueError if inference is approximate."""

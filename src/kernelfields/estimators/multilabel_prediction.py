@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.graph_model import refuse_approximate
+from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.multilabel_inputs import INSTANCES, read_indicator, read_inputs
 from kernelfields.estimators.multilabel_model import MultiLabelModel
 from kernelfields.estimators.parameters import check_count
@@ -29,6 +30,7 @@ class MultiLabelPrediction:
     n_jobs: int | None
     inference: Any
     decision: str
+    _drawn: Callable[[], LaplaceSamples]
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
@@ -40,9 +42,32 @@ class MultiLabelPrediction:
             return self._best(X)
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K)."""
-        return np.vstack([self._marginals(scored)[:, :, 1] for scored in self._scored(X)])
+    def predict_proba(self, X: Any, *, uncertainty: bool = False) -> np.ndarray:
+        """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
+
+        With ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
+        """
+        if not uncertainty:
+            return np.vstack([self._marginals(scored)[:, :, 1] for scored in self._scored(X)])
+        check_is_fitted(self, "model_")
+        samples, workers = self._drawn(), Workers(self.n_jobs)
+        model = replace(self.model_, inference=self.inference)
+        parts = []
+        for batch in model.batches(read_inputs(self, X, fitting=False)):
+            drawn = (self._marginals(scored)[:, :, 1] for scored in model.sampled(batch, samples, workers))
+            parts.append(sum(drawn) / samples.n_samples)
+        return np.vstack(parts)
+
+    def predict_variances(self, X: Any) -> np.ndarray:
+        """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
+        check_is_fitted(self, "model_")
+        samples, sets = self._drawn(), self.model_.sets
+        parts = [
+            # A log odds of one is a potential of one half.
+            4.0 * label_variances(sets, batch, 2, samples)[:, 1].reshape(-1, self.n_labels_)
+            for batch in self.model_.batches(read_inputs(self, X, fitting=False))
+        ]
+        return np.vstack(parts)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the log odds of each label given the inputs, (n, K); zero where its probability is 1/2."""
