@@ -40,7 +40,7 @@ GRIDS = {
     "letters": ((0.03, 0.06, 0.12), (20.0, 60.0, 200.0), (1.0, 10.0)),
 }
 BEGIN = {"words": (0.03, 20.0, 3.0), "letters": (0.06, 60.0, 3.0)}
-SEARCH = EvidenceSearch(restarts=1, max_evaluations=20, steps=50, probes=5)
+SEARCH = EvidenceSearch(restarts=1, max_evaluations=12, steps=50, probes=5)
 
 
 def data(task: str, split: int) -> tuple[list, list, list, list]:

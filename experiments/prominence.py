@@ -51,7 +51,7 @@ FAMILIES: dict[str, tuple[list, list[float]]] = {
 #: The model of "primal degree 1" in the basis of its kernel, by the paper's solver; it takes over the variance.
 DUAL = "dual degree 1"
 MODELS = (*BASELINES, "primal degree 1", DUAL, "degree 2", "degree 3", "RBF")
-RELEASE_MODELS = (*BASELINES, "linear", "linear, words", "words + degree 2", "words + RBF")
+RELEASE_MODELS = (*BASELINES, "linear", "degree 2", "RBF", "linear, words", "words + degree 2", "words + RBF")
 
 
 def sentences_of(part: str) -> list[Sentence]:
@@ -167,17 +167,22 @@ def release_family(model: str, n_dense: int) -> tuple[list, list]:
         return [Columns(Linear(), 0, n_dense)], [0.01, 0.03, 0.1, 0.3]
     if model == "linear, words":
         return [Linear()], [0.01, 0.03, 0.1, 0.3]
-    if model == "words + RBF":
+    if model.endswith("RBF"):
         kernels, variances = [RBF(gamma) for gamma in (0.001, 0.003)], [1.0, 3.0, 10.0, 30.0]
     else:
         kernels = [Polynomial(2, gamma=gamma, coef0=1.0) for gamma in (0.003, 0.01, 0.03)]
         variances = [0.1, 0.3, 1.0]
-    words = Columns(Linear(), n_dense)
-    return [words + Columns(kernel, 0, n_dense) for kernel in kernels], [(0.05, each) for each in variances]
+    dense = [Columns(kernel, 0, n_dense) for kernel in kernels]
+    if not model.startswith("words"):
+        return dense, variances
+    return [Columns(Linear(), n_dense) + kernel for kernel in dense], [(0.05, each) for each in variances]
 
 
 def baseline(model: str, known: list[Sentence], held: list[Sentence], most: int) -> list[np.ndarray]:
-    """Return the most frequent label, or the one each word mostly has in training; labels are at most ``most``."""
+    """Return the most frequent label, or the one each word mostly has in training, the first seen of several.
+
+    Labels above ``most`` count as ``most``.
+    """
     by_word: dict[str, Counter] = {}
     for sentence in known:
         for word, label in zip(sentence.words, np.minimum(sentence.labels, most).tolist(), strict=True):
@@ -185,13 +190,9 @@ def baseline(model: str, known: list[Sentence], held: list[Sentence], most: int)
     overall = sum(by_word.values(), Counter())
     seen = by_word if model == "majority per word" else {}
     return [
-        np.array([most_common(seen.get(word.lower(), overall)) for word in sentence.words]) for sentence in held
+        np.array([seen.get(word.lower(), overall).most_common(1)[0][0] for word in sentence.words])
+        for sentence in held
     ]
-
-
-def most_common(counts: Counter) -> int:
-    """Return the label counted most often, the smallest of several."""
-    return min(counts, key=lambda label: (-counts[label], label))
 
 
 def described(fitted: ChainCRF) -> dict:

@@ -26,10 +26,14 @@ RELEASE_ORDER = (
     "majority class",
     "majority per word",
     "linear",
+    "degree 2",
+    "RBF",
     "linear, words",
     "words + degree 2",
     "words + RBF",
 )
+#: Linear models of release/dev, and the kernels to be compared with each.
+PAIRS = {"linear": ("degree 2", "RBF"), "linear, words": ("words + degree 2", "words + RBF")}
 #: Grid of the polynomial kernels: small scales with large variances are nearly linear.
 SCALES, VARIANCES = (0.001, 0.003, 0.01, 0.03), [0.1, 0.3, 1.0, 3.0, 10.0]
 #: Published accuracies on the same test sentences, two and three labels; trained on the corpus's train-360.
@@ -237,10 +241,26 @@ def _release(page: ResultPage, rows: list[dict]) -> None:
         fields = {model: each for model, each in results[n].items() if each["rows"][0].get("kernel")}
         if fields:
             page.text(_verdict(n, fields))
+    for against, kernels in PAIRS.items():
+        _kernels(page, rows, against, kernels)
     page.text(
-        "*linear* sees the dense features of five words, *words* adds sparse indicators of words, pairs of words, "
+        "*linear*, *degree 2* and *RBF* see the dense features of five words, *words* adds sparse indicators of words, pairs of words, "
         "beginnings and endings that occur twice or more, and the kernels of the sums see the dense columns."
     )
+
+
+def _kernels(page: ResultPage, rows: list[dict], against: str, kernels: tuple[str, ...]) -> None:
+    """Say what the kernels add to the linear model with the same columns."""
+    said = []
+    for n, words in ((2, "two"), (3, "three")):
+        found = figures(rows, f"release {n}", kernels, against)
+        said += [
+            f"{model} {points(each['difference'])} ({words} labels)"
+            for model, each in found.items()
+            if "difference" in each
+        ]
+    if said:
+        page.text(f"Points above *{against}* on the same words: {', '.join(said)}.")
 
 
 def _verdict(n: int, fields: dict) -> str:

@@ -13,7 +13,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.command.trained_models import load_model
-from kernelfields.estimators import chain_crf
+from kernelfields.estimators import chain_crf, chain_spaces
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 
@@ -53,7 +53,7 @@ def test_an_interrupt_before_there_is_an_estimate_writes_nothing(folder, monkeyp
     def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain_crf, "build_space", interrupt)
+    monkeypatch.setattr(chain_spaces, "build_space", interrupt)
     result = run("train", "train.conll", "-q", code=130)
     assert result.stderr == "interrupted; nothing was written\n"
     assert os.listdir(folder) == ["train.conll"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.engines import CliqueFeatures
 from kernelfields.estimators.evidence_search import maximise_evidence, mode_of
 from kernelfields.estimators.evidence_settings import EvidencePath, resolve_search
 from kernelfields.estimators.fitted_sets import FittedSet
@@ -60,12 +61,14 @@ class LaplaceMixin:
         posterior, sets = self._posterior_on(X, y, sample_weight)
         point = mode_of(posterior, posterior.compressed([each.coefficients for each in sets]), method)
         found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
-        samples = _by_set(posterior, found.sample(int(n_samples), random))
-        root = None
+        samples = _with_unseen(posterior, found.sample(int(n_samples), random), random)
+        root = seen = None
         if found.method == "exact":
-            root = _by_set(posterior, found.root)
-        _draw_unseen(posterior, samples, random)
-        self.laplace_ = LaplaceSamples(found.evidence, found.method, samples, int(random.integers(2**31)), root)
+            root = [found.root[:, block.rows].reshape(-1, *block.shape) for block in posterior.blocks]
+            seen = [_seen(each) for each in posterior.engine.sets]
+        self.laplace_ = LaplaceSamples(
+            found.evidence, found.method, samples, int(random.integers(2**31)), root, seen
+        )
         return found.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:
@@ -140,16 +143,20 @@ def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndar
     ]
 
 
-def _by_set(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
-    """Return rows of coefficients (k, size) as one array (k, r, q) for each set."""
-    parts = [posterior.expanded(row) for row in rows]
-    return [np.stack(each) for each in zip(*parts, strict=True)]
+def _seen(each: CliqueFeatures) -> np.ndarray | None:
+    """Return the features that some training input has; None for all."""
+    occupied = each.expand(np.ones(each.shape))[:, 0] != 0.0
+    return None if occupied.all() else np.flatnonzero(occupied)
 
 
-def _draw_unseen(posterior: LogPosterior, samples: list[np.ndarray], random: np.random.Generator) -> None:
-    """Draw the coefficients of features that no training input has from their prior, in place."""
-    for each, drawn in zip(posterior.engine.sets, samples, strict=True):
-        unseen = each.expand(np.ones(each.shape))[:, 0] == 0.0
-        if unseen.any():
-            shape = (len(drawn), int(unseen.sum()), drawn.shape[2])
-            drawn[:, unseen] = np.sqrt(each.prior_variance) * random.standard_normal(shape)
+def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
+    """Return drawn coefficients (k, size) as (k, r, q) for each set; those of unseen features follow the prior."""
+    samples = []
+    for each, block in zip(posterior.engine.sets, posterior.blocks, strict=True):
+        drawn, seen = rows[:, block.rows].reshape(-1, *block.shape), _seen(each)
+        if seen is not None:
+            full = (len(rows), *each.expand(drawn[0]).shape)
+            known, drawn = drawn, np.sqrt(each.prior_variance) * random.standard_normal(full)
+            drawn[:, seen] = known
+        samples.append(drawn)
+    return samples

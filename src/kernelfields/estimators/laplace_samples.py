@@ -27,8 +27,9 @@ from kernelfields.posterior.laplace import Evidence
 class LaplaceSamples:
     """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
 
-    ``seed`` is for what a sample says about inputs outside the span of the basis. ``root`` holds, for each set,
-    rows of a root of the covariance, (size, r, q), where the Hessian was spelled out.
+    ``seed`` is for what a sample says about inputs outside the span of the basis. Where the Hessian was spelled
+    out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
+    training inputs have: those numbered in ``seen``, or all where it is None.
     """
 
     evidence: Evidence
@@ -36,20 +37,24 @@ class LaplaceSamples:
     samples: list[np.ndarray]
     seed: int = 0
     root: list[np.ndarray] | None = None
+    seen: list[np.ndarray | None] | None = None
 
     @property
     def n_samples(self) -> int:
         """How many coefficients were drawn."""
         return len(self.samples[0])
 
-    def deviations(self) -> list[np.ndarray]:
-        """Return d_k of each set, (k, r, q): the covariance of coefficients is the sum of d_k d_k^T."""
-        if self.root is not None:
-            return self.root
+    def deviations(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Return d_k of each set, (k, r, q), and the features they are for, None for all.
+
+        The covariance of coefficients is the sum of d_k d_k^T.
+        """
+        if self.root is not None and self.seen is not None:
+            return list(zip(self.root, self.seen, strict=True))
         if self.n_samples < 2:
             raise ValueError("variances need 2 samples at least: call laplace(X, y, n_samples=50)")
         scale = 1.0 / np.sqrt(self.n_samples - 1.0)
-        return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
+        return [(scale * (drawn - drawn.mean(axis=0)), None) for drawn in self.samples]
 
     def describe(self) -> dict[str, Any]:
         """Return plain values and arrays for a model file."""
@@ -59,11 +64,12 @@ class LaplaceSamples:
     def rebuild(cls, description: dict[str, Any], sets: Sequence[FittedSet]) -> LaplaceSamples:
         """Return what was described; ValueError if it does not fit the sets."""
         found = cls(**{**description, "evidence": Evidence(**description["evidence"])})
-        for parts in (found.samples, found.root):
-            if parts is not None and [each.shape[1:] for each in parts] != [
-                each.coefficients.shape for each in sets
-            ]:
-                raise ValueError("the samples of coefficients do not fit the clique sets")
+        if [each.shape[1:] for each in found.samples] != [each.coefficients.shape for each in sets]:
+            raise ValueError("the samples of coefficients do not fit the clique sets")
+        for each, (moved, seen) in zip(sets, found.deviations() if found.root else [], strict=bool(found.root)):
+            expected = each.coefficients.shape if seen is None else (len(seen), each.coefficients.shape[1])
+            if moved.shape[1:] != expected:
+                raise ValueError("the covariance of coefficients does not fit the clique sets")
         return found
 
 
@@ -94,25 +100,26 @@ def sampled_potentials(
 
 def label_variances(sets: Sequence[FittedSet], fields: Any, n_labels: int, samples: LaplaceSamples) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L), on chains or graphs."""
-    known = zip(sets, samples.deviations(), strict=True)
-    chosen = [(each, moved) for each, moved in known if each.clique.labels_per_clique == 1]
-    features = _features([each for each, _ in chosen], fields)
-    places = [each.clique.positions(fields) for each, _ in chosen]
-    rows = [slice(None) if place is None else place for place in places]
     graphs = getattr(fields, "graphs", fields)  # labels of instances are graphs beside the inputs
+    single = [number for number, each in enumerate(sets) if each.clique.labels_per_clique == 1]
+    features = _features([sets[number] for number in single], fields)
+    deviations = samples.deviations()
     variances = np.zeros((graphs.n_positions, n_labels))
-    for number in range(len(chosen[0][1])):
-        total = np.zeros_like(variances)
-        for (each, moved), place, inputs in zip(chosen, rows, features, strict=True):
-            total[place] += _scores(each, inputs, moved[number])
-        variances += np.square(total)
-    for (each, moved), place, inputs in zip(chosen, rows, features, strict=True):
-        free = _outside(each, fields, inputs)
-        if free is None and samples.root is not None:
-            free = _unseen(each, inputs, moved)
+    chosen = []
+    for number, rows in zip(single, features, strict=True):
+        each, (moved, seen) = sets[number], deviations[number]
+        positions = each.clique.positions(fields)
+        place = slice(None) if positions is None else positions
+        free = _outside(each, fields, rows) if seen is None else _unseen(each, rows, seen)
         if free is not None:
             share = np.ones(n_labels) if each.label_factor is None else np.square(each.label_factor).sum(axis=1)
             variances[place] += np.square(free)[:, None] * share
+        chosen.append((each, moved, place, rows if seen is None else rows[:, seen]))
+    for number in range(len(chosen[0][1])):
+        total = np.zeros_like(variances)
+        for each, moved, place, rows in chosen:
+            total[place] += _scores(each, rows, moved[number])
+        variances += np.square(total)
     return variances
 
 
@@ -143,10 +150,7 @@ def _outside(each: FittedSet, fields: Any, features: Any) -> np.ndarray | None:
     return np.sqrt(each.clique.prior_variance * np.maximum(diagonal - inside, 0.0))
 
 
-def _unseen(each: FittedSet, features: Any, root: np.ndarray) -> np.ndarray | None:
-    """Return the prior deviation that features bring which no training input had, (n,); None if there are none."""
-    unseen = ~root.any(axis=(0, 2))
-    if features is None or each.support is not None or not unseen.any():
-        return None
-    rows = features[:, unseen]
+def _unseen(each: FittedSet, features: Any, seen: np.ndarray) -> np.ndarray:
+    """Return the prior deviation that features bring which no training input had, (n,)."""
+    rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(each.clique.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
