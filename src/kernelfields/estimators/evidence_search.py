@@ -44,6 +44,8 @@ from kernelfields.solvers.newton_cg import NewtonCG, conjugate_gradients
 _EXACT_MODE = 1e-11
 _LAST_STEP = 1e-8
 _PROBED_MODE = 1e-8
+# Products with float32 features know no gap below this one.
+_ROUNDED_MODE = 1e-6
 _MODE_ITERATIONS = 100
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_FEATURES = 1_000_000
@@ -110,14 +112,15 @@ class EvidenceProblem:
 
 
 def mode_of(posterior: LogPosterior, start: np.ndarray | None, method: str) -> Point:
-    """Return the minimiser of an objective: to full precision where its curvature will be exact."""
+    """Return the minimiser of an objective: to the precision of its features where its curvature will be exact."""
     refuse_without_curvature(posterior)
     exact = method == "exact" or (method == "auto" and posterior.size <= EXACT_SIZE)
+    rounded = posterior.dtype != np.float64
     with blas_threads(1):
-        tol = _EXACT_MODE if exact else _PROBED_MODE
+        tol = _ROUNDED_MODE if rounded else _EXACT_MODE if exact else _PROBED_MODE
         solution = minimize(posterior, NewtonCG(), start=start, tol=tol, max_iter=_MODE_ITERATIONS)
         point = posterior.at(solution.theta)
-        if exact:
+        if exact and not rounded:
             # One Newton step, solved well, squares the error that is left.
             direction = conjugate_gradients(posterior, point, _LAST_STEP, 2 * posterior.size)
             polished = posterior.at(point.theta + direction.theta)
