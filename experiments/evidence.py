@@ -24,6 +24,7 @@ from experiments.result_pages import ResultPage
 from kernelfields import ChainCRF
 from kernelfields.estimators import EvidenceSearch
 from kernelfields.kernels import RBF
+from kernelfields.posterior.laplace import EXACT_SIZE
 from kernelfields.selection import ChainCRFCV
 
 RESULTS = "evidence.json"
@@ -85,6 +86,7 @@ def run(task: str, split: int) -> dict:
     return {
         "task": task,
         "split": split,
+        "size": len(chosen.solution_.theta),
         "n_train": len(X),
         "n_test": len(X_test),
         "evaluations": len(chosen.evidence_path_.steps),
@@ -175,10 +177,10 @@ def page() -> None:
     )
     outside = [row for row in rows if row not in within]
     if outside:
-        named = ", ".join(f"{TITLES[row['task']]} {row['split']}" for row in outside)
+        outliers = ", ".join(f"{TITLES[row['task']]} {row['split']}" for row in outside)
         sheet.text(
-            f"Outside one standard error: {named}. Why was not tested. The evidence is that of a Gaussian at the "
-            "mode, and it takes the field to be the true one; both can mislead."
+            f"Outside one standard error: {outliers}. Why was not tested. The evidence is that of a Gaussian at "
+            "the mode, and it takes the field to be the true one; both can mislead."
         )
     sheet.heading("What was chosen")
     sheet.table(
@@ -196,8 +198,9 @@ def page() -> None:
         ],
     )
     sheet.text(
-        "Evidence is not bound to the grid; cross-validation could be given a finer one, in more time. Larger "
-        f"fields estimate the evidence with {SEARCH.probes} probes of {SEARCH.steps} Lanczos steps."
+        "Evidence is not bound to the grid; cross-validation could be given a finer one, in more time. Up to "
+        f"{EXACT_SIZE:,} coefficients the Hessian is spelled out, beyond that the evidence is estimated with "
+        f"{SEARCH.probes} probes of {SEARCH.steps} Lanczos steps."
     )
     sheet.write()
 

@@ -78,6 +78,12 @@ def test_far_from_the_data_uncertain_probabilities_know_nothing_but_the_prior():
     np.testing.assert_allclose(crf.predict_proba(far, uncertainty=True), 0.5, atol=0.03)
     near = crf.predict_variances(X)
     assert near.max() < 2.5
+    # Within the basis every function is zero there.
+    crf.laplace(X, y, n_samples=10, beyond_basis=False, random_state=0)
+    np.testing.assert_allclose(crf.predict_variances(far), 0.0, atol=1e-12)
+    np.testing.assert_allclose(crf.predict_proba(far, uncertainty=True), 0.5, atol=1e-12)
+    assert (crf.predict_variances(X) <= near + 1e-12).all()
+    crf.laplace(X, y, n_samples=2000, random_state=0)
     # On average, doubt takes probabilities towards one half.
     plain, uncertain = crf.predict_proba(X), crf.predict_proba(X, uncertainty=True)
     assert np.mean(np.abs(uncertain - 0.5)) < np.mean(np.abs(plain - 0.5))

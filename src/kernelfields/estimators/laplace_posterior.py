@@ -47,13 +47,16 @@ class LaplaceMixin:
         method: str = "auto",
         steps: int = 100,
         probes: int = 10,
+        beyond_basis: bool = True,
         random_state: Any = None,
     ) -> Evidence:
         """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
 
         Draws ``n_samples`` coefficients for predictions with ``uncertainty=True``. method="exact" spells out the
         Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
-        determinant and for each sample, "auto" is exact for small fields.
+        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis`` what the basis
+        cannot express keeps its prior variance, as if the data said nothing about it: right far from the data,
+        too much where a low rank leaves out what the data could tell. Without it, functions stay in the basis.
         """
         for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(count, name)
@@ -67,7 +70,7 @@ class LaplaceMixin:
             root = [found.root[:, block.rows].reshape(-1, *block.shape) for block in posterior.blocks]
             seen = [_seen(each) for each in posterior.engine.sets]
         self.laplace_ = LaplaceSamples(
-            found.evidence, found.method, samples, int(random.integers(2**31)), root, seen
+            found.evidence, found.method, samples, int(random.integers(2**31)), root, seen, bool(beyond_basis)
         )
         return found.evidence
 

@@ -29,7 +29,8 @@ class LaplaceSamples:
 
     ``seed`` is for what a sample says about inputs outside the span of the basis. Where the Hessian was spelled
     out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
-    training inputs have: those numbered in ``seen``, or all where it is None.
+    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` says whether the
+    part of a function that the basis cannot express keeps its prior variance, or is taken to be zero.
     """
 
     evidence: Evidence
@@ -38,6 +39,7 @@ class LaplaceSamples:
     seed: int = 0
     root: list[np.ndarray] | None = None
     seen: list[np.ndarray | None] | None = None
+    beyond_basis: bool = True
 
     @property
     def n_samples(self) -> int:
@@ -78,12 +80,15 @@ def sampled_potentials(
 ) -> Iterator[Potentials]:
     """Yield the potentials of each sample of coefficients on chains or graphs.
 
-    Away from the pivots a function of the kernel is as free as the prior lets it be: the part of f(x) that the
-    basis cannot express has the variance s (k(x, x) - ||z(x)||^2), and is drawn for each input by itself.
+    Away from the pivots a function of the kernel is as free as the prior lets it be: with ``beyond_basis`` the
+    part of f(x) that the basis cannot express has the variance s (k(x, x) - ||z(x)||^2), and is drawn for each
+    input by itself.
     """
     placements = [each.placement(fields) for each in sets]
     features = _features(sets, fields)
-    outside = [_outside(each, fields, rows) for each, rows in zip(sets, features, strict=True)]
+    outside: list[np.ndarray | None] = [None] * len(sets)
+    if samples.beyond_basis:
+        outside = [_outside(each, fields, rows) for each, rows in zip(sets, features, strict=True)]
     random = np.random.default_rng(samples.seed)
     for number in range(samples.n_samples):
         potentials = layout.zeros()
@@ -110,7 +115,9 @@ def label_variances(sets: Sequence[FittedSet], fields: Any, n_labels: int, sampl
         each, (moved, seen) = sets[number], deviations[number]
         positions = each.clique.positions(fields)
         place = slice(None) if positions is None else positions
-        free = _outside(each, fields, rows) if seen is None else _unseen(each, rows, seen)
+        free = None if seen is None else _unseen(each, rows, seen)
+        if seen is None and samples.beyond_basis:
+            free = _outside(each, fields, rows)
         if free is not None:
             share = np.ones(n_labels) if each.label_factor is None else np.square(each.label_factor).sum(axis=1)
             variances[place] += np.square(free)[:, None] * share
