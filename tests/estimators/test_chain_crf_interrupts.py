@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
 from kernelfields.basis import Gradient
+from kernelfields.engines import ThreadsEngine
 from kernelfields.estimators import fitting
 
 X, y = labelled_sequences()
@@ -57,12 +58,12 @@ def test_an_interrupted_fit_can_be_continued():
     assert crf.solution_.converged
 
 
-@pytest.mark.parametrize("stage", ["kernel_quadratic_form", "_grow"])
-def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, stage):
+@pytest.mark.parametrize(("owner", "stage"), [(ThreadsEngine, "outside_gradient"), (fitting, "_grow")])
+def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting, stage, interrupted)
+    monkeypatch.setattr(owner, stage, interrupted)
     crf = ChainCRF(random_state=0, rank=30, basis="gradient")
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         crf.fit(X, y)

@@ -5,7 +5,7 @@ import pytest
 from small_fields import KERNEL, as_lists, random_chains, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.posterior import certificate
+from kernelfields.basis import quadratic_form
 
 VARIANCE = 1.5
 CHAINS = random_chains((4, 3, 5, 2, 3), seed=4)
@@ -70,12 +70,12 @@ def test_corollary_10_is_what_certificates_report(whole, rank):
 def test_quadratic_form_is_exact_however_the_kernel_is_cut_into_blocks(monkeypatch):
     """tr R^T K R from blocks of five rows and columns, rows of R that are zero included, equals the dense sum."""
     monkeypatch.setattr(
-        certificate, "row_blocks", lambda rows, _: [slice(b, min(b + 5, rows)) for b in range(0, rows, 5)]
+        quadratic_form, "row_blocks", lambda rows, _: [slice(b, min(b + 5, rows)) for b in range(0, rows, 5)]
     )
     residuals = np.random.default_rng(0).normal(size=(CHAINS.n_positions, 3))
     residuals[[2, 9]] = 0.0
     dense = np.vdot(residuals, KERNEL(CHAINS.inputs) @ residuals)
-    streamed = certificate.kernel_quadratic_form(KERNEL, CHAINS.inputs, residuals)
+    streamed = quadratic_form.kernel_quadratic_form(KERNEL, CHAINS.inputs, residuals)
     np.testing.assert_allclose(streamed, dense, rtol=1e-12)
 
 

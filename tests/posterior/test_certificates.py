@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis import AllPoints, GreedyCholesky, PanelCholesky
+from kernelfields.basis.quadratic_form import kernel_quadratic_form
 from kernelfields.basis.subspace import row_blocks
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.engines import CliqueFeatures, FeatureOrigin, ThreadsEngine
 from kernelfields.fields import Chains
 from kernelfields.kernels import RBF
 from kernelfields.posterior import Certificate, LogPosterior
-from kernelfields.posterior.certificate import kernel_quadratic_form, residual_gradient_bound
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -20,7 +20,7 @@ def test_the_quadratic_form_is_the_dense_one_however_it_is_cut(monkeypatch, budg
     inputs, residuals = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     residuals[rng.random(60) < 0.3] = 0.0
     monkeypatch.setattr(
-        "kernelfields.posterior.certificate.row_blocks", lambda n, m: row_blocks(n, m, budget=budget)
+        "kernelfields.basis.quadratic_form.row_blocks", lambda n, m: row_blocks(n, m, budget=budget)
     )
     kernel = RBF(gamma=0.5)
     form = kernel_quadratic_form(kernel, sp.csr_array(inputs) if sparse else inputs, residuals)
@@ -29,6 +29,10 @@ def test_the_quadratic_form_is_the_dense_one_however_it_is_cut(monkeypatch, budg
 
 def test_residuals_of_zero_have_no_form():
     assert kernel_quadratic_form(RBF(gamma=1.0), np.ones((3, 1)), np.zeros((3, 2))) == 0.0
+
+
+def free_bound_of(panel, residuals):
+    return FeatureOrigin(panel.subspace(), panel.inputs, panel.residual).outside_bound(residuals) ** 2
 
 
 @pytest.mark.parametrize("rank", [1, 5, 20])
@@ -41,11 +45,11 @@ def test_the_free_bound_is_above_the_gradient_outside_the_span(rank):
     for _ in range(20):
         residuals = rng.normal(size=(40, 3)) * rng.random((40, 1))
         exact = np.trace(residuals.T @ outside @ residuals)
-        assert exact <= residual_gradient_bound(panel.residual, residuals)
+        assert exact <= free_bound_of(panel, residuals)
     single = np.zeros((40, 3))
     single[np.argmax(panel.residual)] = [1.0, -2.0, 0.5]
     exact = np.trace(single.T @ outside @ single)
-    np.testing.assert_allclose(residual_gradient_bound(panel.residual, single), exact, rtol=1e-9)
+    np.testing.assert_allclose(free_bound_of(panel, single), exact, rtol=1e-9)
 
 
 def kernel_chain(rank):
@@ -83,7 +87,7 @@ def test_the_minimum_over_the_whole_space_lies_above_the_rkhs_bound(rank):
     np.testing.assert_allclose(span_bound, point.value, rtol=1e-12)
     inside = np.sum((panel.features.T @ residuals) ** 2)
     outside = kernel_quadratic_form(panel.kernel, panel.inputs, residuals) - inside
-    free = residual_gradient_bound(panel.residual, residuals)
+    free = free_bound_of(panel, residuals)
     exact_bound, free_bound = span_bound - outside, span_bound - free  # s / 2 = 1
     assert free_bound <= exact_bound <= best.value + 1e-10
     assert best.value <= point.value + 1e-10

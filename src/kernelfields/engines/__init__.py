@@ -2,6 +2,7 @@
 
 from kernelfields.engines.chain_layout import ChainLayout
 from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.engines.feature_origin import FeatureOrigin
 from kernelfields.engines.graph_layout import GraphLayout
 from kernelfields.engines.graph_likelihood import GraphLikelihood
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
@@ -15,6 +16,7 @@ __all__ = [
     "ChainLikelihood",
     "CliqueFeatures",
     "Evaluation",
+    "FeatureOrigin",
     "GraphLayout",
     "GraphLikelihood",
     "Likelihood",

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis import Support
+from kernelfields.engines.feature_origin import FeatureOrigin
 from kernelfields.engines.feature_tables import DenseTable, FeatureTable, SparseTable
 from kernelfields.engines.pair_table import PairTable
 from kernelfields.inference.workers import Workers
@@ -28,7 +29,7 @@ class CliqueFeatures:
     ``group`` names the factors of a graph that the set scores (None: nodes). ``whitened`` is False for inputs used
     as they are, whose columns may be correlated and of any scale. With a ``support`` only its (feature, labelling)
     pairs have coefficients, (P, 1), and there is no label factor. ``l1`` is the weight of the sum of absolute
-    coefficients in the objective.
+    coefficients in the objective, and ``origin`` the kernel and pivots behind the features, where there are any.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class CliqueFeatures:
         whitened: bool = True,
         support: Support | None = None,
         l1: float = 0.0,
+        origin: FeatureOrigin | None = None,
     ):
         self.name = name
         self.whitened = whitened
@@ -55,6 +57,7 @@ class CliqueFeatures:
         self.label_factor = label_factor
         self.support = support
         self.l1 = float(l1)
+        self.origin = origin
         self.n_configurations = n_labels**labels_per_clique
         self.features = features
         self._n_columns = 0 if features is None else features.shape[1]
@@ -118,6 +121,11 @@ class CliqueFeatures:
     def tied_everywhere(self) -> bool:
         """Whether the potential is one and the same at all its positions."""
         return self._table is None
+
+    @property
+    def dense_inputs(self) -> bool:
+        """Whether dense inputs are the features as they are: expect bad conditioning."""
+        return not self.whitened and isinstance(self.features, np.ndarray)
 
     def start_curvature(self, n_cliques: int) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this set while all labels are equally likely.

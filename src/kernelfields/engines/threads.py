@@ -77,6 +77,43 @@ class ThreadsEngine:
         """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
         return self.likelihood.layout.clique_residuals(residual, each)
 
+    def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
+        """Return the residuals of a set's cliques in label coordinates, (n, q)."""
+        each = self.sets[index]
+        rows = self.clique_residuals(residual, each)
+        return rows if each.label_factor is None else rows @ each.label_factor
+
+    def outside_bound(self, residual: Potentials, index: int) -> float:
+        """Return a bound on the squared norm of a set's gradient outside the span of its pivots; free."""
+        origin = self.sets[index].origin
+        return 0.0 if origin is None else origin.outside_bound(self.label_residuals(residual, index)) ** 2
+
+    def outside_gradient(self, residual: Potentials, index: int) -> float:
+        """Return the squared norm of a set's gradient outside the span, exactly: O(n^2) kernel values."""
+        each = self.sets[index]
+        if each.origin is None:
+            return 0.0
+        inside = each.pull_back(self.clique_residuals(residual, each))
+        whole = each.origin.squared_gradient(self.label_residuals(residual, index))
+        return max(whole - float(np.vdot(inside, inside)), 0.0)
+
+    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a set's features were not rounded."""
+        each = self.sets[index]
+        if each.origin is None or each.dtype == np.float64:
+            return 0.0
+        return each.origin.rounding(each.features, coefficients, self.label_residuals(residual, index))
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        return self.likelihood.value_at_zero
+
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact."""
+        return self.likelihood.approximation
+
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
         each = self.sets[index]

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from kernelfields.basis.quadratic_form import kernel_quadratic_form
 from kernelfields.estimators.density_basis import density_basis
 from kernelfields.estimators.density_box import check_sample_possible, resolve_box, resolve_measure
 from kernelfields.estimators.density_documents import read_density, write_density
@@ -29,7 +30,6 @@ from kernelfields.estimators.parameters import check_count, check_penalty, check
 from kernelfields.family import FiniteFamily
 from kernelfields.fields.randomness import random_generator
 from kernelfields.posterior import Certificate
-from kernelfields.posterior.certificate import kernel_quadratic_form
 
 _BATCH_ROWS = 20_000
 

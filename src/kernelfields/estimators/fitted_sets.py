@@ -14,12 +14,13 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis import ConstantSubspace, PivotSubspace, Support
+from kernelfields.basis.quadratic_form import kernel_quadratic_form
 from kernelfields.engines import Evaluation, GraphLayout, Likelihood, Placement, Potentials
 from kernelfields.engines.pair_table import PairLayout, PairScorer, PairTable
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import CliqueSet, Graphs
 from kernelfields.inference.workers import Workers
-from kernelfields.posterior.certificate import Certificate, kernel_quadratic_form
+from kernelfields.posterior.certificate import Certificate
 from kernelfields.posterior.penalty import penalty, penalty_gap
 
 

@@ -20,10 +20,8 @@ from kernelfields.basis import Gradient
 from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.development import DevelopmentSet
-from kernelfields.estimators.feature_rounding import rounding_of_features
 from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.posterior import Certificate, LogPosterior
-from kernelfields.posterior.certificate import kernel_quadratic_form, residual_gradient_bound
 from kernelfields.solvers import Iteration, Solution, minimize, resolve_solver
 from kernelfields.solvers.loop import Watcher
 
@@ -94,16 +92,16 @@ def fit_field(
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
         try:
-            point_residual, span, rkhs, roundings = _assess(posterior, spaces, solution, start)
+            point_residual, span, rkhs, roundings = _assess(posterior, solution, start)
         except KeyboardInterrupt:
             # The estimate is there; what is left takes less than an iteration, so do it all the same.
             solution = replace(solution, reason="interrupted")
-            point_residual, span, rkhs, roundings = _assess(posterior, spaces, solution, start)
+            point_residual, span, rkhs, roundings = _assess(posterior, solution, start)
         # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
         if not growing or solution.reason in ("interrupted", "callback"):
             break
         try:
-            rkhs = rkhs_bound(posterior, spaces, solution, point_residual, exact=True)
+            rkhs = rkhs_bound(posterior, solution, point_residual, exact=True)
             if rkhs.relative_gap <= tol:
                 solution = replace(solution, reason="gap")
                 break
@@ -130,26 +128,18 @@ def fit_field(
 
 
 def _assess(
-    posterior: LogPosterior, spaces: Sequence[CliqueSpace], solution: Solution, coefficients: Sequence[np.ndarray]
+    posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]
 ) -> tuple[Potentials | None, Certificate, Certificate, list[float]]:
     """Return the residual at a solution, its certificates in both scopes, and the rounding of float32 features.
 
     The residual is None where no set has pivots: nothing needs it.
     """
-    if all(space.residual_diagonal is None for space in spaces):
-        return None, span_certificate(solution), rkhs_bound(posterior, spaces, solution, None), []
-    residual = posterior.engine.evaluate(posterior.potentials(solution.theta)).residual
-    roundings = [
-        rounding_of_features(space, part, _label_residuals(posterior, each, residual))
-        for space, each, part in zip(spaces, posterior.engine.sets, coefficients, strict=True)
-        if space.residual_diagonal is not None and space.features.dtype != np.float64
-    ]
-    return (
-        residual,
-        span_certificate(solution),
-        rkhs_bound(posterior, spaces, solution, residual),
-        roundings,
-    )
+    engine = posterior.engine
+    if all(each.origin is None for each in engine.sets):
+        return None, span_certificate(solution), rkhs_bound(posterior, solution, None), []
+    residual = engine.evaluate(posterior.potentials(solution.theta)).residual
+    roundings = [engine.feature_rounding(residual, index, part) for index, part in enumerate(coefficients)]
+    return residual, span_certificate(solution), rkhs_bound(posterior, solution, residual), roundings
 
 
 def warn_unless_converged(solution: Solution, tol: float, stacklevel: int = 2) -> None:
@@ -195,15 +185,15 @@ def _solve(
             max_iter=max_iter,
             watch=watch,
             monitor=monitor,
-            keep=None if keep is None else lambda present: keep(lambda: _unfinished(posterior, spaces, present())),
+            keep=None if keep is None else lambda present: keep(lambda: _unfinished(posterior, present())),
         )
     return posterior, solution
 
 
-def _unfinished(posterior: LogPosterior, spaces: Sequence[CliqueSpace], solution: Solution) -> FittedField:
+def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
     """Return the field at a solution that is still to be improved: half a pass for its certificates."""
     coefficients = posterior.expanded(solution.theta)
-    _, span, rkhs, roundings = _assess(posterior, spaces, solution, coefficients)
+    _, span, rkhs, roundings = _assess(posterior, solution, coefficients)
     solution = replace(solution, theta=posterior.flatten(coefficients))
     return FittedField(coefficients, solution, span, rkhs, roundings)
 
@@ -214,38 +204,21 @@ def span_certificate(solution: Solution) -> Certificate:
 
 
 def rkhs_bound(
-    posterior: LogPosterior,
-    spaces: Sequence[CliqueSpace],
-    solution: Solution,
-    residual: Potentials | None,
-    *,
-    exact: bool = False,
+    posterior: LogPosterior, solution: Solution, residual: Potentials | None, *, exact: bool = False
 ) -> Certificate:
     """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
     parts = dict(solution.gap_parts)
-    if all(space.residual_diagonal is None for space in spaces):
+    engine = posterior.engine
+    if all(each.origin is None for each in engine.sets):
         # Explicit features span their whole RKHS: what holds in the span holds there.
         return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
     assert residual is not None  # sets with pivots come with one
-    for space, each in zip(spaces, posterior.engine.sets, strict=True):
-        if space.residual_diagonal is None:
-            continue
-        rows = _label_residuals(posterior, each, residual)
-        if exact:
-            inside = each.pull_back(posterior.engine.clique_residuals(residual, each))
-            outside = kernel_quadratic_form(space.subspace.kernel, space.inputs, rows)
-            outside -= float(np.vdot(inside, inside))
-        else:
-            outside = residual_gradient_bound(space.residual_diagonal, rows)
-        parts[space.name] += 0.5 * space.clique.prior_variance * max(outside, 0.0)
+    for index, each in enumerate(engine.sets):
+        outside = engine.outside_gradient(residual, index) if exact else engine.outside_bound(residual, index)
+        if each.origin is not None:
+            parts[each.name] += 0.5 * each.prior_variance * outside
     # The negative log-likelihood and the penalties are never negative.
     return Certificate("rkhs", solution.value, max(0.0, solution.value - sum(parts.values())), exact, parts)
-
-
-def _label_residuals(posterior: LogPosterior, each: CliqueFeatures, residual: Potentials) -> np.ndarray:
-    """Return the residuals of a set's cliques in label coordinates, (n, q)."""
-    rows = posterior.engine.clique_residuals(residual, each)
-    return rows if each.label_factor is None else rows @ each.label_factor
 
 
 def _grow(
@@ -254,8 +227,8 @@ def _grow(
     """Add a round of pivots to each growing space; return how many were added."""
     added = 0
     for space in growing:
-        each = next(each for each in posterior.engine.sets if each.name == space.name)
-        added += space.basis.grow(space.panel, _label_residuals(posterior, each, residual), random)
+        index = next(i for i, each in enumerate(posterior.engine.sets) if each.name == space.name)
+        added += space.basis.grow(space.panel, posterior.engine.label_residuals(residual, index), random)
     # All at once, when nothing is left that could be interrupted half-way.
     for space in growing:
         space.grown()

@@ -18,7 +18,7 @@ from kernelfields.basis import (
     observed_support,
     resolve_basis,
 )
-from kernelfields.engines import CliqueFeatures
+from kernelfields.engines import CliqueFeatures, FeatureOrigin
 from kernelfields.estimators.kernel_sums import split_sum
 from kernelfields.estimators.parameters import (
     check_count,
@@ -85,7 +85,15 @@ class CliqueSpace:
             whitened=not isinstance(self.subspace, ExplicitSubspace),
             support=self.support,
             l1=self.clique.l1,
+            origin=self._origin,
         )
+
+    @property
+    def _origin(self) -> FeatureOrigin | None:
+        """What stands behind features that pivots span."""
+        if self.residual_diagonal is None:
+            return None
+        return FeatureOrigin(self.subspace, self.inputs, self.residual_diagonal)
 
 
 def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:

@@ -9,18 +9,15 @@ labels, times the label factor), alpha the dual coefficients of the pivots B, f 
     ||grad||^2 = ||f||^2 / s^2 + 2/s sum_t <f(x_t), R_t> + tr R^T K R,    ||f||^2 = alpha^T K_BB alpha
 
 exact by streaming blocks of K, O(N^2 (d + L)) time, one block of memory. Where the residual diagonal d of the
-Cholesky factor is known, ||grad||^2 <= ||grad_span||^2 + (sum_t ||R_t|| sqrt(d_t))^2 is free.
+Cholesky factor is known, ||grad||^2 <= ||grad_span||^2 + (sum_t ||R_t|| sqrt(d_t))^2 is free. What
+lies outside the span is computed where the features are: engines/feature_origin.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-
-from kernelfields.basis.subspace import row_blocks
-from kernelfields.kernels import Kernel
 
 
 def relative_gap(value: float, lower_bound: float) -> float:
@@ -58,27 +55,3 @@ class Certificate:
             f"{self.scope} certificate: value {self.value:.6g}, lower bound {self.lower_bound:.6g}, "
             f"relative gap {'' if self.exact else 'at most '}{self.relative_gap:.3g}"
         )
-
-
-def kernel_quadratic_form(kernel: Kernel, inputs: Any, residuals: np.ndarray) -> float:
-    """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K."""
-    n_rows = inputs.shape[0]
-    active = np.flatnonzero(np.any(residuals != 0.0, axis=1))
-    if len(active) == 0:
-        return 0.0
-    if len(active) < n_rows:
-        inputs, residuals = inputs[active], residuals[active]
-    blocks = row_blocks(len(active), min(len(active), 4096))
-    total = 0.0
-    for i, rows in enumerate(blocks):
-        for columns in blocks[i:]:
-            product = kernel(inputs[rows], inputs[columns]).astype(np.float64, copy=False)
-            part = float(np.einsum("iq,iq->", residuals[rows], product @ residuals[columns]))
-            total += part if rows == columns else 2.0 * part
-    return max(total, 0.0)
-
-
-def residual_gradient_bound(residual_diagonal: np.ndarray, residuals: np.ndarray) -> float:
-    """Return (sum_t ||R_t|| sqrt(d_t))^2, a bound on the squared gradient outside the span."""
-    norms = np.sqrt(np.einsum("tq,tq->t", residuals, residuals))
-    return float(norms @ np.sqrt(np.maximum(residual_diagonal, 0.0))) ** 2

@@ -102,12 +102,12 @@ class LogPosterior:
     @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
-        return self.engine.likelihood.approximation
+        return self.engine.approximation
 
     @property
     def raw(self) -> bool:
         """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
-        return any(not each.whitened and isinstance(each.features, np.ndarray) for each in self.engine.sets)
+        return any(each.dense_inputs for each in self.engine.sets)
 
     @property
     def sparse_values(self) -> int:
@@ -162,7 +162,7 @@ class LogPosterior:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.engine.likelihood.value_at_zero
+        return self.engine.value_at_zero
 
     def _fused_trial(self, theta: np.ndarray) -> Trial | None:
         if not np.isfinite(theta.sum()):
