@@ -2,6 +2,7 @@
 
 from kernelfields.engines.chain_layout import ChainLayout
 from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.engines.engine import Engine, PanelRequest, Threads
 from kernelfields.engines.feature_origin import FeatureOrigin
 from kernelfields.engines.graph_layout import GraphLayout
 from kernelfields.engines.graph_likelihood import GraphLikelihood
@@ -15,13 +16,16 @@ __all__ = [
     "ChainLayout",
     "ChainLikelihood",
     "CliqueFeatures",
+    "Engine",
     "Evaluation",
     "FeatureOrigin",
     "GraphLayout",
     "GraphLikelihood",
     "Likelihood",
+    "PanelRequest",
     "Placement",
     "Potentials",
+    "Threads",
     "ThreadsEngine",
     "add_scaled",
     "dot",

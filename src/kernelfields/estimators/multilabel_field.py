@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
+from kernelfields.engines.feature_memory import available_memory
 from kernelfields.estimators.fitting import FittedField, fit_field
 from kernelfields.estimators.graph_model import refuse_without_value
 from kernelfields.estimators.kernel_sums import split_sum
 from kernelfields.estimators.multilabel_graphs import Edge, plan_instances
-from kernelfields.estimators.spaces import CliqueSpace, available_memory, build_space, resolved_clique
+from kernelfields.estimators.spaces import CliqueSpace, build_space, resolved_clique
 from kernelfields.fields import CliqueSet
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.inference.workers import Workers

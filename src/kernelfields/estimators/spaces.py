@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,12 @@ from sklearn.base import clone
 from kernelfields.basis import (
     ConstantSubspace,
     ExplicitSubspace,
-    PanelCholesky,
     Support,
     observed_support,
     resolve_basis,
 )
-from kernelfields.engines import CliqueFeatures, FeatureOrigin
+from kernelfields.engines import CliqueFeatures, Engine, FeatureOrigin, PanelRequest, Threads
+from kernelfields.engines.feature_memory import available_memory
 from kernelfields.estimators.kernel_sums import split_sum
 from kernelfields.estimators.parameters import (
     check_count,
@@ -37,12 +36,8 @@ from kernelfields.kernels import (
 )
 from kernelfields.kernels.labels import Delta
 
-# Features this small are kept in float64 whatever the tolerance: precision is free there.
-_SMALL_FEATURES = 16 * 2**20
 # Potentials of a point, of a direction and of a trial between them, their residual, and three of inference.
 _TRANSITION_ARRAYS = 7
-# Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
-_FLOAT32_TOLERANCE = 1e-5
 
 
 @dataclass
@@ -204,8 +199,12 @@ def build_space(
     tol: float,
     dtype: Any,
     random: np.random.Generator,
+    engine: Engine | None = None,
 ) -> CliqueSpace:
-    """Choose a basis for one clique set and compute the features of the training chains or graphs."""
+    """Choose a basis for one clique set and compute the features of the training chains or graphs.
+
+    ``engine`` holds the features; None for the threads of this process.
+    """
     factor = label_factor(clique, n_labels)
     positions = clique.positions(fields)
     if clique.kernel is None:
@@ -229,18 +228,15 @@ def build_space(
     check_positive_semidefinite(kernel, inputs, random)
     basis = resolve_basis(clique.basis)
     capacity = basis.capacity(clique.rank, inputs.shape[0])
-    precision = feature_dtype(dtype, inputs.shape[0] * capacity, tol)
-    check_features_fit(name, inputs.shape[0], capacity, precision)
-    if precision == np.float64:
-        inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
-    panel = PanelCholesky(kernel, inputs, capacity, precision)
+    request = PanelRequest(name, kernel, inputs, capacity, resolve_dtype(dtype), tol, fields, positions)
+    panel = (engine or Threads()).panel(request)
     basis.select(panel, random)
     return CliqueSpace(
         clique,
         name,
         panel.subspace(),
         factor,
-        inputs,
+        panel.inputs,
         panel.features,
         panel,
         basis,
@@ -292,32 +288,10 @@ def clique_weights(clique: CliqueSet, fields: Any) -> np.ndarray | None:
     return fields.position_weights if positions is None else fields.position_weights[positions]
 
 
-def feature_dtype(dtype: Any, n_values: int, tol: float) -> np.dtype:
-    """Resolve ``dtype``: "auto" is float32 for large features unless the tolerance asks for more."""
-    resolved = resolve_dtype(dtype)
-    if resolved is None:
-        small = 8 * n_values <= _SMALL_FEATURES
-        resolved = np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
-    return resolved
-
-
 def explicit_dtype(dtype: Any, inputs: Any) -> np.dtype:
     """Resolve ``dtype`` for features that are the inputs or close to them: "auto" keeps the inputs' own."""
     resolved = resolve_dtype(dtype)
     return inputs.dtype if resolved is None else resolved
-
-
-def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:
-    """Raise MemoryError before the work starts if the feature matrix cannot fit in memory."""
-    needed = n_rows * rank * dtype.itemsize
-    available = available_memory()
-    if available is not None and needed > available:
-        fitting = max(1, int(0.7 * available / (n_rows * dtype.itemsize)))
-        raise MemoryError(
-            f"clique set {name!r}: features of {n_rows:,} positions at rank {rank:,} need "
-            f"{needed / 2**30:,.1f} GiB in {dtype}, but {available / 2**30:,.1f} GiB are free. "
-            f"Use rank={fitting:,} or less, or dtype='float32'."
-        )
 
 
 def check_transitions_fit(n_positions: int, n_labels: int) -> None:
@@ -331,24 +305,6 @@ def check_transitions_fit(n_positions: int, n_labels: int) -> None:
             f"{available / 2**30:,.1f} GiB are free. "
             "Leave out the edge kernel, or use fewer sequences."
         )
-
-
-def available_memory() -> int | None:
-    """Return the bytes of free physical memory where the system tells, else None."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _reclaimable() -> int:
-    """Return the bytes of file cache that Linux would give back; 0 where it cannot be read."""
-    try:
-        with open("/proc/meminfo") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return 1024 * int(fields["Cached"].split()[0])
-    except (OSError, KeyError, ValueError, IndexError):
-        return 0
 
 
 def same_kind(inputs: Any, sparse: bool) -> Any:

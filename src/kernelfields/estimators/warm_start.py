@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.engines.feature_memory import feature_dtype
 from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.spaces import CliqueSpace, explicit_dtype, feature_dtype, viewed_inputs
+from kernelfields.estimators.parameters import resolve_dtype
+from kernelfields.estimators.spaces import CliqueSpace, explicit_dtype, viewed_inputs
 from kernelfields.features import check_window
 from kernelfields.fields import Chains, CliqueSet
 
@@ -62,7 +64,7 @@ def continued_space(
         return CliqueSpace(
             clique, name, subspace, factor, inputs, features, positions=positions, support=known.support
         )
-    features = subspace.features(inputs, feature_dtype(dtype, inputs.shape[0] * subspace.rank, tol))
+    features = subspace.features(inputs, feature_dtype(resolve_dtype(dtype), inputs.shape[0] * subspace.rank, tol))
     return CliqueSpace(
         clique,
         name,
