@@ -25,11 +25,14 @@ class CliqueFeatures:
     """Features of one clique set on the training chains.
 
     ``positions`` are the rows of the chain or graph that carry a clique (None: all), ``features`` the matching
-    rows Z (None: the constant 1), ``label_factor`` A (None: the identity), ``labels_per_clique`` 1, 2 or more, and
-    ``group`` names the factors of a graph that the set scores (None: nodes). ``whitened`` is False for inputs used
-    as they are, whose columns may be correlated and of any scale. With a ``support`` only its (feature, labelling)
-    pairs have coefficients, (P, 1), and there is no label factor. ``l1`` is the weight of the sum of absolute
-    coefficients in the objective, and ``origin`` the kernel and pivots behind the features, where there are any.
+    rows Z, an array, a CSR matrix or a FeatureTable (None: the constant 1), ``label_factor`` A (None: the
+    identity), ``labels_per_clique`` 1, 2 or more, and ``group`` names the factors of a graph that the set scores
+    (None: nodes). ``whitened`` is False for inputs used as they are, whose columns may be correlated and of any
+    scale. With a ``support`` only its (feature, labelling) pairs have coefficients, (P, 1), and there is no label
+    factor. ``l1`` is the weight of the sum of absolute coefficients in the objective, and ``origin`` the kernel
+    and pivots behind the features, where there are any.
+
+    Coefficients are arrays of NumPy; scores and residuals are what the table computes with, tensors on a device.
     """
 
     def __init__(
@@ -71,8 +74,10 @@ class CliqueFeatures:
             if len(occupied) < self._n_columns:
                 self._occupied, self.features = occupied, features[:, occupied]
             self._table = SparseTable(self.features)
-        elif features is not None:
+        elif isinstance(features, np.ndarray):
             self._table = DenseTable(features)
+        else:
+            self._table = features  # a table already: on a device, in a file
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the rows of full coefficients that belong to occupied columns."""
@@ -140,23 +145,43 @@ class CliqueFeatures:
             return TIED_SHARE * n_cliques * share
         return self._table.mean_square() * share
 
-    def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> np.ndarray:
+    def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Any:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant set."""
         if self._table is not None:
             scores = self._table.product(coefficients, workers or Workers(1))
         else:
             scores = coefficients if self.support is None else self.support.row(coefficients)
-        return scores if self.label_factor is None else scores @ self.label_factor.T
+        factor = self._factor_like(scores)
+        return scores if factor is None else scores @ factor.T
 
-    def pull_back(self, residual: np.ndarray, workers: Workers | None = None) -> np.ndarray:
+    def pull_back(self, residual: Any, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
-        rows = residual if self.label_factor is None else residual @ self.label_factor
+        rows = self.in_coordinates(residual)
         if self._table is not None:
             return self._table.transposed_product(rows, workers or Workers(1))
+        rows = on_host(rows)
         return rows if self.support is None else rows[0, self.support.outcomes][:, None]
 
-    def squared_pull_back(self, variances: np.ndarray, workers: Workers) -> np.ndarray:
+    def in_coordinates(self, residual: Any) -> Any:
+        """Return residuals (n, L^k) in the label coordinates of the coefficients, (n, q)."""
+        factor = self._factor_like(residual)
+        return residual if factor is None else residual @ factor
+
+    def squared_pull_back(self, variances: Any, workers: Workers) -> np.ndarray:
         """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a set with features."""
-        rows = variances if self.label_factor is None else variances @ np.square(self.label_factor)
+        factor = self._factor_like(variances)
         assert self._table is not None
-        return self._table.squared().transposed_product(rows, workers)
+        return self._table.squared().transposed_product(
+            variances if factor is None else variances @ factor**2, workers
+        )
+
+    def _factor_like(self, rows: Any) -> Any:
+        """Return the label factor as an array or, for tensors, a tensor on their device."""
+        if self.label_factor is None or isinstance(rows, np.ndarray):
+            return self.label_factor
+        return rows.new_tensor(self.label_factor)
+
+
+def on_host(values: Any) -> np.ndarray:
+    """Return an array as it is, a tensor as an array of NumPy."""
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -75,6 +75,9 @@ class Threads(Engine):
 
     name = "threads"
 
+    def __init__(self, memory: Any = None):
+        self.memory = memory
+
     def panel(self, request: PanelRequest) -> PanelCholesky:
         """Return a panel in memory; MemoryError if it cannot fit."""
         n_rows, inputs = request.inputs.shape[0], request.inputs

@@ -80,8 +80,7 @@ class ThreadsEngine:
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a set's cliques in label coordinates, (n, q)."""
         each = self.sets[index]
-        rows = self.clique_residuals(residual, each)
-        return rows if each.label_factor is None else rows @ each.label_factor
+        return each.in_coordinates(self.clique_residuals(residual, each))
 
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots; free."""

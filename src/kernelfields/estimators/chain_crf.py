@@ -16,6 +16,7 @@ from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_parameters
 from kernelfields.estimators.chain_engines import chain_engine
+from kernelfields.estimators.chain_fitting import blas_limit, chain_place, development_set, watcher
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
@@ -39,11 +40,8 @@ from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate, LogPosterior
 from kernelfields.reports.progress import FitProgress
-from kernelfields.solvers import Iteration, Solution
+from kernelfields.solvers import Solution
 from kernelfields.structure import StructurePath
-
-# Below this many feature values, threads of BLAS wait for each other longer than they work.
-_SMALL_PRODUCT = 1_000_000
 
 
 class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, BaseEstimator):
@@ -100,6 +98,12 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
     n_jobs : int or None
         Threads; None and -1 mean all cores.
+    engine : "auto", "threads", "torch", "dask" or an Engine, default "auto"
+        Where the fit runs. "auto" takes a CUDA device if there is one and the problem is large, else threads.
+    device : str or None
+        Device of engine="torch", such as "cuda:0"; None for the best there is.
+    memory : str, int or None
+        How much memory features may take, such as "8GB"; those that do not fit go to a file. None: no limit.
     random_state : int, Generator, RandomState or None
     verbose : int, default 0
         1 shows where the fit is, 2 every iteration.
@@ -150,6 +154,9 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         constraints: Any = None,
         dtype: Any = "auto",
         n_jobs: int | None = None,
+        engine: Any = "auto",
+        device: Any = None,
+        memory: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -178,6 +185,9 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         self.constraints = constraints
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.device = device
+        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
@@ -217,12 +227,13 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         masks.check_labels(chains.labels, chains.offsets, classes)
         random = random_generator(self.random_state)
         workers = Workers(self.n_jobs)
-        development = self._development_set(inputs, X_dev, y_dev, classes, masks, workers)
+        engine = chain_place(self, chains.n_positions)
+        development = development_set(self, inputs, X_dev, y_dev, classes, masks, workers)
         progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
-        with blas_threads(self._blas_limit(workers, chains.n_positions)), progress:
+        with blas_threads(blas_limit(self, workers, chains.n_positions)), progress:
             path: StructurePath | None = None
             if isinstance(self.cliques, str) and not continues:
                 cliques, path = learn_chain_cliques(
@@ -238,12 +249,15 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
             elif isinstance(self.cliques, str):
                 cliques = [(each.name, each.clique) for each in self.model_.sets]
                 path = self.structure_path_
-            engine_of = partial(chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers)
+            engine_of = partial(
+                chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers, engine=engine
+            )
             settings: dict[str, Any] = {
                 "random": random,
                 "say": progress.say,
                 "tol": self.tol,
                 "dtype": self.dtype,
+                "engine": engine,
             }
             build: Any = partial(chain_spaces, chains, len(classes), **settings)
             if continues:
@@ -268,7 +282,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
                 solver=self.solver,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                watch=self._watcher(progress),
+                watch=watcher(self.callbacks, progress),
                 random=random,
                 start=start,
                 development=development,
@@ -318,7 +332,7 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         chains = weigh_classes(chains, self.classes_, self.class_weight)
         self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
         workers = Workers(self.n_jobs)
-        with blas_threads(self._blas_limit(workers, chains.n_positions)):
+        with blas_threads(blas_limit(self, workers, chains.n_positions)):
             return self.model_.certify(chains, workers, scope)
 
     def _fitted_sets(self) -> list[FittedSet]:
@@ -343,38 +357,6 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
     def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> ChainCRF:
         """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
         return read_chain_crf(cls, path, callables)
-
-    def _development_set(
-        self,
-        inputs: ChainInputs,
-        X_dev: Any,
-        y_dev: Any,
-        classes: np.ndarray,
-        masks: ConstraintMasks,
-        workers: Workers,
-    ) -> DevelopmentSet | None:
-        if (X_dev is None) != (y_dev is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X_dev is None:
-            return None
-        try:
-            chains, _ = inputs.chains(X_dev, y_dev, None, classes)
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
-        masks.check_labels(chains.labels, chains.offsets, classes)
-        return DevelopmentSet(chains, self.patience, masks=masks, workers=workers)
-
-    def _blas_limit(self, workers: Workers, n_positions: int) -> int | None:
-        """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
-        if self.n_jobs is not None:
-            return workers.n_threads
-        small = n_positions * min(self.rank or n_positions, n_positions) < _SMALL_PRODUCT
-        return 1 if small else None
-
-    def _watcher(self, progress: FitProgress) -> Callable[[Iteration], bool]:
-        watchers = [*check_callbacks(self.callbacks), progress]
-        # A list, not a generator: every watcher sees every iteration, whatever the others say.
-        return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 
     @property
     def feature_names_in_(self) -> np.ndarray:

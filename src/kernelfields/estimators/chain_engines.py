@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
+from kernelfields.engines import CliqueFeatures, Engine, Threads, ThreadsEngine
 from kernelfields.estimators.long_chains import long_chain_likelihood, reaches_far
 from kernelfields.estimators.spaces import check_transitions_fit
 from kernelfields.fields import Chains, ConstraintMasks
@@ -18,11 +19,18 @@ def chain_engine(
     n_labels: int,
     masks: ConstraintMasks | None = None,
     workers: Workers | None = None,
-) -> ThreadsEngine:
-    """Return the engine that clique sets on chains need."""
+    engine: Engine | None = None,
+) -> Any:
+    """Return the sums that clique sets on chains need, where ``engine`` says; None for threads."""
+    engine = engine or Threads()
     if reaches_far(each.group for each in sets):
+        if not isinstance(engine, Threads):
+            raise ValueError(
+                f"engine={engine.name!r} knows neighbouring labels only: clique sets of longer reach need "
+                "engine='threads'"
+            )
         likelihood = long_chain_likelihood(chains, sets, n_labels, masks=masks, workers=workers)
         return ThreadsEngine(likelihood, sets)
     if any(not each.tied_everywhere and each.labels_per_clique == 2 for each in sets):
         check_transitions_fit(chains.n_positions, n_labels)
-    return ThreadsEngine.for_chains(chains, sets, n_labels, masks=masks, workers=workers)
+    return engine.chain_sums(chains, sets, n_labels, masks=masks, workers=workers)

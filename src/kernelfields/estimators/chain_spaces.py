@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.engines import Engine
 from kernelfields.estimators.spaces import CliqueSpace, build_space
 from kernelfields.fields import Chains, CliqueSet
 
@@ -20,11 +21,14 @@ def chain_spaces(
     say: Callable[[str], None],
     tol: float,
     dtype: Any,
+    engine: Engine,
 ) -> list[CliqueSpace]:
     """Choose a basis for each named clique set and compute the features of the training chains."""
     spaces = []
     for name, clique in cliques:
         if clique.kernel is not None:
             say(f"choosing a basis for {name} cliques on {chains.n_positions:,} positions")
-        spaces.append(build_space(name, clique, chains, n_labels, tol=tol, dtype=dtype, random=random))
+        spaces.append(
+            build_space(name, clique, chains, n_labels, tol=tol, dtype=dtype, random=random, engine=engine)
+        )
     return spaces

@@ -31,6 +31,7 @@ from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.estimators.chain_engines import chain_engine
+from kernelfields.estimators.chain_fitting import blas_limit
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
@@ -113,7 +114,7 @@ class VariancePath:
         assert part.test is not None, "a part without sequences to score needs no fits"
         self._description, self._part, self._classes = description, part, classes
         self._masks, self._workers = masks, workers
-        self._threads = description._blas_limit(workers, part.train.n_positions)
+        self._threads = blas_limit(description, workers, part.train.n_positions)
         self._precision = {"tol": description.tol, "dtype": description.dtype}
 
     def follow(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, FoldFit, float]]:
