@@ -6,6 +6,7 @@ pull_back(R)    = Z^T R A        (r, q)
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class CliqueFeatures:
         self.support = support
         self.l1 = float(l1)
         self.origin = origin
+        #: Which of the given rows stands in each row of the table; None where they are in order.
+        self.row_order: np.ndarray | None = None
         self.n_configurations = n_labels**labels_per_clique
         self.features = features
         self._n_columns = 0 if features is None else features.shape[1]
@@ -78,6 +81,19 @@ class CliqueFeatures:
             self._table = DenseTable(features)
         else:
             self._table = features  # a table already: on a device, in a file
+
+    def moved(
+        self, table: FeatureTable | None, positions: np.ndarray | None, row_order: np.ndarray | None
+    ) -> CliqueFeatures:
+        """Return this set with its rows somewhere else, in another order, scoring ``positions`` there."""
+        moved = copy.copy(self)
+        moved._table, moved.positions, moved.row_order = table, positions, row_order
+        return moved
+
+    @property
+    def table(self) -> FeatureTable | None:
+        """The features as they are multiplied; None for the constant 1."""
+        return self._table
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the rows of full coefficients that belong to occupied columns."""

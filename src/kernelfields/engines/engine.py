@@ -57,6 +57,14 @@ class Engine(BaseEstimator):
         """Return an empty panel for the columns of a basis."""
         raise NotImplementedError(f"{type(self).__name__} must define panel(request)")
 
+    def features(self, request: PanelRequest, panel: Any) -> Any:
+        """Return the features of a panel that is done growing, for now."""
+        return panel.features
+
+    def scores(self, subspace: Any, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return z(x)^T coefficients of new inputs, (n, q), on the host."""
+        return subspace.apply(inputs, coefficients)
+
     def chain_sums(
         self,
         chains: Chains,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.engines import ChainLayout, ChainLikelihood, GraphLayout, Potentials
+from kernelfields.engines import ChainLayout, ChainLikelihood, Engine, GraphLayout, Potentials
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets, graph_potentials
 from kernelfields.estimators.laplace_samples import LaplaceSamples, sampled_potentials
 from kernelfields.estimators.long_chains import (
@@ -50,14 +50,19 @@ class FieldModel:
         return all(each.tied_everywhere for each in self.sets if each.clique.labels_per_clique == 2)
 
     def potentials(
-        self, chains: Chains, *, constrained: bool = True, workers: Workers | None = None
+        self,
+        chains: Chains,
+        *,
+        constrained: bool = True,
+        workers: Workers | None = None,
+        engine: Engine | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return node (N, L) and edge (1 or N, L, L) potentials of chains whose neighbours alone meet."""
         workers = workers or Workers(1)
         layout = ChainLayout(chains.n_positions, self.n_labels, tied=self.tied)
         potentials = layout.zeros()
         for each in self.sets:
-            layout.add_scores(potentials, each.placement(chains), each.scores(chains, workers))
+            layout.add_scores(potentials, each.placement(chains), each.scores(chains, workers, engine))
         return self._constrained(chains, potentials) if constrained else (potentials.node, potentials.edge)
 
     def long_potentials(
@@ -69,13 +74,15 @@ class FieldModel:
         forbidden = forbidden_potentials(layout, self.masks) if constrained else None
         return graphs, potentials if forbidden is None else potentials.moved(1.0, forbidden)
 
-    def scored(self, chains: Chains, workers: Workers) -> ScoredChains | ScoredLongChains:
+    def scored(
+        self, chains: Chains, workers: Workers, engine: Engine | None = None
+    ) -> ScoredChains | ScoredLongChains:
         """Return chains with their potentials, ready for questions."""
         if self.reaches_far:
             graphs, potentials = self.long_potentials(chains, workers=workers)
             inference = plan_chains(graphs, self.n_labels)
             return ScoredLongChains(chains, ScoredGraphs(graphs, potentials, inference, workers))
-        return ScoredChains(chains, *self.potentials(chains, workers=workers), workers)
+        return ScoredChains(chains, *self.potentials(chains, workers=workers, engine=engine), workers)
 
     def sampled(
         self, chains: Chains, samples: LaplaceSamples, workers: Workers

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from kernelfields.basis import ConstantSubspace, PivotSubspace, Support
 from kernelfields.basis.quadratic_form import kernel_quadratic_form
-from kernelfields.engines import Evaluation, GraphLayout, Likelihood, Placement, Potentials
+from kernelfields.engines import Engine, Evaluation, GraphLayout, Likelihood, Placement, Potentials, Threads
 from kernelfields.engines.pair_table import PairLayout, PairScorer, PairTable
 from kernelfields.estimators.spaces import viewed_inputs
 from kernelfields.fields import CliqueSet, Graphs
@@ -65,13 +65,17 @@ class FittedSet:
         """Map (n, L^k) residuals per label to (n, q) label coordinates."""
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
-    def scores(self, fields: Any, workers: Workers) -> np.ndarray:
-        """Return the potentials of this set's cliques, (n, L^k); one row if they are all alike."""
+    def scores(self, fields: Any, workers: Workers, engine: Engine | None = None) -> np.ndarray:
+        """Return the potentials of this set's cliques, (n, L^k); one row if they are all alike.
+
+        ``engine`` says where kernels are computed; None for this process.
+        """
         if self.tied_everywhere:
             return self.tied_scores
         if self.support is not None:
             return self._scorer.scores(self.features(fields), workers)
-        return self.in_labels(self.subspace.apply(viewed_inputs(self.clique, fields), self.coefficients))
+        inputs = viewed_inputs(self.clique, fields)
+        return self.in_labels((engine or Threads()).scores(self.subspace, inputs, self.coefficients))
 
     @cached_property
     def _scorer(self) -> PairScorer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from kernelfields.basis import (
     ConstantSubspace,
     ExplicitSubspace,
+    Gradient,
     Support,
     observed_support,
     resolve_basis,
@@ -44,9 +46,9 @@ _TRANSITION_ARRAYS = 7
 class CliqueSpace:
     """A clique set in finite coordinates on the training chains.
 
-    ``panel`` (PanelCholesky) and ``basis`` (Basis) are None for sets that need no pivots or keep the ones they
-    have; ``residual_diagonal`` is k(x, x) - ||z(x)||^2 for every set with pivots, else None. ``support`` is None
-    where every feature has a coefficient for every labelling.
+    ``panel`` (PanelCholesky) is there for sets that may still grow, ``basis`` (Basis) for those whose pivots were
+    chosen here. ``residual_diagonal`` is k(x, x) - ||z(x)||^2 for every set with pivots, else None. ``support`` is
+    None where every feature has a coefficient for every labelling.
     """
 
     clique: CliqueSet
@@ -60,10 +62,12 @@ class CliqueSpace:
     positions: np.ndarray | None = None
     residual_diagonal: np.ndarray | None = None
     support: Support | None = None
+    #: How the engine keeps the features of the panel.
+    features_of: Any = None
 
     def grown(self) -> None:
         """Take over the features of a panel that has grown."""
-        self.subspace, self.features = self.panel.subspace(), self.panel.features
+        self.subspace, self.features = self.panel.subspace(), self.features_of(self.panel)
         self.residual_diagonal = self.panel.residual
 
     def clique_features(self, n_labels: int) -> CliqueFeatures:
@@ -229,19 +233,24 @@ def build_space(
     basis = resolve_basis(clique.basis)
     capacity = basis.capacity(clique.rank, inputs.shape[0])
     request = PanelRequest(name, kernel, inputs, capacity, resolve_dtype(dtype), tol, fields, positions)
-    panel = (engine or Threads()).panel(request)
+    engine = engine or Threads()
+    panel = engine.panel(request)
     basis.select(panel, random)
+    features_of = partial(engine.features, request)
+    growing = isinstance(basis, Gradient)
     return CliqueSpace(
         clique,
         name,
         panel.subspace(),
         factor,
         panel.inputs,
-        panel.features,
-        panel,
+        features_of(panel),
+        # Columns that will not grow may be kept in another form: let go of this one.
+        panel if growing else None,
         basis,
         positions=positions,
         residual_diagonal=panel.residual,
+        features_of=features_of,
     )
 
 
