@@ -1,0 +1,61 @@
+"""The engines of the conformance suite, and one small problem on each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from kernelfields.engines import Threads
+from kernelfields.estimators.chain_engines import chain_engine
+from kernelfields.estimators.chain_spaces import chain_spaces
+from kernelfields.estimators.spaces import name_cliques
+from kernelfields.fields import Chains
+from kernelfields.posterior import LogPosterior
+
+ENGINES = ["threads", "torch on the processor", "torch on CUDA"]
+#: Relative agreement in float64.
+EXACT = 1e-10
+N_LABELS = 3
+
+
+def engine_named(name):
+    """Return an engine, or skip the test where it cannot run."""
+    if name == "threads":
+        return Threads()
+    torch = pytest.importorskip("torch")
+    from kernelfields.engines.torch_engine import Torch
+
+    if name == "torch on CUDA" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return Torch("cuda" if name == "torch on CUDA" else "cpu")
+
+
+def sequences(seed=0):
+    """Return ragged sequences, one of them of length one, with labels that follow the inputs."""
+    random = np.random.default_rng(seed)
+    lengths = [5, 1, 7, 3, 6, 2, 4, 9]
+    centres = random.normal(size=(N_LABELS, 4))
+    y = [random.integers(N_LABELS, size=length) for length in lengths]
+    return [centres[labels] + random.normal(size=(len(labels), 4)) for labels in y], y
+
+
+def problem(engine, cliques):
+    """Return the posterior of a field on an engine, and its spaces; sequences have weights."""
+    X, y = sequences()
+    offsets = np.cumsum([0, *map(len, y)])
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25])
+    chains = Chains(np.vstack(X), offsets, np.concatenate(y), weights)
+    spaces = chain_spaces(
+        chains,
+        N_LABELS,
+        name_cliques(cliques),
+        random=np.random.default_rng(0),
+        say=lambda text: None,
+        tol=1e-12,
+        dtype="float64",
+        engine=engine,
+    )
+    engine_of = partial(chain_engine, chains, n_labels=N_LABELS, engine=engine)
+    return LogPosterior(engine_of([space.clique_features(N_LABELS) for space in spaces])), spaces

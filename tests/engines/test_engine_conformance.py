@@ -1,0 +1,122 @@
+"""One suite for all engines: what a posterior asks for must not depend on where it is computed.
+
+The reference is the threads engine with features in memory, in float64. Engines that are not installed, or have no
+device here, are skipped. Tolerances: 1e-10 relative for float64 features; for float32 and for half precision on a
+CUDA device the features themselves are rounded, to 1e-6 and 5e-4 of their size, and the tolerance follows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conforming_engines import ENGINES, EXACT, engine_named, problem, sequences
+
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.posterior.points import Direction
+
+FIELDS = {
+    "kernel": [NodeCliques(RBF(0.3), rank=12), EdgeCliques()],
+    "greedy": [NodeCliques(Polynomial(3, gamma=0.2), rank=9, basis="greedy-cholesky"), EdgeCliques()],
+    "uniform": [NodeCliques(RBF(0.3), rank=10, basis="uniform"), EdgeCliques()],
+    "linear": [NodeCliques(Linear()), EdgeCliques()],
+    "edges that see": [NodeCliques(RBF(0.3), rank=8), EdgeCliques(RBF(0.2), rank=6)],
+    "sum": [NodeCliques(Linear() + RBF(0.5), rank=7, window=3), EdgeCliques(prior_variance=0.5)],
+    "centred": [NodeCliques(RBF(0.3), rank=8, label_kernel="centred"), EdgeCliques()],
+}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request):
+    return engine_named(request.param)
+
+
+@pytest.fixture(params=FIELDS)
+def pair(request, engine):
+    """The same field on threads and on the engine."""
+    cliques = FIELDS[request.param]
+    return problem(engine_named("threads"), cliques), problem(engine, cliques)
+
+
+def theta_of(posterior, seed):
+    return np.random.default_rng(seed).normal(size=posterior.size) * 0.5
+
+
+def test_the_pivots_are_the_same(pair):
+    (_, reference), (_, spaces) = pair
+    for ours, theirs in zip(reference, spaces, strict=True):
+        if hasattr(ours.subspace, "indices"):
+            np.testing.assert_array_equal(ours.subspace.indices, theirs.subspace.indices)
+            np.testing.assert_allclose(ours.subspace.factor, theirs.subspace.factor, rtol=1e-8, atol=1e-9)
+
+
+def test_values_and_gradients_agree(pair):
+    (reference, _), (posterior, _) = pair
+    for seed in range(3):
+        theta = theta_of(reference, seed)
+        ours, theirs = reference.at(theta), posterior.at(theta)
+        assert theirs.value == pytest.approx(ours.value, rel=EXACT)
+        scale = np.abs(ours.gradient).max()
+        np.testing.assert_allclose(theirs.gradient, ours.gradient, rtol=0, atol=EXACT * scale)
+
+
+def test_hessian_products_agree(pair):
+    (reference, _), (posterior, _) = pair
+    ours, theirs = (each.at(theta_of(reference, 0)) for each in (reference, posterior))
+    vector = theta_of(reference, 1)
+    expected, _ = reference.hessian_product(ours, vector)
+    product, _ = posterior.hessian_product(theirs, vector)
+    np.testing.assert_allclose(product, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+def test_curvature_blocks_agree(pair):
+    (reference, _), (posterior, _) = pair
+    ours, theirs = (each.at(theta_of(reference, 2)) for each in (reference, posterior))
+    for index in range(len(reference.blocks)):
+        expected = reference.curvature_block(ours, index)
+        block = posterior.curvature_block(theirs, index)
+        np.testing.assert_allclose(block, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+        assert posterior.engine.start_curvature(index) == pytest.approx(
+            reference.engine.start_curvature(index), rel=1e-9
+        )
+
+
+def test_lines_agree(pair):
+    (reference, _), (posterior, _) = pair
+    values = []
+    for each in (reference, posterior):
+        point = each.at(theta_of(reference, 3))
+        line = each.along(point, Direction(-point.gradient / np.linalg.norm(point.gradient)))
+        values.append([*line(0.3), *line(0.01), line.reach, line.point(0.3).value])
+    np.testing.assert_allclose(values[1], values[0], rtol=10 * EXACT)
+
+
+def test_what_lies_outside_the_span_agrees(pair):
+    (reference, _), (posterior, _) = pair
+    residuals = [each.at(theta_of(reference, 4)).evaluation.residual for each in (reference, posterior)]
+    for index, each in enumerate(reference.engine.sets):
+        bounds = [
+            engine.outside_bound(residual, index)
+            for engine, residual in zip((reference.engine, posterior.engine), residuals, strict=True)
+        ]
+        assert bounds[1] == pytest.approx(bounds[0], rel=1e-8, abs=1e-10)
+        assert (bounds[0] == 0.0) == (each.origin is None)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "block-jacobi"])
+def test_fits_end_in_the_same_place(engine, solver):
+    X, y = sequences()
+    settings = {
+        "kernel": RBF(0.3),
+        "rank": 15,
+        "solver": solver,
+        "tol": 1e-9,
+        "max_iter": 2000,
+        "random_state": 0,
+    }
+    ours = ChainCRF(engine="threads", **settings).fit(X, y)
+    theirs = ChainCRF(engine=engine, **settings).fit(X, y)
+    assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=1e-8)
+    assert theirs.rkhs_certificate_.lower_bound == pytest.approx(ours.rkhs_certificate_.lower_bound, rel=1e-4)
+    for a, b in zip(ours.predict_marginals(X), theirs.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-4)

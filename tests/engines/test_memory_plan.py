@@ -1,0 +1,144 @@
+"""A budget of memory: what it may look like, which way of keeping features it leads to, and what cannot fit."""
+
+import os
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+from kernelfields.basis import PanelCholesky, RandomCholesky
+from kernelfields.engines import memory
+from kernelfields.engines.memory import factor_bytes, parse_memory, plan_features, working_bytes
+from kernelfields.kernels import RBF
+
+N_ROWS, RANK = 50_000, 2000
+VALUES = 4 * N_ROWS * RANK
+
+
+def plan(budget, **options):
+    return plan_features("node", N_ROWS, RANK, np.float32, budget=budget, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8GB", 8 * 10**9),
+        ("500MB", 5 * 10**8),
+        ("1.5 GiB", 3 * 2**29),
+        (" 64kib ", 2**16),
+        ("2TB", 2 * 10**12),
+        ("123", 123),
+        (4096, 4096),
+        (np.int64(7), 7),
+        (2e9, 2 * 10**9),
+        (None, None),
+    ],
+)
+def test_budgets_are_bytes_or_text_with_a_unit(text, size):
+    assert parse_memory(text) == size
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "GB", "8 gigs", "-1GB", "1e3MB", True, [8], float("nan"), float("inf"), b"8GB"]
+)
+def test_other_budgets_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match="memory must be a number of bytes or text such as '8GB'"):
+        parse_memory(wrong)
+
+
+@pytest.mark.parametrize("small", [0, -5, "0MB", 0.5])
+def test_a_budget_of_nothing_is_refused(small):
+    with pytest.raises(ValueError, match="memory must be at least one byte"):
+        parse_memory(small)
+
+
+def test_the_fastest_way_that_fits_is_taken():
+    assert plan(None).keep == "memory"
+    assert plan(2 * VALUES).keep == "memory"
+    assert plan(0.9 * VALUES, may_round=True).keep == "half"
+    assert plan(0.9 * VALUES).keep == "file"
+    quarter = plan(VALUES // 4)
+    assert (quarter.keep, quarter.stored_factor) == ("file", False)
+    assert quarter.disk_bytes == VALUES
+    assert quarter.memory_bytes <= VALUES // 4
+    least = plan(30_000_000)
+    assert (least.keep, least.stored_factor) == ("file", True)
+    assert least.disk_bytes == VALUES + 8 * RANK**2
+
+
+def test_less_memory_never_leads_to_a_way_that_takes_more():
+    peaks = [plan(budget, may_round=True).memory_bytes for budget in np.geomspace(3e7, 1e9, 30)]
+    assert peaks == sorted(peaks)
+
+
+def test_what_a_fit_holds_beside_the_features_counts():
+    assert plan(2 * VALUES, other_bytes=VALUES).keep == "file"
+    with pytest.raises(MemoryError, match=r"potentials and the solver take 400 MB .* or fewer sequences"):
+        plan(VALUES // 4, other_bytes=VALUES)
+
+
+def test_without_a_disk_kernel_rows_are_recomputed(monkeypatch, tmp_path):
+    assert plan(VALUES // 4, folder=tmp_path / "missing").keep == "recomputed"
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: usage(10**9, 10**9, VALUES))
+    assert plan(VALUES // 4, folder=tmp_path).keep == "recomputed"  # the last bytes of a disk are not taken
+    with pytest.raises(
+        MemoryError, match=r"'node'.*50,000 positions at rank 2,000.*folder on a disk with 453 MB free"
+    ):
+        plan(30_000_000, folder=tmp_path)
+
+
+@pytest.mark.parametrize("way", ["missing", "file", "tmpfs"])
+def test_a_folder_that_cannot_take_files_is_named(way, tmp_path, monkeypatch):
+    folder = tmp_path
+    if way == "missing":
+        folder = tmp_path / "missing"
+    elif way == "file":
+        folder = tmp_path / "file"
+        folder.write_text("")
+    else:
+        monkeypatch.setattr(memory, "_in_memory", lambda folder: True)
+    with pytest.raises(MemoryError, match=r"is not a folder|is not on a disk but in memory"):
+        plan(1000, folder=folder)
+
+
+def test_folders_in_memory_are_recognised(monkeypatch):
+    lines = "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sdb /tmp/large ext4 rw 0 0\n"
+    monkeypatch.setattr(memory.Path, "read_text", lambda path: lines)
+    assert memory._in_memory("/tmp")
+    assert memory._in_memory("/tmp/other")
+    assert not memory._in_memory("/tmp/large/part")
+    assert not memory._in_memory("/home")
+
+
+def test_the_advice_of_a_refusal_works():
+    with pytest.raises(MemoryError) as refused:
+        plan(10**6, other_bytes=10**6)
+    advised = str(refused.value).split("memory='")[1].split("'")[0]
+    assert plan(parse_memory(advised), other_bytes=10**6).keep == "file"
+
+
+@pytest.mark.parametrize("keep", ["memory", "half", "file", "recomputed"])
+def test_a_plan_makes_what_it_says(keep, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    chosen = memory.FeaturePlan(keep, 300, 40, np.dtype(np.float32), 0, folder=os.fspath(tmp_path))
+    panel = PanelCholesky(RBF(0.2), X, 40, np.float32, chosen.columns())
+    RandomCholesky().select(panel, np.random.default_rng(0))
+    tolerance = 1e-3 if keep == "half" else 1e-5
+    features = np.asarray(panel.features)
+    again = chosen.features_of(panel.subspace(), X)
+    exact = panel.subspace().features(X)
+    np.testing.assert_allclose(features, exact, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(again), exact, atol=tolerance)
+    assert type(again) is type(panel.features)
+    assert again.dtype == np.float32
+    assert "300 x 40 features" in str(chosen)
+
+
+def test_sizes_of_a_fit_grow_with_what_it_holds():
+    base = working_bytes(1000, 10, 500)
+    assert base == 8 * 1000 * 10 * 10 + 80 * 500 * 4 + 8 * 500 * 22
+    assert working_bytes(1000, 10, 500, tied=False) - base == 8 * 7 * 1000 * 10 * 10
+    assert working_bytes(1000, 10, 500, itemsize=8) > base
+    assert factor_bytes(10) == 800
+    assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000
