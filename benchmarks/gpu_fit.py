@@ -157,7 +157,7 @@ def fit(
         random_state=0,
     )
     begin = time.perf_counter()
-    crf.fit(X, y)
+    crf.fit(list(X), list(y))
     return crf, engine, time.perf_counter() - begin
 
 

@@ -149,6 +149,14 @@ class ThreadsEngine:
             return None
         return of_field(likelihood.chains, self.sets, likelihood.n_labels, likelihood.constrained)
 
+    def kept(self, vector: np.ndarray, dtype: np.dtype) -> Any:
+        """Return a copy of a vector of coefficients for steps that are done where the features are."""
+        return vector.astype(dtype)
+
+    def fetched(self, vector: Any) -> np.ndarray:
+        """Return such a vector as an array of NumPy in float64."""
+        return vector.astype(np.float64)
+
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only
         return [(index, self.sets[index]) for index in chosen]

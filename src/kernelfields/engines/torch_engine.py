@@ -110,8 +110,8 @@ class Torch(Engine):
 
         device = self._resolved_device()
         tied = all(each.tied_everywhere for each in sets if each.labels_per_clique == 2)
-        likelihood = TorchChainLikelihood(chains, n_labels, tied=tied, masks=masks, device=device)
         order = _step_order(chains)
+        likelihood = TorchChainLikelihood(chains, n_labels, tied=tied, masks=masks, device=device, order=order)
         return TorchShard(likelihood, [_on_device(each, order, device) for each in sets])
 
     def scores(self, subspace: Any, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
@@ -132,6 +132,18 @@ class TorchShard(ThreadsEngine):
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
+    def kept(self, vector: np.ndarray, dtype: np.dtype) -> Any:
+        """Return a copy of a vector of coefficients on the device: there, forty pairs of steps cost nothing."""
+        import torch
+
+        precision = torch.float64 if dtype == np.float64 else torch.float32
+        likelihood: Any = self.likelihood
+        return torch.tensor(vector, dtype=precision, device=likelihood.device)
+
+    def fetched(self, vector: Any) -> np.ndarray:
+        """Return such a vector as an array of NumPy in float64."""
+        return vector.double().cpu().numpy()
+
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a set's cliques in label coordinates, (n, q), in the order given."""
         rows = on_host(super().label_residuals(residual, index))
@@ -142,10 +154,18 @@ class TorchShard(ThreadsEngine):
         given[order] = rows
         return given
 
+    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a set's features were not rounded."""
+        each = self.sets[index]
+        if each.origin is None or each.row_order is None or each.dtype == np.float64:
+            return 0.0
+        stored = _InGivenOrder(each.table, each.row_order)
+        return each.origin.rounding(stored, coefficients, self.label_residuals(residual, index))
+
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
         """Return eq. 30 without the prior for one set; products with the features are on the device."""
         each = self.sets[index]
-        marginals = self.likelihood.clique_marginals(evaluation, each)
+        marginals: Any = self.likelihood.clique_marginals(evaluation, each)
         weights = self.likelihood.clique_weights(each)
         factor = marginals.new_tensor(
             np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
@@ -154,15 +174,28 @@ class TorchShard(ThreadsEngine):
         if each.tied_everywhere:
             spread = factor.T @ ((weights @ marginals)[:, None] * factor)
             return on_host(spread - (means * weights[:, None]).T @ means)
+        table: Any = each.table
         outputs, size = factor.shape[1], each.shape[0] * each.shape[1]
         block = np.zeros((size, size))
         for i in range(outputs):
             for j in range(i + 1):
                 covariance = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
-                product = each.table.weighted_gram(covariance * weights)
+                product = table.weighted_gram(covariance * weights)
                 block[i::outputs, j::outputs] = product
                 block[j::outputs, i::outputs] = product.T
         return block
+
+
+class _InGivenOrder:
+    """Rows of a table, counted in the order in which they were given."""
+
+    def __init__(self, table: Any, order: np.ndarray):
+        self._table = table
+        self._places = np.empty_like(order)
+        self._places[order] = np.arange(len(order))
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        return self._table[self._places[rows]]
 
 
 def placed(order: StepOrder, positions: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:

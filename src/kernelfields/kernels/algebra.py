@@ -17,10 +17,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelfields.kernels.inputs import as_rows
+from kernelfields.kernels.inputs import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.parameters import non_negative, whole
-from kernelfields.kernels.products import raise_to, scale_rows_and_columns
+from kernelfields.kernels.products import (
+    converted,
+    inverse_or_zero,
+    raise_to,
+    scale_rows_and_columns,
+    set_diagonal,
+    side_by_side,
+    square_root,
+)
 
 
 def _check_parts(owner: Kernel, *names: str) -> None:
@@ -38,6 +46,7 @@ class Sum(Kernel):
     """k(x, z) + l(x, z), also written ``k + l``."""
 
     kind = "sum"
+    takes_tensors = True
 
     def __init__(self, left: Kernel, right: Kernel):
         self.left = left
@@ -60,7 +69,7 @@ class Sum(Kernel):
             return None
         if sparse.issparse(left) or sparse.issparse(right):
             return sparse.hstack([sparse.csr_array(left), sparse.csr_array(right)], format="csr")
-        return np.hstack([left, right])
+        return side_by_side(left, right)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         block = self.left(X, Z)
@@ -75,6 +84,7 @@ class Product(Kernel):
     """k(x, z) l(x, z), also written ``k * l``."""
 
     kind = "product"
+    takes_tensors = True
 
     def __init__(self, left: Kernel, right: Kernel):
         self.left = left
@@ -97,6 +107,7 @@ class Power(Kernel):
     """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
 
     kind = "power"
+    takes_tensors = True
 
     def __init__(self, kernel: Kernel, exponent: int):
         self.kernel = kernel
@@ -118,6 +129,7 @@ class Scaled(Kernel):
     """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
 
     kind = "scaled"
+    takes_tensors = True
 
     def __init__(self, factor: float, kernel: Kernel):
         self.factor = factor
@@ -138,7 +150,7 @@ class Scaled(Kernel):
         features = self.kernel.feature_map(X)
         if features is None:
             return None
-        return (features * math.sqrt(non_negative(self, "factor"))).astype(features.dtype, copy=False)
+        return converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         block = self.kernel(X, Z)
@@ -155,6 +167,7 @@ class Normalized(Kernel):
     """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
 
     kind = "normalized"
+    takes_tensors = True
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
@@ -168,18 +181,18 @@ class Normalized(Kernel):
         other = inverse if Z is None else self._inverse_norms(Z)
         block = scale_rows_and_columns(self.kernel(X, Z), inverse, other)
         if Z is None:
-            np.fill_diagonal(block, inverse > 0)
+            set_diagonal(block, inverse > 0)
         return block
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return (self._inverse_norms(X) > 0).astype(X.dtype)
+        return converted(self._inverse_norms(X) > 0, X.dtype)
 
     def _inverse_norms(self, X: Any) -> np.ndarray:
         squared = self.kernel.diag(as_rows(X))
         if (squared < 0).any():
-            row = int(np.argmax(squared < 0))
+            row = int(np.argmax(on_host(squared) < 0))
             raise ValueError(
                 f"Normalized: {self.kernel!r} gives k(x, x) = {squared[row]:.3g} < 0 at row {row}, "
                 "so it is not positive semi-definite; use another kernel."
             )
-        return np.divide(1.0, np.sqrt(squared), out=np.zeros_like(squared), where=squared > 0)
+        return inverse_or_zero(square_root(squared))

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.products import contiguous
 
 # Columns this few are handed on dense: products of sparse rows with themselves would cost more than zeros do.
 _FEW = 512
@@ -24,6 +25,7 @@ class Columns(Kernel):
     """The inner kernel on columns begin .. end - 1; ``end=None`` means all that follow."""
 
     kind = "columns"
+    takes_tensors = True
 
     def __init__(self, kernel: Kernel, begin: int = 0, end: int | None = None):
         self.kernel = kernel
@@ -66,7 +68,7 @@ class Columns(Kernel):
         seen = X[:, self.begin : end]
         if sparse.issparse(seen):
             return seen.toarray() if end - self.begin <= _FEW else sparse.csr_array(seen)
-        return np.ascontiguousarray(seen)
+        return contiguous(seen)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         return self.kernel(self._seen(X), None if Z is None else self._seen(Z))

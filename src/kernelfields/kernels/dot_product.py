@@ -10,6 +10,7 @@ Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix produc
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,23 @@ from kernelfields.kernels.parameters import (
     scale_or_auto,
     whole,
 )
-from kernelfields.kernels.products import inner_products, raise_to, squared_norms
+from kernelfields.kernels.products import (
+    converted,
+    filled,
+    inner_products,
+    inverse_or_zero,
+    raise_to,
+    set_diagonal,
+    square_root,
+    squared_norms,
+)
 
 
 class Linear(Kernel):
     """k(x, z) = <x, z>, with the inputs themselves as features."""
 
     kind = "linear"
+    takes_tensors = True
 
     def feature_map(self, X: Any) -> Any:
         """Return X."""
@@ -40,13 +51,14 @@ class Linear(Kernel):
         return inner_products(X, Z)
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return squared_norms(X).astype(X.dtype)
+        return converted(squared_norms(X), X.dtype)
 
 
 class Polynomial(Kernel):
     """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
 
     kind = "polynomial"
+    takes_tensors = True
 
     def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 1.0):
         self.degree = degree
@@ -67,7 +79,7 @@ class Polynomial(Kernel):
 
     def _diagonal(self, X: Any) -> np.ndarray:
         norms = squared_norms(X)[:, None]
-        return self._of_products(norms).ravel().astype(X.dtype)
+        return converted(self._of_products(norms).ravel(), X.dtype)
 
     def _of_products(self, products: np.ndarray) -> np.ndarray:
         products *= positive(self, "gamma")
@@ -79,30 +91,31 @@ class Cosine(Kernel):
     """k(x, z) = <x, z> / (||x|| ||z||); a zero row has similarity 0 with every row, itself included."""
 
     kind = "cosine"
+    takes_tensors = True
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         if Z is not None:
             return inner_products(_unit_rows(X), _unit_rows(Z))
         block = inner_products(_unit_rows(X))
-        np.fill_diagonal(block, self._diagonal(X))
+        set_diagonal(block, self._diagonal(X))
         return block
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return (squared_norms(X) > 0).astype(X.dtype)
+        return converted(squared_norms(X) > 0, X.dtype)
 
 
 def _unit_rows(X: Any) -> Any:
-    norms = np.sqrt(squared_norms(X))
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    inverse = inverse_or_zero(square_root(squared_norms(X)))
     if sparse.issparse(X):
         return sparse.csr_array(sparse.diags_array(inverse) @ X).astype(X.dtype)
-    return (X * inverse[:, None]).astype(X.dtype, copy=False)
+    return converted(X * inverse[:, None], X.dtype)
 
 
 class Constant(Kernel):
     """k(x, z) = value >= 0, with the square root of the value as its one feature."""
 
     kind = "constant"
+    takes_tensors = True
 
     def __init__(self, value: float = 1.0):
         self.value = value
@@ -114,11 +127,11 @@ class Constant(Kernel):
     def feature_map(self, X: Any) -> np.ndarray:
         """Return a column of sqrt(value)."""
         X = as_rows(X)
-        return np.full((X.shape[0], 1), np.sqrt(non_negative(self, "value")), dtype=X.dtype)
+        return filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         n_columns = X.shape[0] if Z is None else Z.shape[0]
-        return np.full((X.shape[0], n_columns), non_negative(self, "value"), dtype=block_dtype(X, Z))
+        return filled(X, (X.shape[0], n_columns), non_negative(self, "value"), block_dtype(X, Z))
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return np.full(X.shape[0], non_negative(self, "value"), dtype=X.dtype)
+        return filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)

@@ -7,6 +7,11 @@
     k + l, k + 1, 2 * k, k * l, k**3
 
 Sums, products, whole powers and non-negative multiples of kernels are kernels.
+
+X and Z may be NumPy arrays, CSR matrices or, both on one device, tensors of PyTorch: blocks and diagonals of
+tensors are tensors there. Kernels whose formulas need NumPy (functions, matrices, scikit-learn's, classes of users
+that do not set ``takes_tensors``) copy the rows to the processor, compute there by blocks, and copy the values
+back.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelfields.kernels.inputs import as_rows, check_same_columns
+from kernelfields.kernels.inputs import as_rows, check_comparable, is_tensor, on_host
 from kernelfields.kernels.parameters import ComparedByParameters
 
 
@@ -24,32 +29,43 @@ class Kernel(ComparedByParameters):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters untouched.
 
     Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have
-    parameters ``check_parameters`` and, if a parameter may follow the data, ``_from_data``.
+    parameters ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Those whose two
+    formulas also hold for tensors, such as compositions of the functions in kernels/products.py, say so by
+    ``takes_tensors``.
     """
 
     kind: ClassVar[str] = ""
+    takes_tensors: ClassVar[bool] = False
     # numpy numbers leave `2.0 * kernel` to the kernel instead of making an array of it.
     __array_ufunc__ = None
 
     def __call__(self, X: Any, Z: Any | None = None) -> np.ndarray:
         """Return the block k(X, Z) of shape (n, m); without Z the exactly symmetric k(X, X)."""
         X = as_rows(X)
-        if Z is None:
-            return self._block(X, None)
-        Z = as_rows(Z, "Z")
-        check_same_columns(X, Z)
+        if Z is not None:
+            Z = as_rows(Z, "Z")
+            check_comparable(X, Z)
+        if is_tensor(X) and not self.takes_tensors:
+            from kernelfields.kernels.tensors import block_by_host
+
+            return block_by_host(self._block, X, Z)
         return self._block(X, Z)
 
     def diag(self, X: Any) -> np.ndarray:
         """Return k(x, x) for every row, shape (n,)."""
-        return self._diagonal(as_rows(X))
+        X = as_rows(X)
+        if is_tensor(X) and not self.takes_tensors:
+            from kernelfields.kernels.tensors import diagonal_by_host
+
+            return diagonal_by_host(self._diagonal, X)
+        return self._diagonal(X)
 
     def resolve(self, X: Any, weights: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers where they depended on the data.
 
-        ``weights`` (n,) say how often each row counts; None is once.
+        ``weights`` (n,) say how often each row counts; None is once. A tensor is copied to the processor.
         """
-        X = as_rows(X)
+        X = on_host(as_rows(X))
         self.check_parameters()
         parameters = {
             name: value.resolve(X, weights) if isinstance(value, Kernel) else value

@@ -14,6 +14,10 @@ not they sit on a diagonal.
 
 Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
 and a few megabytes.
+
+The second half of the module are the elementwise steps of the kernels' formulas. All functions take tensors of
+PyTorch as well and then return tensors on the same device; those with ``with_tensor_twin`` are written a second
+time, for tensors, in kernels/tensors.py.
 """
 
 from __future__ import annotations
@@ -27,16 +31,17 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan
 from sklearn.utils.extmath import safe_sparse_dot
 
-from kernelfields.kernels.inputs import block_dtype, row_blocks
+from kernelfields.kernels.inputs import block_dtype, row_blocks, with_tensor_twin
 
 _MEDIAN_SAMPLE = 256
 
 
+@with_tensor_twin
 def inner_products(X: Any, Z: Any | None = None) -> np.ndarray:
     """Return <x, z> for all rows, shape (n, m)."""
     if Z is None:
         # BLAS returns an exactly symmetric product only for two views of one contiguous array.
-        Z = X = X if sparse.issparse(X) else np.ascontiguousarray(X)
+        Z = X = X if sparse.issparse(X) else contiguous(X)
     if sparse.issparse(X) and sparse.issparse(Z):
         dtype = block_dtype(X, Z)
         left, right = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
@@ -46,6 +51,7 @@ def inner_products(X: Any, Z: Any | None = None) -> np.ndarray:
     return np.asarray(X @ Z.T)
 
 
+@with_tensor_twin
 def squared_norms(X: Any) -> np.ndarray:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     if sparse.issparse(X):
@@ -53,6 +59,7 @@ def squared_norms(X: Any) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
+@with_tensor_twin
 def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
     """Return ||x - z||^2 for all rows, shape (n, m)."""
     n_columns = X.shape[0] if Z is None else Z.shape[0]
@@ -96,6 +103,7 @@ def _from_products(products: np.ndarray, norms: np.ndarray, other_norms: np.ndar
     return products
 
 
+@with_tensor_twin
 def manhattan_distances(X: Any, Z: Any | None = None) -> np.ndarray:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
     other = X if Z is None else Z
@@ -125,6 +133,61 @@ def _with_short_indices(X: Any) -> sparse.csr_array:
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
+@with_tensor_twin
+def contiguous(X: np.ndarray) -> np.ndarray:
+    """Return X with its rows one after the other in memory."""
+    return np.ascontiguousarray(X)
+
+
+@with_tensor_twin
+def side_by_side(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the columns of two matrices in one."""
+    return np.hstack([left, right])
+
+
+@with_tensor_twin
+def filled(X: Any, shape: tuple[int, ...], value: float, dtype: Any) -> np.ndarray:
+    """Return an array of one value, where X is."""
+    return np.full(shape, value, dtype=dtype)
+
+
+@with_tensor_twin
+def converted(values: Any, dtype: Any) -> Any:
+    """Return the values in another dtype, themselves where it is the one they have."""
+    return values.astype(dtype, copy=False)
+
+
+@with_tensor_twin
+def set_diagonal(block: np.ndarray, values: Any) -> None:
+    """Write the diagonal of a square block."""
+    np.fill_diagonal(block, values)
+
+
+@with_tensor_twin
+def exponential(values: np.ndarray) -> np.ndarray:
+    """Take the exponential in place."""
+    return np.exp(values, out=values)
+
+
+@with_tensor_twin
+def square_root(values: np.ndarray) -> np.ndarray:
+    """Take the square root in place."""
+    return np.sqrt(values, out=values)
+
+
+@with_tensor_twin
+def inverse_or_zero(values: np.ndarray) -> np.ndarray:
+    """Return 1 / values where they are positive, and 0 elsewhere."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+
+
+@with_tensor_twin
+def computed_on_host(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return function(values) for a function of NumPy arrays; tensors are copied there and back."""
+    return function(values)
+
+
+@with_tensor_twin
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply an elementwise function in place, a few megabytes at a time, and return the block."""
     for rows in row_blocks(*block.shape):
@@ -144,8 +207,9 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
     return half * base if exponent % 2 else half
 
 
+@with_tensor_twin
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
     for part in row_blocks(*block.shape):
-        block[part] *= np.multiply.outer(rows[part], columns)
+        block[part] *= rows[part, None] * columns
     return block

@@ -15,7 +15,8 @@ What "scale" means, with d columns and v the variance of all entries of the trai
 "auto" is the same with v = 1. Constant inputs give gamma = 1 (length_scale = sqrt(1/2)).
 
 Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp
-(Bessel functions for other nu); for the Laplacian n m comparisons of rows.
+(Bessel functions for other nu, which tensors leave the device for, block by block); for the Laplacian n m
+comparisons of rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ from scipy.special import gammaln, kve
 
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
-from kernelfields.kernels.products import manhattan_distances, squared_distances, transform
+from kernelfields.kernels.products import (
+    computed_on_host,
+    exponential,
+    filled,
+    manhattan_distances,
+    square_root,
+    squared_distances,
+    transform,
+)
 
 # Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
 _LARGEST_NU = 50.0
@@ -38,8 +47,10 @@ _LARGEST_NU = 50.0
 class _Stationary(Kernel):
     """A kernel with k(x, x) = 1."""
 
+    takes_tensors = True
+
     def _diagonal(self, X: Any) -> np.ndarray:
-        return np.ones(X.shape[0], dtype=X.dtype)
+        return filled(X, (X.shape[0],), 1.0, X.dtype)
 
 
 class RBF(_Stationary):
@@ -124,20 +135,20 @@ class Matern(_Stationary):
         distances = squared_distances(X, Z)
         if nu == np.inf:
             return _exponential(distances, -0.5 / length_scale**2)
-        np.sqrt(distances, out=distances)
+        square_root(distances)
         if nu == 0.5:
             return _exponential(distances, -1.0 / length_scale)
         distances *= math.sqrt(2.0 * nu) / length_scale
         if nu == 1.5:
-            return transform(distances, lambda t: (1.0 + t) * np.exp(-t))
+            return transform(distances, lambda t: (1.0 + t) * exponential(-t))
         if nu == 2.5:
-            return transform(distances, lambda t: (1.0 + t + t * t / 3.0) * np.exp(-t))
-        return transform(distances, lambda t: _bessel_form(nu, t))
+            return transform(distances, lambda t: (1.0 + t + t * t / 3.0) * exponential(-t))
+        return transform(distances, lambda t: computed_on_host(t, lambda values: _bessel_form(nu, values)))
 
 
 def _exponential(distances: np.ndarray, factor: float) -> np.ndarray:
     distances *= factor
-    return np.exp(distances, out=distances)
+    return exponential(distances)
 
 
 def _bessel_form(nu: float, t: np.ndarray) -> np.ndarray:

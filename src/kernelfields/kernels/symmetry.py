@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.kernels.inputs import as_rows
+from kernelfields.kernels.inputs import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 
 _SAMPLE = 200
@@ -48,7 +48,7 @@ def check_positive_semidefinite(kernel: Kernel, X: Any, random_state: Any = None
 
     Passing is no proof: a negative eigenvalue may need more or other rows to appear.
     """
-    X = as_rows(X)
+    X = on_host(as_rows(X))
     n_rows = X.shape[0]
     if n_rows == 0:
         return

@@ -4,12 +4,15 @@
 
 D holds one number per clique set, about its curvature, so that sets of different size and variance are measured
 alike; whitened coordinates do the rest of the preconditioning. Cost per iteration: one pass and O(m size). Pairs
-are kept in the precision of the features: they only shape the direction, whose slope and step are float64.
+are kept where the features are and in their precision: they only shape the direction, whose slope and step are
+float64.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +38,9 @@ class LBFGS:
         self.start = start
         if start is not None:
             self.name = f"sgd+{self.name}"
-        self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
+        self._pairs: deque[tuple[Any, Any, float]] = deque(maxlen=memory)
+        self._keep: Callable[[np.ndarray, np.dtype], Any] = np.ndarray.astype
+        self._fetch: Callable[[Any], np.ndarray] = np.asarray
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
         self.slope_reduction = SLOPE_REDUCTION
@@ -48,6 +53,7 @@ class LBFGS:
         # Pairs of a fused fit would be most of its memory.
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
+        self._keep, self._fetch = posterior.engine.kept, posterior.engine.fetched
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))
 
@@ -69,7 +75,7 @@ class LBFGS:
         metric = self._metric
         if not self._pairs:
             return vector / metric
-        vector, metric = vector.astype(self._dtype), metric.astype(self._dtype)
+        vector, metric = self._keep(vector, self._dtype), self._keep(metric, self._dtype)
         weights = []
         for s, y, sy in reversed(self._pairs):
             weight = dot(s, vector) / sy
@@ -79,11 +85,11 @@ class LBFGS:
         vector *= (sy / dot(y, y / metric)) / metric
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             add_scaled(vector, weight - dot(y, vector) / sy, s)
-        return vector.astype(np.float64)
+        return self._fetch(vector)
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = dot(s, y)
         if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
-            self._pairs.append((s.astype(self._dtype), y.astype(self._dtype), sy))
+            self._pairs.append((self._keep(s, self._dtype), self._keep(y, self._dtype), sy))

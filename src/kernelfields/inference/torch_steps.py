@@ -1,0 +1,155 @@
+"""The step-major order of some sequences on a torch device, and products along its steps.
+
+    forward    (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (1, L, L) or (n_t, L, L)
+    backward   (T_t x_t)(a) = sum_b T_t(a, b) x_t(b)
+    linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
+
+Index tensors are made once and stay on the device, so the passes read nothing back. The passes themselves are
+deterministic: no sum depends on which thread was first.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+import torch
+from kernelfields.inference.step_order import StepOrder
+
+# Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
+_BLOCK_ROWS = 512
+
+
+class DeviceSteps:
+    """A step-major order and the tensors that passes on a device need of it."""
+
+    def __init__(self, order: StepOrder, device: torch.device | str = "cpu"):
+        self.order = order
+        # "cuda" has tensors on "cuda:0": take the name that tensors will have.
+        self.device = torch.empty(0, device=device).device
+
+    @cached_property
+    def ranks(self) -> torch.Tensor:
+        """Rank of the sequence of every row, (N,)."""
+        return self._tensor(self.order.ranks)
+
+    @cached_property
+    def ends(self) -> torch.Tensor:
+        """Row of the last position of every sequence, by rank, (S,)."""
+        return self._tensor(self.order.ends)
+
+    @cached_property
+    def begins(self) -> torch.Tensor:
+        """First row of every step, and N, (T + 1,)."""
+        return self._tensor(self.order.begins)
+
+    @cached_property
+    def lengths(self) -> torch.Tensor:
+        """Length of every sequence, by rank, (S,)."""
+        return self._tensor(self.order.lengths)
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(array, dtype=torch.int64, device=self.device)
+
+    def forward_steps(self) -> list[tuple[slice, slice]]:
+        """Return (rows of step t, rows before them) for t = 1, 2, ..."""
+        return self._steps
+
+    def backward_steps(self) -> list[tuple[slice, slice]]:
+        """Return (rows of step t, rows before them) for the last step t, the one before it, ..."""
+        return self._steps[::-1]
+
+    @cached_property
+    def _steps(self) -> list[tuple[slice, slice]]:
+        runs = self.order.runs
+        return [
+            (slice(first, last), slice(before, before + last - first))
+            for (before, _), (first, last) in pairwise(runs)
+        ]
+
+    def sums(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the sum of one number per position (N,) over every sequence, (S,), from first to last."""
+        totals = rows[: self.order.n_sequences].clone()
+        for here, _ in self.forward_steps():
+            totals[: here.stop - here.start].add_(rows[here])
+        return totals
+
+    def any_of(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return whether any position of a sequence has a flag, (S,), of flags (N,)."""
+        flags = rows[: self.order.n_sequences].clone()
+        for here, _ in self.forward_steps():
+            flags[: here.stop - here.start].logical_or_(rows[here])
+        return flags
+
+    def linked(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Return the sum over all neighbours of before_{t-1}^T after_t, (L, L), for arrays (N, L)."""
+        n_labels = before.shape[1]
+        total = before.new_zeros(n_labels, n_labels)
+        for first, second, count in self.order.links:
+            whole = count - count % _BLOCK_ROWS
+            if whole:
+                left = before[first : first + whole].view(-1, _BLOCK_ROWS, n_labels)
+                right = after[second : second + whole].view(-1, _BLOCK_ROWS, n_labels)
+                total += torch.bmm(left.transpose(1, 2), right).sum(dim=0)
+            if whole < count:
+                total.addmm_(before[first + whole : first + count].T, after[second + whole : second + count])
+        return total
+
+
+def forward_product(
+    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
+) -> None:
+    """Write (or add) x T into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
+    beta = 1.0 if add else 0.0
+    if matrices.shape[0] == 1:
+        out.addmm_(rows, matrices[0], beta=beta)
+    else:
+        out[:, None, :].baddbmm_(rows[:, None, :], matrices[here], beta=beta)
+
+
+def backward_product(
+    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
+) -> None:
+    """Write (or add) T x into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
+    beta = 1.0 if add else 0.0
+    if matrices.shape[0] == 1:
+        out.addmm_(rows, matrices[0].T, beta=beta)
+    else:
+        out[:, :, None].baddbmm_(matrices[here], rows[:, :, None], beta=beta)
+
+
+class CompensatedSum:
+    """A sum for every sequence, by rank, with a correction for what rounding drops, as math.fsum would."""
+
+    def __init__(self, first: torch.Tensor):
+        self._total = first.clone()
+        self._dropped = torch.zeros_like(first)
+
+    def add(self, terms: torch.Tensor) -> None:
+        """Add terms (n,) to the first n sums."""
+        total = self._total[: len(terms)]
+        moved = total + terms
+        large, small = torch.where(
+            total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total])
+        )
+        # Infinity minus infinity is NaN: there is nothing to correct then.
+        self._dropped[: len(terms)].add_(torch.nan_to_num((large - moved) + small))
+        total.copy_(moved)
+
+    def value(self, last: torch.Tensor | float = 0.0) -> torch.Tensor:
+        """Return the sums, (S,), with a last term."""
+        return self._total + (self._dropped + last)
+
+
+def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:
+    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) = 0 speaks for itself."""
+    return torch.where(torch.isneginf(logarithms), 0.0, logarithms)
+
+
+def shift_to_zero(rows: torch.Tensor) -> torch.Tensor:
+    """Shift rows (n, L) to a maximum of zero in place; return the shifts (n,), -inf for rows of -inf alone."""
+    peaks = rows.amax(dim=1)
+    rows -= finite_or_zero(peaks)[:, None]
+    return peaks

@@ -1,0 +1,215 @@
+"""The functions of kernels/inputs.py and kernels/products.py once more, for tensors of PyTorch on any device.
+
+The formulas and their precision are those of the NumPy twins, whose docstrings hold here too: squared distances in
+float64 after a shift by a median, exact symmetry where Z is None. Products of float32 rows are computed in full
+float32, whatever is set for TF32. Results agree with the twins up to rounding.
+
+Work beside the result stays within blocks of rows: a few megabytes on a processor, hundreds on a device, whose
+launches cost more than its memory. Nothing here waits for the device, except what goes by way of the host.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import torch
+from kernelfields.kernels import inputs
+
+_MEDIAN_SAMPLE = 256
+_HOST_ENTRIES = 2**21
+_DEVICE_ENTRIES = 2**26
+
+
+@contextmanager
+def float32_products(precision: str = "ieee") -> Iterator[None]:
+    """Multiply float32 matrices with all their digits ("ieee") or with 11 bits each ("tf32") inside the block.
+
+    The setting belongs to the process; what it was comes back at the end. Sums of float16 products are float32.
+    """
+    mkldnn: Any = torch.backends.mkldnn
+    backends = torch.backends.cuda.matmul, mkldnn.matmul
+    before = [each.fp32_precision for each in backends]
+    reduced = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+    try:
+        backends[0].fp32_precision = precision
+        backends[1].fp32_precision = "ieee"
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        yield
+    finally:
+        for backend, setting in zip(backends, before, strict=True):
+            backend.fp32_precision = setting
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = reduced
+
+
+def tensor_blocks(X: torch.Tensor, n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
+    entries = _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES
+    step = max(16, entries // max(n_columns, 1))
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
+
+
+def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Return an array or a tensor as a tensor on the device; memory is shared where nothing has to change."""
+    if not isinstance(values, torch.Tensor):
+        with warnings.catch_warnings():
+            # PyTorch warns of arrays that may not be written to: no caller writes to what it gets.
+            warnings.simplefilter("ignore", UserWarning)
+            values = torch.from_numpy(np.ascontiguousarray(values))
+    return values.detach().to(device=device, dtype=dtype)
+
+
+def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
+    """Return X as a dense two-dimensional tensor of float32 or float64 on its device."""
+    if X.ndim != 2:
+        raise ValueError(inputs.not_two_dimensional(name, tuple(X.shape)))
+    if X.dtype.is_complex:
+        raise ValueError(inputs.not_real(name, X.dtype))
+    if X.layout != torch.strided:
+        X = X.to_dense()
+    return X if X.dtype in (torch.float32, torch.float64) else X.to(torch.float64)
+
+
+def on_host(X: torch.Tensor) -> np.ndarray:
+    """Return X as a NumPy array."""
+    return X.detach().cpu().numpy()
+
+
+def block_dtype(X: torch.Tensor, Z: torch.Tensor | None) -> torch.dtype:
+    """Return the dtype of k(X, Z)."""
+    return torch.promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
+
+
+def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
+    """Return <x, z> for all rows, shape (n, m)."""
+    dtype = block_dtype(X, Z)
+    other = X if Z is None else Z
+    with float32_products():
+        products = X.to(dtype) @ other.to(dtype).T
+    return _mirrored(products) if Z is None else products
+
+
+def _mirrored(block: torch.Tensor) -> torch.Tensor:
+    """Return the block with its lower triangle in place of the upper one: libraries promise no symmetry."""
+    lower = block.tril(-1)
+    return block.tril_().add_(lower.T)
+
+
+def squared_norms(X: torch.Tensor) -> torch.Tensor:
+    """Return ||x||^2 of every row, shape (n,), in float64."""
+    norms = torch.empty(len(X), dtype=torch.float64, device=X.device)
+    for rows in tensor_blocks(X, *X.shape):
+        norms[rows] = X[rows].to(torch.float64).square().sum(dim=1)
+    return norms
+
+
+def squared_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
+    """Return ||x - z||^2 for all rows, shape (n, m)."""
+    other = X if Z is None else Z
+    distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
+    if distances.numel() == 0:
+        return distances
+    sample = other[:: -(-len(other) // _MEDIAN_SAMPLE)]
+    median = sample.to(torch.float64).median(dim=0).values
+    right = other.to(torch.float64) - median
+    other_norms = squared_norms(right)
+    for rows in tensor_blocks(X, *distances.shape):
+        left = X[rows].to(torch.float64) - median
+        sums = squared_norms(left)[:, None] + other_norms
+        products = (left @ right.T).mul_(-2.0).add_(sums)
+        distances[rows] = products.masked_fill_(products <= sums.mul_(32 * np.finfo(np.float64).eps), 0.0)
+    if Z is None:
+        distances = _mirrored(distances)
+        distances.fill_diagonal_(0.0)
+    return distances
+
+
+def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
+    """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
+    other = X if Z is None else Z
+    distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
+    right = other.to(torch.float64)
+    for rows in tensor_blocks(X, *distances.shape):
+        distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
+    return _mirrored(distances) if Z is None else distances
+
+
+def contiguous(X: torch.Tensor) -> torch.Tensor:
+    """Return X with its rows one after the other in memory."""
+    return X.contiguous()
+
+
+def side_by_side(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return the columns of two matrices in one."""
+    return torch.hstack([left, right])
+
+
+def filled(X: torch.Tensor, shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of one value, where X is."""
+    return torch.full(shape, value, dtype=dtype, device=X.device)
+
+
+def converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the values in another dtype, themselves where it is the one they have."""
+    return values.to(dtype)
+
+
+def set_diagonal(block: torch.Tensor, values: torch.Tensor) -> None:
+    """Write the diagonal of a square block."""
+    block.diagonal().copy_(values)
+
+
+def exponential(values: torch.Tensor) -> torch.Tensor:
+    """Take the exponential in place."""
+    return values.exp_()
+
+
+def square_root(values: torch.Tensor) -> torch.Tensor:
+    """Take the square root in place."""
+    return values.sqrt_()
+
+
+def inverse_or_zero(values: torch.Tensor) -> torch.Tensor:
+    """Return 1 / values where they are positive, and 0 elsewhere."""
+    return torch.where(values > 0, values.reciprocal(), torch.zeros_like(values))
+
+
+def computed_on_host(values: torch.Tensor, function: Callable[[np.ndarray], np.ndarray]) -> torch.Tensor:
+    """Return function(values) for a function of NumPy arrays, by copies there and back."""
+    return tensor_from(function(on_host(values)), values.device, values.dtype)
+
+
+def transform(block: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Apply an elementwise function in place, some rows at a time, and return the block."""
+    for rows in tensor_blocks(block, *block.shape):
+        block[rows] = function(block[rows])
+    return block
+
+
+def scale_rows_and_columns(block: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
+    for part in tensor_blocks(block, *block.shape):
+        block[part] *= rows[part, None] * columns
+    return block
+
+
+def block_by_host(block_of: Callable[[Any, Any], np.ndarray], X: torch.Tensor, Z: torch.Tensor | None) -> Any:
+    """Return k(X, Z) by a formula that needs NumPy arrays: rows and values are copied, some rows at a time."""
+    dtype = block_dtype(X, Z)
+    if Z is None:
+        return tensor_from(block_of(on_host(X), None), X.device, dtype)
+    right = on_host(Z)
+    block = torch.empty((len(X), len(Z)), dtype=dtype, device=X.device)
+    for rows in inputs.row_blocks(*block.shape):
+        block[rows] = tensor_from(block_of(on_host(X[rows]), right), X.device, dtype)
+    return block
+
+
+def diagonal_by_host(diagonal_of: Callable[[Any], np.ndarray], X: torch.Tensor) -> Any:
+    """Return k(x, x) by a formula that needs NumPy arrays."""
+    return tensor_from(diagonal_of(on_host(X)), X.device, X.dtype)

@@ -1,0 +1,259 @@
+"""Chains on a torch device against enumeration, the compiled passes on threads, and where doubles would fail."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from kernelfields.inference.chain import infer_chains  # noqa: E402
+from kernelfields.inference.enumeration import enumerate_chain  # noqa: E402
+from kernelfields.inference.step_order import StepOrder  # noqa: E402
+from kernelfields.inference.torch_chains import infer_step_chains  # noqa: E402
+from kernelfields.inference.torch_steps import DeviceSteps  # noqa: E402
+
+
+def random_chains(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
+    """Potentials on a grid of 1/64, so that scores add up without rounding however large the spread."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+
+    def draw(*shape):
+        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
+        potentials[rng.random(shape) < forbidden] = -np.inf
+        return potentials
+
+    return draw(offsets[-1], n_labels), draw(1 if tied else offsets[-1], n_labels, n_labels), offsets
+
+
+class OnDevice:
+    """Step-major beliefs, asked and answering in packed order."""
+
+    def __init__(self, node, edge, offsets, weights=None, device="cpu", compiled=None):
+        self.order = StepOrder(offsets)
+        self.steps = DeviceSteps(self.order, device)
+        self.tied = edge.shape[0] == 1
+        self.beliefs = infer_step_chains(
+            self.put(node),
+            torch.tensor(edge, device=device) if self.tied else self.put(edge),
+            self.steps,
+            position_weights=None if weights is None else self.put(weights),
+            compiled=compiled,
+        )
+
+    def put(self, array):
+        return torch.tensor(array[self.order.permutation], device=self.steps.device)
+
+    def back(self, tensor):
+        return tensor.cpu().numpy()[self.order.inverse]
+
+    @property
+    def log_partition(self):
+        packed = np.empty(self.order.n_sequences)
+        packed[self.order.sequences] = self.beliefs.log_partition.cpu().numpy()
+        return packed
+
+    @property
+    def rescued(self):
+        rescued = self.beliefs.rescued
+        return [] if rescued is None else sorted(self.order.sequences[rescued.ranks.cpu().numpy()].tolist())
+
+    def _pair(self, node, edge):
+        return self.back(node), edge.cpu().numpy() if self.tied else self.back(edge)
+
+    def gradient(self):
+        return self._pair(*self.beliefs.gradient())
+
+    def hessian_product(self, d_node, d_edge):
+        edge = torch.tensor(d_edge, device=self.steps.device) if self.tied else self.put(d_edge)
+        return self._pair(*self.beliefs.hessian_product(self.put(d_node), edge))
+
+
+def assert_same(ours, theirs, directions, atol=1e-10):
+    """All that beliefs answer, of the device (ours) and of the threads (theirs)."""
+    np.testing.assert_allclose(ours.log_partition, theirs.log_partition, rtol=1e-13, atol=atol)
+    np.testing.assert_allclose(ours.back(ours.beliefs.node_marginals), theirs.node_marginals, rtol=0, atol=atol)
+    np.testing.assert_allclose(
+        ours.back(ours.beliefs.edge_marginals()), theirs.edge_marginals(), rtol=0, atol=atol
+    )
+    for mine, yours in zip(ours.gradient(), theirs.gradient(), strict=True):
+        np.testing.assert_allclose(mine, yours, rtol=1e-12, atol=atol)
+    products = ours.hessian_product(*directions), theirs.hessian_product(*directions)
+    for mine, yours in zip(*products, strict=True):
+        np.testing.assert_allclose(mine, yours, rtol=1e-10, atol=atol)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+@pytest.mark.parametrize("spread", [1.0, 30.0, 4000.0])
+def test_equal_to_enumeration_and_to_threads(spread, forbidden, tied, weighted):
+    n_feasible = 0
+    for n_labels in range(1, 6):
+        rng = np.random.default_rng(n_labels)
+        for _ in range(3):
+            node, edge, offsets = random_chains(rng, n_labels, spread, forbidden, tied)
+            weights = rng.uniform(0, 3, size=len(offsets) - 1)
+            position_weights = np.repeat(weights, np.diff(offsets)) if weighted else None
+            try:
+                oracle = enumerate_chain(node, edge, offsets)
+            except ValueError as error:
+                with pytest.raises(ValueError, match=str(error)):
+                    OnDevice(node, edge, offsets, position_weights)
+                continue
+            n_feasible += 1
+            ours = OnDevice(node, edge, offsets, position_weights)
+            directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+            theirs = infer_chains(node, edge, offsets, position_weights=position_weights)
+            assert_same(ours, theirs, directions)
+            assert ours.rescued == list(theirs._rescued)
+            np.testing.assert_allclose(ours.log_partition, oracle.log_partition, rtol=1e-12, atol=1e-10)
+            marginals = ours.back(ours.beliefs.node_marginals)
+            np.testing.assert_allclose(marginals, oracle.node_marginals, rtol=0, atol=1e-10)
+            moved = oracle.hessian_product(*directions)[0]
+            moved = moved if position_weights is None else moved * position_weights[:, None]
+            np.testing.assert_allclose(ours.hessian_product(*directions)[0], moved, rtol=0, atol=1e-10)
+    assert n_feasible >= 5
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_equal_to_threads_on_ragged_batches(tied, constrained):
+    rng = np.random.default_rng(7)
+    lengths = np.concatenate([rng.integers(1, 40, size=300), [1] * 5, [17] * 600])
+    node, edge, offsets = random_chains(rng, 7, 3.0, tied=tied, lengths=rng.permutation(lengths))
+    if constrained:
+        edge[:, rng.random((7, 7)) < 0.3] = -np.inf
+        edge[:, np.arange(7), np.arange(7)] = 0.0
+        node[offsets[:-1], 2] = -np.inf
+    position_weights = np.repeat(rng.uniform(0, 2, size=len(lengths)), np.diff(offsets))
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    ours = OnDevice(node, edge, offsets, position_weights)
+    assert_same(ours, infer_chains(node, edge, offsets, position_weights=position_weights), directions, 2e-10)
+    assert ours.rescued == []
+
+
+def test_only_the_sequences_that_need_it_are_rescued():
+    rng = np.random.default_rng(0)
+    node, edge, offsets = random_chains(rng, 3)
+    node[offsets[2] : offsets[3]] *= 2000
+    assert OnDevice(node, edge, offsets).rescued == [2]
+
+
+def test_evidence_that_turns_around_is_not_lost_to_underflow():
+    # Half way the group that wins in the end is behind by e^-900: 0 in doubles, and no flag from a scale.
+    node = np.zeros((61, 4))
+    node[:30, :2] = 30.0
+    node[30:60, :2] = -31.0
+    node[:, 1] += 0.5
+    edge = np.full((1, 4, 4), -np.inf)
+    edge[0, :2, :2] = edge[0, 2:, 2:] = [[0.3, -0.2], [0.0, 0.1]]
+    offsets = np.array([0, 60, 61])
+    directions = np.random.default_rng(0).normal(size=node.shape), np.zeros(edge.shape)
+    ours = OnDevice(node, edge, offsets)
+    assert ours.rescued == [0]
+    assert_same(ours, infer_chains(node, edge, offsets), directions)
+
+
+def test_a_step_that_underflows_is_not_taken_for_a_forbidden_one():
+    # The only way into label 1 costs 2000 nats, exp(-2000) = 0; evidence of 30 nats a step makes it worth it.
+    node = np.zeros((110, 2))
+    node[1:, 1] = 30.0
+    node[0, 1] = -np.inf
+    ours = OnDevice(node, np.array([[[0.0, -2000.0], [-2000.0, 0.0]]]), np.array([0, 110]))
+    assert ours.rescued == [0]
+    np.testing.assert_allclose(ours.log_partition, 109 * 30 - 2000, rtol=1e-14)
+    np.testing.assert_allclose(ours.back(ours.beliefs.node_marginals)[1:, 1], 1.0, atol=1e-12)
+
+
+def test_labels_that_the_future_all_but_excludes_do_not_spoil_derivatives():
+    # Label 1 is as likely as label 0 until evidence of e^-715 arrives: its marginal is a subnormal number then,
+    # while no filtered probability is that small.
+    node = np.zeros((12, 2))
+    node[5:7, 1] = -505.0, -210.0
+    edge = np.array([[[0.0, -300.0], [-730.0, 0.0]]])
+    offsets = np.array([0, 12])
+    ours, theirs = OnDevice(node, edge, offsets), infer_chains(node, edge, offsets)
+    assert ours.rescued == []
+    assert 0.0 < theirs.node_marginals[:5, 1].max() < np.finfo(float).tiny
+    directions = np.random.default_rng(1).normal(size=node.shape), np.ones(edge.shape)
+    assert_same(ours, theirs, directions)
+
+
+@pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("spread", [1.0, 4000.0])
+def test_edge_potentials_at_starts_are_never_read(garbage, spread):
+    rng = np.random.default_rng(1)
+    node, edge, offsets = random_chains(rng, 3, spread, tied=False)
+    clean = edge.copy()
+    clean[offsets[:-1]] = 0.0
+    edge[offsets[:-1]] = garbage
+    ours, theirs = OnDevice(node, edge, offsets), OnDevice(node, clean, offsets)
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    np.testing.assert_array_equal(ours.log_partition, theirs.log_partition)
+    for a, b in zip(ours.gradient(), theirs.gradient(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(ours.hessian_product(*directions), theirs.hessian_product(*directions), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_first_infeasible_sequence_is_named_as_given(tied):
+    node, edge, offsets = random_chains(np.random.default_rng(2), 2, tied=tied)
+    node[offsets[3] + 1] = node[offsets[4] + 1] = -np.inf  # of lengths 3 and 5: sequence 4 is ranked first
+    with pytest.raises(ValueError, match="sequence 3: every labelling is forbidden"):
+        OnDevice(node, edge, offsets)
+
+
+def test_inference_leaves_its_arguments_alone():
+    rng = np.random.default_rng(3)
+    node, edge, offsets = random_chains(rng, 3, 4000.0, tied=False)
+    steps = DeviceSteps(StepOrder(offsets))
+    tensors = [
+        torch.tensor(each) for each in (node, edge, rng.normal(size=node.shape), rng.normal(size=edge.shape))
+    ]
+    copies = [each.clone() for each in tensors]
+    beliefs = infer_step_chains(tensors[0], tensors[1], steps)
+    first = beliefs.hessian_product(tensors[2], tensors[3])
+    for tensor, copy in zip(tensors, copies, strict=True):
+        assert torch.equal(tensor, copy)
+    tensors[1].zero_()  # potentials may be moved in place while the beliefs are in use
+    for one, other in zip(first, beliefs.hessian_product(tensors[2], tensors[3]), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    node, edge, offsets = random_chains(np.random.default_rng(5), 3)
+    steps = DeviceSteps(StepOrder(offsets))
+    node, edge = torch.tensor(node), torch.tensor(edge)
+    with pytest.raises(ValueError, match=r"node potentials must have shape \(21, labels\).* got \(20, 3\)"):
+        infer_step_chains(node[1:], edge, steps)
+    with pytest.raises(ValueError, match=r"edge potentials must have shape .* got \(2, 3, 3\)"):
+        infer_step_chains(node, edge.repeat(2, 1, 1), steps)
+    with pytest.raises(TypeError, match=r"node potentials must be float64, got torch\.float32"):
+        infer_step_chains(node.float(), edge, steps)
+    with pytest.raises(ValueError, match="must be contiguous"):
+        infer_step_chains(node.T.contiguous().T, edge, steps)
+    with pytest.raises(ValueError, match=r"edge direction has shape \(3, 3\), expected \(1, 3, 3\)"):
+        infer_step_chains(node, edge, steps).hessian_product(node, edge[0])
+    with pytest.raises(ValueError, match="compiled passes are for one transition matrix"):
+        infer_step_chains(node, edge.repeat(21, 1, 1), steps, compiled=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("n_labels", [1, 2, 7, 26, 33, 64])
+@pytest.mark.parametrize("forbidden", [0.0, 0.1])
+def test_compiled_kernels_equal_their_plain_twin(n_labels, forbidden):
+    pytest.importorskip("triton")
+    rng = np.random.default_rng(n_labels)
+    lengths = np.concatenate([rng.integers(1, 60, size=200), [700]])
+    node, edge, offsets = random_chains(rng, n_labels, 3.0, lengths=lengths)
+    edge[:, rng.random((n_labels, n_labels)) < forbidden] = -np.inf
+    edge[:, np.arange(n_labels), np.arange(n_labels)] = 0.0
+    node[offsets[3] : offsets[4]] *= 2000
+    weights = np.repeat(rng.uniform(0, 2, size=len(lengths)), lengths)
+    directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
+    compiled = OnDevice(node, edge, offsets, weights, "cuda")
+    assert compiled.beliefs.compiled
+    plain = OnDevice(node, edge, offsets, weights, "cuda", compiled=False)
+    assert compiled.rescued == plain.rescued
+    for ours in (compiled, plain):
+        assert_same(ours, infer_chains(node, edge, offsets, position_weights=weights), directions, 1e-9)

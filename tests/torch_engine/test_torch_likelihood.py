@@ -1,0 +1,183 @@
+"""The likelihood on a torch device against that on threads: values, derivatives, layouts, weights, constraints."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from kernelfields.engines import ChainLikelihood, Placement, Potentials  # noqa: E402
+from kernelfields.engines.torch_likelihood import TorchChainLikelihood  # noqa: E402
+from kernelfields.engines.torch_potentials import TorchPotentials  # noqa: E402
+from kernelfields.fields import Chains, resolve_constraints  # noqa: E402
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
+MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))
+
+
+def random_chains(seed=0, weighted=False, lengths=None):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, size=40) if lengths is None else np.asarray(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = rng.integers(0, 5, size=offsets[-1])
+    weights = rng.choice([0.0, 0.5, 1.0, 2.5], size=len(lengths)) if weighted else None
+    return Chains(np.zeros((offsets[-1], 1)), offsets, labels, weights)
+
+
+class Pair:
+    """The same likelihood on threads and on a device."""
+
+    def __init__(self, chains, tied, masks=None, device="cpu"):
+        self.chains, self.tied = chains, tied
+        self.threads = ChainLikelihood(chains, 5, tied=tied, masks=masks)
+        self.device = TorchChainLikelihood(chains, 5, tied=tied, masks=masks, device=device)
+        self.order = self.device.order
+
+    def potentials(self, seed, spread=1.0):
+        rng = np.random.default_rng(seed)
+        n_positions = self.chains.n_positions
+        edges = 1 if self.tied else n_positions
+        given = Potentials(spread * rng.normal(size=(n_positions, 5)), spread * rng.normal(size=(edges, 5, 5)))
+        return given, self.put(given)
+
+    def put(self, given):
+        edge = given.edge if self.tied else given.edge[self.order.permutation]
+        arrays = given.node[self.order.permutation], edge
+        return TorchPotentials(*(torch.tensor(each, device=self.device.device) for each in arrays))
+
+    def assert_equal(self, tensors, arrays, atol=1e-10):
+        edge = tensors.edge.cpu().numpy()
+        np.testing.assert_allclose(tensors.node.cpu().numpy()[self.order.inverse], arrays.node, rtol=0, atol=atol)
+        np.testing.assert_allclose(edge if self.tied else edge[self.order.inverse], arrays.edge, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("spread", [1.0, 2000.0])
+@pytest.mark.parametrize("masks", [None, MASKS], ids=["free", "constrained"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+def test_values_and_derivatives_equal_those_on_threads(tied, weighted, masks, spread, device):
+    pair = Pair(random_chains(weighted=weighted, lengths=[3, 1, 2, 3, 7, 1, 5, 4]), tied, masks, device)
+    (here, there), (direction, moved) = pair.potentials(1, spread), pair.potentials(2)
+    ours, theirs = pair.device.evaluate(there), pair.threads.evaluate(here)
+    np.testing.assert_allclose(ours.value, theirs.value, rtol=1e-12)
+    assert isinstance(ours.value, float)
+    pair.assert_equal(ours.residual, theirs.residual)
+    response = pair.device.hessian_response(ours, moved)
+    pair.assert_equal(response, pair.threads.hessian_response(theirs, direction))
+    assert (ours.beliefs.rescued is not None) == (spread == 2000.0)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_residuals_of_a_position_sum_to_zero_in_ragged_batches(tied):
+    pair = Pair(random_chains(3, weighted=True), tied, MASKS)
+    (here, there), (direction, moved) = pair.potentials(4), pair.potentials(5)
+    residual = pair.device.evaluate(there).residual
+    np.testing.assert_allclose(residual.node.sum(dim=1), 0, atol=1e-13)
+    np.testing.assert_allclose(residual.edge.sum(dim=(1, 2)), 0, atol=1e-12)
+    step = 1e-5
+    above, below = (pair.device.evaluate(there.moved(sign * step, moved)) for sign in (1, -1))
+    np.testing.assert_allclose((above.value - below.value) / (2 * step), residual.dot(moved), rtol=1e-7)
+    pair.assert_equal(residual, pair.threads.evaluate(here).residual)
+    np.testing.assert_allclose(
+        residual.dot(moved), pair.threads.evaluate(here).residual.dot(direction), rtol=1e-12
+    )
+
+
+def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
+    pair = Pair(random_chains(), True, MASKS)
+    _, there = pair.potentials(5)
+    copies = [each.clone() for each in there.arrays]
+    evaluation = pair.device.evaluate(there)
+    assert all(torch.equal(each, copy) for each, copy in zip(there.arrays, copies, strict=True))
+    np.testing.assert_allclose(evaluation.beliefs.node_marginals.sum(dim=1), 1, atol=1e-13)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_scores_and_residuals_of_cliques(tied):
+    pair = Pair(random_chains(6, weighted=True), tied)
+    steps = np.flatnonzero(~pair.chains.is_start)
+    some = np.random.default_rng(0).permutation(pair.chains.n_positions)[:9]
+    placements = [
+        Placement(1, None, None, False),
+        Placement(1, None, np.sort(some), False),
+        Placement(1, None, None, True),
+        Placement(1, None, np.sort(some), True),
+        Placement(2, None, steps, True),
+    ]
+    if not tied:
+        placements += [Placement(2, None, steps, False), Placement(2, None, steps[3:9], False)]
+    rng = np.random.default_rng(7)
+    (here, there), layout = pair.potentials(8), pair.device.layout
+    evaluations = pair.device.evaluate(there), pair.threads.evaluate(here)
+    totals = layout.zeros(), pair.threads.layout.zeros()
+    for given in placements:
+        rows = np.arange(pair.chains.n_positions) if given.positions is None else given.positions
+        places, order = pair.order.places(rows)
+        positions = None if given.positions is None else places
+        moved = Placement(given.labels_per_clique, None, positions, given.tied_everywhere)
+        width = 5**given.labels_per_clique
+        scores = rng.normal(size=(1 if given.tied_everywhere else len(rows), width))
+        pair.threads.layout.add_scores(totals[1], given, scores)
+        layout.add_scores(totals[0], moved, scores if given.tied_everywhere else torch.tensor(scores[order]))
+
+        expected = pair.threads.layout.clique_residuals(evaluations[1].residual, given)
+        ours = layout.clique_residuals(evaluations[0].residual, moved).numpy()
+        assert ours.shape == expected.shape
+        np.testing.assert_allclose(ours, expected if len(expected) == 1 else expected[order], atol=1e-11)
+        for question in (
+            lambda likelihood, evaluation, each: likelihood.clique_marginals(evaluation, each),
+            lambda likelihood, _, each: likelihood.clique_weights(each),
+        ):
+            ours, theirs = (
+                question(*each)
+                for each in ((pair.device, evaluations[0], moved), (pair.threads, evaluations[1], given))
+            )
+            np.testing.assert_allclose(ours.numpy(), np.asarray(theirs)[order], rtol=0, atol=1e-12)
+    pair.assert_equal(totals[0], totals[1])
+
+
+def test_steps_into_all_but_the_starts_are_one_slice():
+    pair = Pair(random_chains(), False)
+    places, _ = pair.order.places(np.flatnonzero(~pair.chains.is_start))
+    assert pair.device.layout.place(places) == slice(pair.chains.n_sequences, pair.chains.n_positions)
+
+
+def test_what_is_known_without_potentials():
+    chains = random_chains(9, weighted=True)
+    pair = Pair(chains, True, MASKS)
+    assert pair.device.value_at_zero == pair.threads.value_at_zero
+    assert pair.device.constrained
+    assert pair.device.approximation is None
+    free = Pair(chains, False).device
+    assert not free.constrained
+    np.testing.assert_allclose(free.evaluate(free.layout.zeros()).value, free.value_at_zero, rtol=1e-13)
+    with pytest.raises(ValueError, match="a likelihood needs labelled chains"):
+        TorchChainLikelihood(Chains(chains.inputs, chains.offsets), 5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_potentials_form_a_vector_space(device):
+    pair = Pair(random_chains(), False, device=device)
+    (one, mine), (other, yours) = pair.potentials(1), pair.potentials(2)
+    pair.assert_equal(mine.moved(0.5, yours), one.moved(0.5, other), 1e-15)
+    np.testing.assert_allclose(mine.dot(yours), one.dot(other), rtol=1e-12)
+    assert mine.largest == one.largest
+    assert isinstance(mine.dot(yours), float)
+    mine.scale(2.0)
+    mine.add(-2.0, pair.put(one))
+    assert mine.largest == 0.0
+    assert mine.finite
+    assert len(yours.factors) == 1
+    for broken in (np.nan, np.inf):
+        yours.edge[3, 1, 2] = broken
+        assert not yours.finite
+
+
+def test_the_library_does_not_load_torch():
+    code = "import json, sys, kernelfields.engines; print(json.dumps('torch' in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(run.stdout) is False
