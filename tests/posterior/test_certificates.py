@@ -32,7 +32,8 @@ def test_residuals_of_zero_have_no_form():
 
 
 def free_bound_of(panel, residuals):
-    return FeatureOrigin(panel.subspace(), panel.inputs, panel.residual).outside_bound(residuals) ** 2
+    origin = FeatureOrigin(panel.subspace(), panel.inputs, panel.residual)
+    return origin.outside_bound(np.linalg.norm(residuals, axis=1)) ** 2
 
 
 @pytest.mark.parametrize("rank", [1, 5, 20])

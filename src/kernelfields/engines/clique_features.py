@@ -64,6 +64,7 @@ class CliqueFeatures:
         self.origin = origin
         #: Which of the given rows stands in each row of the table; None where they are in order.
         self.row_order: np.ndarray | None = None
+        self._device_factor: Any = None
         self.n_configurations = n_labels**labels_per_clique
         self.features = features
         self._n_columns = 0 if features is None else features.shape[1]
@@ -195,7 +196,10 @@ class CliqueFeatures:
         """Return the label factor as an array or, for tensors, a tensor on their device."""
         if self.label_factor is None or isinstance(rows, np.ndarray):
             return self.label_factor
-        return rows.new_tensor(self.label_factor)
+        if self._device_factor is None:
+            # Copied once: each copy would wait for all that the device has to do.
+            self._device_factor = rows.new_tensor(self.label_factor)
+        return self._device_factor
 
 
 def on_host(values: Any) -> np.ndarray:

@@ -37,18 +37,17 @@ class FeatureOrigin:
     inputs: Any
     residual_diagonal: np.ndarray
 
-    def outside_bound(self, residuals: np.ndarray) -> float:
-        """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span."""
-        norms = np.sqrt(np.einsum("tq,tq->t", residuals, residuals))
+    def outside_bound(self, norms: np.ndarray) -> float:
+        """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
 
     def squared_gradient(self, residuals: np.ndarray) -> float:
         """Return tr R^T K R, the squared norm of the likelihood's gradient in the whole RKHS."""
         return kernel_quadratic_form(self.subspace.kernel, self.inputs, residuals)
 
-    def rounding(self, stored: Any, coefficients: np.ndarray, residuals: np.ndarray) -> float:
-        """Return the change of the value if stored features were exact; ``stored[rows]`` gives some of them."""
-        n_rows = len(residuals)
+    def rounding(self, stored: Any, coefficients: np.ndarray, residuals: Any) -> float:
+        """Return the change of the value if features were exact; both are asked for some rows only."""
+        n_rows = len(self.residual_diagonal)
         rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLE)).astype(np.int64)
         exact = self.subspace.apply(self.inputs[rows], coefficients)
         kept = np.asarray(stored[rows], dtype=np.float64) @ coefficients

@@ -24,6 +24,7 @@ from kernelfields.engines.fused_passes import FusedPasses, fused_passes
 from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
 from kernelfields.engines.potentials import Potentials
 from kernelfields.engines.shared_features import runs_of_one_table, shared_pull_back, shared_scores
+from kernelfields.engines.step_pairs import StepPairs
 from kernelfields.engines.stochastic_descent import of_field
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
@@ -85,7 +86,12 @@ class ThreadsEngine:
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots; free."""
         origin = self.sets[index].origin
-        return 0.0 if origin is None else origin.outside_bound(self.label_residuals(residual, index)) ** 2
+        return 0.0 if origin is None else origin.outside_bound(self.residual_norms(residual, index)) ** 2
+
+    def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
+        """Return the norms of the residuals of a set's cliques in label coordinates, (n,)."""
+        rows = self.label_residuals(residual, index)
+        return np.sqrt(np.einsum("tq,tq->t", rows, rows))
 
     def outside_gradient(self, residual: Potentials, index: int) -> float:
         """Return the squared norm of a set's gradient outside the span, exactly: O(n^2) kernel values."""
@@ -149,13 +155,9 @@ class ThreadsEngine:
             return None
         return of_field(likelihood.chains, self.sets, likelihood.n_labels, likelihood.constrained)
 
-    def kept(self, vector: np.ndarray, dtype: np.dtype) -> Any:
-        """Return a copy of a vector of coefficients for steps that are done where the features are."""
-        return vector.astype(dtype)
-
-    def fetched(self, vector: Any) -> np.ndarray:
-        """Return such a vector as an array of NumPy in float64."""
-        return vector.astype(np.float64)
+    def step_pairs(self, limit: int, metric: np.ndarray, dtype: np.dtype) -> StepPairs:
+        """Return room for the steps that limited-memory BFGS remembers."""
+        return StepPairs(limit, metric, dtype)
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
         chosen = range(len(self.sets)) if only is None else only

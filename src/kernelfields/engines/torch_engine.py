@@ -132,23 +132,25 @@ class TorchShard(ThreadsEngine):
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
-    def kept(self, vector: np.ndarray, dtype: np.dtype) -> Any:
-        """Return a copy of a vector of coefficients on the device: there, forty pairs of steps cost nothing."""
-        import torch
+    def step_pairs(self, limit: int, metric: np.ndarray, dtype: np.dtype) -> Any:
+        """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
+        from kernelfields.engines.torch_pairs import TorchStepPairs
 
-        precision = torch.float64 if dtype == np.float64 else torch.float32
         likelihood: Any = self.likelihood
-        return torch.tensor(vector, dtype=precision, device=likelihood.device)
-
-    def fetched(self, vector: Any) -> np.ndarray:
-        """Return such a vector as an array of NumPy in float64."""
-        return vector.double().cpu().numpy()
+        return TorchStepPairs(limit, metric, likelihood.device)
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a set's cliques in label coordinates, (n, q), in the order given."""
-        rows = on_host(super().label_residuals(residual, index))
-        order = self.sets[index].row_order
-        if order is None or len(rows) != len(order):
+        return self._in_given_order(super().label_residuals(residual, index), index)
+
+    def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
+        """Return the norms of these residuals, (n,), in the order given; the residuals stay on the device."""
+        rows: Any = super().label_residuals(residual, index)
+        return self._in_given_order(rows.square().sum(dim=1).sqrt(), index)
+
+    def _in_given_order(self, rows: Any, index: int) -> np.ndarray:
+        rows, order = on_host(rows), self.sets[index].row_order
+        if order is None:
             return rows
         given = np.empty_like(rows)
         given[order] = rows
@@ -160,7 +162,8 @@ class TorchShard(ThreadsEngine):
         if each.origin is None or each.row_order is None or each.dtype == np.float64:
             return 0.0
         stored = _InGivenOrder(each.table, each.row_order)
-        return each.origin.rounding(stored, coefficients, self.label_residuals(residual, index))
+        residuals = _InGivenOrder(super().label_residuals(residual, index), each.row_order)
+        return each.origin.rounding(stored, coefficients, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
         """Return eq. 30 without the prior for one set; products with the features are on the device."""
@@ -187,15 +190,15 @@ class TorchShard(ThreadsEngine):
 
 
 class _InGivenOrder:
-    """Rows of a table, counted in the order in which they were given."""
+    """Rows of a table or tensor on the device, counted in the order in which they were given."""
 
-    def __init__(self, table: Any, order: np.ndarray):
-        self._table = table
+    def __init__(self, rows: Any, order: np.ndarray):
+        self._rows = rows
         self._places = np.empty_like(order)
         self._places[order] = np.arange(len(order))
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        return self._table[self._places[rows]]
+        return on_host(self._rows[self._places[rows]])
 
 
 def placed(order: StepOrder, positions: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:

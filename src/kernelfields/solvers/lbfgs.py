@@ -10,13 +10,11 @@ float64.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kernelfields.posterior import Direction, LogPosterior, Point, add_scaled, dot
+from kernelfields.posterior import Direction, LogPosterior, Point, dot
 from kernelfields.solvers.line_search import SLOPE_REDUCTION
 from kernelfields.solvers.stochastic import StochasticStart
 
@@ -38,9 +36,8 @@ class LBFGS:
         self.start = start
         if start is not None:
             self.name = f"sgd+{self.name}"
-        self._pairs: deque[tuple[Any, Any, float]] = deque(maxlen=memory)
-        self._keep: Callable[[np.ndarray, np.dtype], Any] = np.ndarray.astype
-        self._fetch: Callable[[Any], np.ndarray] = np.asarray
+        self._limit = memory
+        self._pairs: Any = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
         self.slope_reduction = SLOPE_REDUCTION
@@ -53,9 +50,9 @@ class LBFGS:
         # Pairs of a fused fit would be most of its memory.
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
-        self._keep, self._fetch = posterior.engine.kept, posterior.engine.fetched
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
-        self._pairs = deque(maxlen=min(self.memory, max(_FEWEST_PAIRS, affordable)))
+        self._limit = min(self.memory, max(_FEWEST_PAIRS, affordable))
+        self._pairs = None
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
         """Return where to start when the caller does not say."""
@@ -72,24 +69,14 @@ class LBFGS:
 
     def quasi_newton(self, vector: np.ndarray) -> np.ndarray:
         """Return the quasi-Newton inverse Hessian times a vector."""
-        metric = self._metric
-        if not self._pairs:
-            return vector / metric
-        vector, metric = self._keep(vector, self._dtype), self._keep(metric, self._dtype)
-        weights = []
-        for s, y, sy in reversed(self._pairs):
-            weight = dot(s, vector) / sy
-            add_scaled(vector, -weight, y)
-            weights.append(weight)
-        s, y, sy = self._pairs[-1]
-        vector *= (sy / dot(y, y / metric)) / metric
-        for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
-            add_scaled(vector, weight - dot(y, vector) / sy, s)
-        return self._fetch(vector)
+        return vector / self._metric if self._pairs is None else self._pairs.inverse_product(vector)
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = dot(s, y)
         if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
-            self._pairs.append((self._keep(s, self._dtype), self._keep(y, self._dtype), sy))
+            if self._pairs is None:
+                engine = after.posterior.engine
+                self._pairs = engine.step_pairs(self._limit, self._metric, self._dtype)
+            self._pairs.add(s, y, sy)
