@@ -2,8 +2,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+EXTRAS := $(VENV)/.installed-extras
+# The tests that need torch or Dask; without these installed they are skipped by "make test".
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-all lint bench clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelfields needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11")'
@@ -16,6 +19,14 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+$(EXTRAS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask]"
+	@touch $(EXTRAS)
+
+test-all: test $(EXTRAS)
+	$(BIN)/python -m pytest $(EXTRA_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
