@@ -37,11 +37,11 @@ def test_uncertain_probabilities_are_means_over_the_samples(tmp_path, method):
         ratios = {edge: 4 * drawn[f"pair {edge[0]} ~ {edge[1]}"][number][0, 0] for edge in crf.label_edges_}
         joint, labellings = joint_probabilities(odds, ratios)
         mean = mean + joint @ labellings / 4
-    found = crf.predict_proba(NEW, uncertainty=True)
+    found = crf.predict_proba(NEW, uncertainty="sampling")
     np.testing.assert_allclose(found, mean, atol=1e-9)
     crf.save(tmp_path / "model")
     loaded = MultiLabelCRF.load(tmp_path / "model")
-    np.testing.assert_allclose(loaded.predict_proba(NEW, uncertainty=True), found, rtol=1e-12)
+    np.testing.assert_allclose(loaded.predict_proba(NEW, uncertainty="sampling"), found, rtol=1e-12)
     np.testing.assert_allclose(loaded.predict_variances(NEW), crf.predict_variances(NEW), rtol=1e-12)
     with pytest.raises(ValueError, match=r"call laplace\(X, y\) on its data first"):
-        crf.fit(X, Y).predict_proba(NEW, uncertainty=True)
+        crf.fit(X, Y).predict_proba(NEW, uncertainty="sampling")

@@ -105,6 +105,37 @@ def test_samples_have_the_covariance_of_the_gaussian(method):
     assert np.abs(errors).max() < 5 * np.sqrt(2 / 4000)
 
 
+def test_few_lanczos_steps_are_seen_to_be_few():
+    posterior = chain_posterior(variance=50.0)
+    point = mode(posterior)
+    exact = Laplace(point, method="exact").covariance_products(np.eye(posterior.size))
+    changes = []
+    for steps in (2, 4, 8, posterior.size):
+        found = Laplace(point, method="lanczos", steps=steps, probes=2)
+        assert found.truncation == 0.0
+        error = np.abs(found.covariance_products(np.eye(posterior.size)) - exact).max() / np.abs(exact).max()
+        changes.append((found.truncation, error))
+    assert [change for change, _ in changes] == sorted((change for change, _ in changes), reverse=True)
+    assert changes[0][0] > 0.1
+    assert changes[0][1] > 0.1
+    assert changes[-1] == (0.0, pytest.approx(0.0, abs=1e-9))
+
+
+def test_the_rise_of_draws_is_one_near_a_gaussian_and_large_where_the_posterior_falls_off_faster():
+    rises = []
+    for variance in (0.01, 200.0):
+        posterior = chain_posterior(variance=variance)
+        found = Laplace(mode(posterior), method="exact")
+        draws = found.sample(20, np.random.default_rng(0))
+        expected = sum(posterior.at(theta).value - found.point.value for theta in draws) / sum(
+            0.5 * np.square(np.linalg.solve(found.root.T, theta - found.mode)).sum() for theta in draws
+        )
+        rises.append(found.rise(draws))
+        assert rises[-1] == pytest.approx(expected, rel=1e-8)
+    assert rises[0] == pytest.approx(1.0, abs=0.05)
+    assert rises[1] > 1.1
+
+
 def test_small_fields_are_exact_and_large_ones_probed(monkeypatch):
     point = mode(single_posterior())
     assert Laplace(point).method == "exact"

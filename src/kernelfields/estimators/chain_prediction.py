@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.chain_fitting import chain_place
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
+from kernelfields.estimators.laplace_probit import resolve_uncertainty, uncertain_marginals
 from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_chains import ScoredChains, ScoredLongChains
@@ -42,16 +44,18 @@ class ChainPrediction:
             predictions += scored.chains.split(self.classes_[labels])
         return predictions
 
-    def predict_marginals(self, X: Any, pairs: bool = False, *, uncertainty: bool = False) -> Any:
+    def predict_marginals(self, X: Any, pairs: bool = False, *, uncertainty: bool | str = False) -> Any:
         """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
 
-        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists. With
-        ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
+        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists. After
+        :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit, which
+        keeps the most probable labels; "sampling" is the mean over coefficients drawn around it, pairs too.
         """
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
-        if uncertainty:
-            for chains, marginals, joint in self._uncertain(X, pairs):
+        kind = resolve_uncertainty(uncertainty, joint=pairs)
+        if kind is not None:
+            for chains, marginals, joint in self._uncertain(X, kind, pairs):
                 nodes += chains.split(marginals)
                 edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
             return (nodes, edges) if pairs else nodes
@@ -122,26 +126,27 @@ class ChainPrediction:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
         return np.concatenate([scored.entropies() for scored in self._scored(X)])
 
-    def _uncertain(self, X: Any, pairs: bool) -> Iterator[tuple[Chains, np.ndarray, Any]]:
-        """Yield batches of chains with the mean of their marginals over drawn coefficients."""
+    def _uncertain(self, X: Any, kind: str, pairs: bool) -> Iterator[tuple[Chains, np.ndarray, Any]]:
+        """Yield batches of chains with marginals that know doubt, by one kind of uncertainty."""
         check_is_fitted(self, "model_")
         samples = self._drawn()
-        chains, _ = self._inputs.chains(X, None, None, self.classes_)
-        self.model_.masks.check_lengths(chains.lengths)
-        workers = Workers(self.n_jobs)
-        for batch in self.model_.batches(chains):
-            marginals: Any = 0.0
-            joint: Any = 0.0
-            for scored in self.model_.sampled(batch, samples, workers):
-                marginals = marginals + scored.marginals / samples.n_samples
-                joint = joint + scored.pair_marginals() / samples.n_samples if pairs else 0.0
-            yield batch, marginals, joint
+        for scored in self._scored(X):
+            batch, joint = scored.chains, np.zeros(())
+
+            def marginals(drawn: LaplaceSamples, batch: Chains = batch) -> Iterator[np.ndarray]:
+                nonlocal joint
+                for each in self.model_.sampled(batch, drawn, Workers(self.n_jobs)):
+                    joint = joint + each.pair_marginals() / samples.n_samples if pairs else joint
+                    yield each.marginals
+
+            nodes = uncertain_marginals(kind, scored.marginals, samples, marginals)
+            yield batch, nodes, joint
 
     def _scored(self, X: Any, y: Any = None) -> Iterator[ScoredChains | ScoredLongChains]:
         """Yield batches of chains with their potentials."""
         check_is_fitted(self, "model_")
         chains, _ = self._inputs.chains(X, y, None, self.classes_)
         self.model_.masks.check_lengths(chains.lengths)
-        workers = Workers(self.n_jobs)
+        workers, engine = Workers(self.n_jobs), chain_place(self, chains.n_positions)
         for batch in self.model_.batches(chains):
-            yield self.model_.scored(batch, workers)
+            yield self.model_.scored(batch, workers, engine)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.graph_inputs import GraphInputs
 from kernelfields.estimators.graph_model import GraphModel, refuse_approximate
+from kernelfields.estimators.laplace_probit import resolve_uncertainty, uncertain_marginals
 from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_graphs import ScoredGraphs
@@ -44,16 +45,18 @@ class GraphPrediction:
             predictions += scored.graphs.split(self.classes_[labels])
         return predictions
 
-    def predict_marginals(self, X: Any, factors: str | None = None, *, uncertainty: bool = False) -> Any:
+    def predict_marginals(self, X: Any, factors: str | None = None, *, uncertainty: bool | str = False) -> Any:
         """Return p(y_v | x) of each graph as (n, L) arrays, columns as in ``classes_``.
 
         With the name of a type of edges (or larger factors) also the joint marginals of their labels, (m, L, L):
-        a tuple of two lists. With ``uncertainty=True`` the mean over coefficients drawn around the fit, after
-        :meth:`laplace`.
+        a tuple of two lists. After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their
+        variance around the fit, which keeps the most probable labels; "sampling" is the mean over coefficients
+        drawn around it, joint marginals too.
         """
         nodes: list[np.ndarray] = []
         joint: list[np.ndarray] = []
-        for graphs, marginals, rows in self._beliefs(X, factors, uncertainty):
+        kind = resolve_uncertainty(uncertainty, joint=factors is not None)
+        for graphs, marginals, rows in self._beliefs(X, factors, kind):
             nodes += graphs.split(marginals)
             if factors is not None:
                 joint += [rows[begin:end] for begin, end in pairwise(graphs.group(factors).offsets.tolist())]
@@ -109,22 +112,27 @@ class GraphPrediction:
             parts.append(scored.entropies())
         return np.concatenate(parts)
 
-    def _beliefs(self, X: Any, factors: str | None, uncertainty: bool) -> Iterator[tuple[Graphs, Any, Any]]:
-        """Yield batches of graphs with marginals of nodes and of a type of factors."""
-        if not uncertainty:
-            for scored in self._scored(X):
-                rows = None if factors is None else scored.factor_marginals(factors)
-                yield scored.graphs, scored.beliefs.node_marginals, rows
-            return
+    def _beliefs(self, X: Any, factors: str | None, kind: str | None) -> Iterator[tuple[Graphs, Any, Any]]:
+        """Yield batches of graphs with marginals of nodes and of a type of factors, by a kind of uncertainty."""
         check_is_fitted(self, "model_")
-        samples, workers = self._drawn(), Workers(self.n_jobs)
+        samples = None if kind is None else self._drawn()
         model = replace(self.model_, inference=self.inference)
-        for batch in model.batches(self._inputs.graphs(X, None, None, self.classes_)):
-            nodes: Any = 0.0
-            joint: Any = 0.0
-            for scored in model.sampled(batch, samples, workers):
-                nodes = nodes + scored.beliefs.node_marginals / samples.n_samples
-                joint = joint + scored.factor_marginals(factors) / samples.n_samples if factors else 0.0
+        for scored in self._scored(X):
+            batch, joint = scored.graphs, np.zeros(())
+            if kind is None or samples is None:
+                rows = None if factors is None else scored.factor_marginals(factors)
+                yield batch, scored.beliefs.node_marginals, rows
+                continue
+            if kind == "probit":
+                refuse_approximate(scored.inference, "uncertainty='probit'")
+
+            def marginals(drawn: LaplaceSamples, batch: Graphs = batch) -> Iterator[np.ndarray]:
+                nonlocal joint
+                for each in model.sampled(batch, drawn, Workers(self.n_jobs)):
+                    joint = joint + each.factor_marginals(factors) / drawn.n_samples if factors else joint
+                    yield each.beliefs.node_marginals
+
+            nodes = uncertain_marginals(kind, scored.beliefs.node_marginals, samples, marginals)
             yield batch, nodes, joint
 
     def _scored(self, X: Any, y: Any = None) -> Iterator[ScoredGraphs]:

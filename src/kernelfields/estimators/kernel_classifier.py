@@ -22,6 +22,7 @@ from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.fitted_sets import FittedSet, certify_sets
 from kernelfields.estimators.fitting import fit_field, warn_unless_converged
 from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
+from kernelfields.estimators.laplace_probit import mean_marginals, probit_marginals, resolve_uncertainty
 from kernelfields.estimators.laplace_samples import label_variances, sampled_potentials
 from kernelfields.estimators.parameters import (
     check_callbacks,
@@ -228,8 +229,8 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
         """Check new inputs; yield them in pieces whose features fit in memory."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         X = same_kind(X, self._sparse)
-        for begin in range(0, X.shape[0], _BATCH_ROWS):
-            yield self._sample(X[begin : begin + _BATCH_ROWS])
+        for rows in _pieces(X):
+            yield self._sample(rows)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
@@ -241,20 +242,28 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: Any, *, uncertainty: bool = False) -> np.ndarray:
+    def predict_proba(self, X: Any, *, uncertainty: bool | str = False) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``.
 
-        With ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
+        After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit,
+        which keeps the most probable classes; "sampling" is the mean over coefficients drawn around it.
         """
-        if not uncertainty:
-            return infer_labels(self._scores(X)).node_marginals
-        check_is_fitted(self, "sets_")
+        kind = resolve_uncertainty(uncertainty)
+        scores = self._scores(X)
+        if kind is None:
+            return infer_labels(scores).node_marginals
         samples = self._drawn()
         parts = []
-        for sample in self._batches(X):
+        for sample, own in zip(self._batches(X), _pieces(scores), strict=True):
+            marginals = infer_labels(own).node_marginals
+            if kind == "probit":
+                best = marginals.argmax(axis=1)
+                variances = label_variances(self.sets_, sample, len(self.classes_), samples, against=best)
+                parts.append(probit_marginals(marginals, variances))
+                continue
             layout = SingleLayout(sample.n_positions, len(self.classes_))
-            drawn = sampled_potentials(self.sets_, sample, layout, samples)
-            parts.append(sum(infer_labels(each.node).node_marginals for each in drawn) / samples.n_samples)
+            drawn = (infer_labels(each.node) for each in sampled_potentials(self.sets_, sample, layout, samples))
+            parts.append(mean_marginals((each.node_marginals for each in drawn), samples.n_samples))
         return np.vstack(parts)
 
     def predict_variances(self, X: Any) -> np.ndarray:
@@ -316,3 +325,9 @@ class KernelClassifier(LaplaceMixin, ClassifierMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> KernelClassifier:
         """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
         return read_kernel_classifier(cls, path, callables)
+
+
+def _pieces(rows: Any) -> Iterator[Any]:
+    """Cut rows into pieces whose features fit in memory."""
+    for begin in range(0, rows.shape[0], _BATCH_ROWS):
+        yield rows[begin : begin + _BATCH_ROWS]

@@ -2,29 +2,46 @@
 
     p(y | x, data) = E p(y | x, theta),    theta ~ N(mode, H^-1)
 
-The expectation is a mean over sampled coefficients. A fit ends within its tolerance of the mode; the Gaussian is
-put at the mode itself, found by a few more Newton steps.
+The expectation is a mean over sampled coefficients, or a probit correction (laplace_probit.py). A fit ends within
+its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps.
+Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from kernelfields.engines import CliqueFeatures
+from kernelfields.engines import CliqueFeatures, ThreadsEngine
 from kernelfields.estimators.evidence_search import maximise_evidence, mode_of
 from kernelfields.estimators.evidence_settings import EvidencePath, resolve_search
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import EngineBuilder
-from kernelfields.estimators.laplace_samples import LaplaceSamples
+from kernelfields.estimators.laplace_samples import LaplaceSamples, left_out_variances
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.spaces import CliqueSpace
 from kernelfields.estimators.warm_start import continued_space
 from kernelfields.fields.randomness import random_generator
 from kernelfields.posterior import LogPosterior
 from kernelfields.posterior.laplace import Evidence, Laplace
+
+# Draws whose objective is compared with what the Gaussian says of it.
+_CHECKED_DRAWS = 10
+#: Draws that lie this many times as far above the mode as the Gaussian says are warned of.
+FARTHEST_RISE = 2.0
+#: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
+LARGEST_TRUNCATION = 0.1
+
+
+class FieldPosterior(LogPosterior):
+    """The objective of fitted sets, and the labelled data it is on."""
+
+    def __init__(self, engine: ThreadsEngine, fields: Any):
+        super().__init__(engine)
+        self.fields = fields
 
 
 class LaplaceMixin:
@@ -34,7 +51,7 @@ class LaplaceMixin:
     evidence_path_: EvidencePath | None
 
     def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
-        """Return the objective of the fitted sets on labelled data, and the sets."""
+        """Return the objective of the fitted sets on labelled data, see ``posterior_of_sets``, and the sets."""
         raise NotImplementedError
 
     def laplace(
@@ -47,31 +64,46 @@ class LaplaceMixin:
         method: str = "auto",
         steps: int = 100,
         probes: int = 10,
-        beyond_basis: bool = True,
+        beyond_basis: bool | str = "auto",
         random_state: Any = None,
     ) -> Evidence:
         """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
 
-        Draws ``n_samples`` coefficients for predictions with ``uncertainty=True``. method="exact" spells out the
+        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the
         Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
-        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis`` what the basis
-        cannot express keeps its prior variance, as if the data said nothing about it: right far from the data,
-        too much where a low rank leaves out what the data could tell. Without it, functions stay in the basis.
+        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis=True`` what the
+        basis cannot express keeps its prior variance, as if the data said nothing about it: right where the basis
+        expresses all training inputs, too much where a low rank leaves out what the data could tell. With False
+        functions stay in the basis. "auto" counts what it leaves out beyond the most that it leaves out of any
+        training input. Warns where draws lie so far above the mode that the posterior is no Gaussian around it.
         """
         for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(count, name)
+        if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
+            raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         random = random_generator(random_state)
         posterior, sets = self._posterior_on(X, y, sample_weight)
         point = mode_of(posterior, posterior.compressed([each.coefficients for each in sets]), method)
         found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
-        samples = _with_unseen(posterior, found.sample(int(n_samples), random), random)
+        draws = found.sample(int(n_samples), random)
+        truncation, rise = found.truncation, found.rise(draws[:_CHECKED_DRAWS])
+        samples = _with_unseen(posterior, draws, random)
         root = seen = None
         if found.method == "exact":
             root = [found.root[:, block.rows].reshape(-1, *block.shape) for block in posterior.blocks]
             seen = [_seen(each) for each in posterior.engine.sets]
         self.laplace_ = LaplaceSamples(
-            found.evidence, found.method, samples, int(random.integers(2**31)), root, seen, bool(beyond_basis)
+            found.evidence,
+            found.method,
+            samples,
+            int(random.integers(2**31)),
+            root,
+            seen,
+            bool(beyond_basis),
+            _left_out(posterior, sets) if beyond_basis == "auto" else None,
+            rise,
         )
+        _warn_of_doubts(rise, truncation, steps)
         return found.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:
@@ -132,10 +164,10 @@ class LaplaceMixin:
 
 def posterior_of_sets(
     sets: Sequence[FittedSet], fields: Any, n_labels: int, engine_of: EngineBuilder, **precision: Any
-) -> LogPosterior:
+) -> FieldPosterior:
     """Return the objective of fitted sets on labelled data, their subspaces as they are."""
     spaces = [continued_space(each.name, each.clique, each, fields, **precision) for each in sets]
-    return LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces]))
+    return FieldPosterior(engine_of([space.clique_features(n_labels) for space in spaces]), fields)
 
 
 def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndarray]) -> list[FittedSet]:
@@ -144,6 +176,35 @@ def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndar
         FittedSet(space.clique, space.name, space.subspace, space.label_factor, own, space.support)
         for space, own in zip(spaces, coefficients, strict=True)
     ]
+
+
+def _left_out(posterior: LogPosterior, sets: Sequence[FittedSet]) -> list[float]:
+    """Return, for each set, the most prior variance that its basis leaves out of a training input."""
+    assert isinstance(posterior, FieldPosterior)
+    found = [
+        left_out_variances(each, posterior.fields, own.features)
+        for each, own in zip(sets, posterior.engine.sets, strict=True)
+    ]
+    return [0.0 if free is None else float(free.max(initial=0.0)) for free in found]
+
+
+def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
+    if not rise <= FARTHEST_RISE:
+        warnings.warn(
+            f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
+            "Gaussian says, so that means over them, variances and the evidence are off. Prior variances are "
+            "large for these data; smaller ones, above all of label pairs never seen (edge_prior_variance), or a "
+            "temperature fitted to held-out data help",
+            UserWarning,
+            stacklevel=3,
+        )
+    if truncation > LARGEST_TRUNCATION:
+        warnings.warn(
+            f"{steps} Lanczos steps are too few for samples: the last quarter of them still moved one by "
+            f"{100 * truncation:.0f} % of its length. Call laplace with more steps",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _seen(each: CliqueFeatures) -> np.ndarray | None:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.graph_model import refuse_approximate
+from kernelfields.estimators.laplace_probit import resolve_uncertainty, uncertain_marginals
 from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
 from kernelfields.estimators.multilabel_inputs import INSTANCES, read_indicator, read_inputs
 from kernelfields.estimators.multilabel_model import MultiLabelModel
@@ -42,20 +43,29 @@ class MultiLabelPrediction:
             return self._best(X)
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
-    def predict_proba(self, X: Any, *, uncertainty: bool = False) -> np.ndarray:
+    def predict_proba(self, X: Any, *, uncertainty: bool | str = False) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 
-        With ``uncertainty=True`` the mean over coefficients drawn around the fit, after :meth:`laplace`.
+        After :meth:`laplace`, uncertainty="probit" (or True) shrinks the log odds of each label by their variance
+        around the fit; "sampling" is the mean over coefficients drawn around it.
         """
-        if not uncertainty:
-            return np.vstack([self._marginals(scored)[:, :, 1] for scored in self._scored(X)])
+        kind = resolve_uncertainty(uncertainty)
         check_is_fitted(self, "model_")
+        if kind is None:
+            return np.vstack([self._marginals(scored)[:, :, 1] for scored in self._scored(X)])
         samples, workers = self._drawn(), Workers(self.n_jobs)
         model = replace(self.model_, inference=self.inference)
         parts = []
         for batch in model.batches(read_inputs(self, X, fitting=False)):
-            drawn = (self._marginals(scored)[:, :, 1] for scored in model.sampled(batch, samples, workers))
-            parts.append(sum(drawn) / samples.n_samples)
+            scored = model.scored(batch, workers)
+            if kind == "probit":
+                refuse_approximate(scored.inference, "uncertainty='probit'")
+
+            def marginals(drawn: LaplaceSamples, batch: Any = batch) -> Iterator[np.ndarray]:
+                return (each.beliefs.node_marginals for each in model.sampled(batch, drawn, workers))
+
+            found = uncertain_marginals(kind, scored.beliefs.node_marginals, samples, marginals)
+            parts.append(found[:, 1].reshape(-1, self.n_labels_))
         return np.vstack(parts)
 
     def predict_variances(self, X: Any) -> np.ndarray:

@@ -10,14 +10,15 @@ prior and the one at the mode, are in the evidence: it can be compared between k
 coefficient; where labels meet no others, a few products of features, as within-clique covariances are all there
 are.
 *lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
-vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample.
+vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
+not reach keep too much of their prior variance; ``truncation`` says how much the last steps still moved a result.
 Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
 the Hessian is not finite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,13 +28,12 @@ import scipy.linalg
 import scipy.sparse
 
 from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
+from kernelfields.posterior.lanczos import first_column, lanczos_vectors, spectrum
 from kernelfields.posterior.log_posterior import LogPosterior
 from kernelfields.posterior.points import Point
 
 #: Up to this many coefficients the Hessian is spelled out.
 EXACT_SIZE = 1500
-# Lanczos vectors are given up when the next one is this small beside the first.
-_BREAKDOWN = 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class Laplace:
         self.method = method if method != "auto" else "exact" if posterior.size <= EXACT_SIZE else "lanczos"
         self.steps = min(steps, posterior.size)
         self._deviations = 1.0 / np.sqrt(posterior.prior_precision)
+        #: By how much, relatively, the last quarter of the Lanczos steps has moved a sample or product, at most.
+        self.truncation = 0.0
         # Pairs of vectors with E sum_k left_k right_k^T = (I + B)^-1, for traces by probes.
         self._probes: list[tuple[np.ndarray, np.ndarray]] = []
         if self.method == "exact":
@@ -115,6 +117,20 @@ class Laplace:
             solved = np.stack([self._function(row, lambda nodes: 1.0 / nodes) for row in right])
         return self._deviations * solved
 
+    def rise(self, draws: np.ndarray) -> float:
+        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian says.
+
+        1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
+        tells, so that draws go where it has no mass. Infinite where the objective is not finite.
+        """
+        said = found = 0.0
+        for theta in draws:
+            moved = theta - self.mode
+            said += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
+            trial = self.posterior.trial(theta)
+            found += np.inf if trial is None else trial.value - self.point.value
+        return found / said
+
     def variance_traces(self) -> np.ndarray:
         """Return the trace of the covariance over each clique set, (sets,); estimated if not exact."""
         total = np.zeros(self.posterior.size)
@@ -159,53 +175,33 @@ class Laplace:
         matrix[np.diag_indices(len(matrix))] += 1.0
         return matrix
 
-    def _tridiagonal(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Lanczos vectors (k, size) of I + B from a start, and the tridiagonal matrix they give."""
-        vectors = np.empty((self.steps, len(start)))
-        vectors[0] = start / np.linalg.norm(start)
-        diagonal: list[float] = []
-        beside: list[float] = []
-        for k in range(self.steps):
-            product = self._whitened_product(vectors[k])
-            diagonal.append(float(product @ vectors[k]))
-            # Twice against all before: rounding would let old directions come back.
-            for _ in range(2):
-                product -= (vectors[: k + 1] @ product) @ vectors[: k + 1]
-            length = float(np.linalg.norm(product))
-            if k + 1 == self.steps or not length > _BREAKDOWN * max(1.0, diagonal[0]):
-                break
-            beside.append(length)
-            vectors[k + 1] = product / length
-        return vectors[: len(diagonal)], np.array(diagonal), np.array(beside)
-
     def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
         """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
         size = self.posterior.size
         values = []
         for _ in range(probes):
             probe = random.choice([-1.0, 1.0], size=size)
-            basis, nodes, vectors = self._spectrum(probe)
+            basis, diagonal, beside = lanczos_vectors(self._whitened_product, probe, self.steps)
+            nodes, vectors = spectrum(diagonal, beside)
             values.append(size * float(np.square(vectors[0]) @ np.log(nodes)))
             solved = np.sqrt(size) * ((vectors @ (vectors[0] / nodes)) @ basis)
             self._probes.append((solved, probe / probes))
         spread = float(np.std(values, ddof=1)) if probes > 1 else np.inf
         return float(np.mean(values)), spread / np.sqrt(probes)
 
-    def _function(self, vector: np.ndarray, function: object) -> np.ndarray:
+    def _function(self, vector: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return function(I + B) times a vector, within the Krylov space of the vector."""
         length = float(np.linalg.norm(vector))
         if length == 0.0:
             return np.zeros_like(vector)
-        basis, nodes, vectors = self._spectrum(vector)
-        return length * ((vectors @ (vectors[0] * function(nodes))) @ basis)  # type: ignore[operator]
-
-    def _spectrum(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Lanczos vectors of a start, and the eigenvalues and eigenvectors of I + B within them."""
-        basis, diagonal, beside = self._tridiagonal(start)
-        if not np.isfinite(diagonal).all():
-            raise np.linalg.LinAlgError("the Hessian is not finite at these coefficients")
-        nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
-        return basis, np.maximum(nodes, 1.0), vectors  # B has no negative eigenvalues, rounding aside
+        basis, diagonal, beside = lanczos_vectors(self._whitened_product, vector, self.steps)
+        weights = first_column(diagonal, beside, function)
+        short = max(1, 3 * len(diagonal) // 4)
+        change = weights.copy()
+        change[:short] -= first_column(diagonal[:short], beside[: short - 1], function)
+        if len(diagonal) == self.steps < self.posterior.size:
+            self.truncation = max(self.truncation, float(np.linalg.norm(change) / np.linalg.norm(weights)))
+        return length * (weights @ basis)
 
 
 def likelihood_hessian(point: Point) -> np.ndarray:
