@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from kernelfields.estimators.spaces import name_cliques
 from kernelfields.fields import Chains
 from kernelfields.posterior import LogPosterior
 
-ENGINES = ["threads", "torch on the processor", "torch on CUDA"]
+ENGINES = ["threads", "features in a file", "features recomputed", "torch on the processor", "torch on CUDA"]
 #: Relative agreement in float64.
 EXACT = 1e-10
 N_LABELS = 3
@@ -24,12 +25,26 @@ def engine_named(name):
     """Return an engine, or skip the test where it cannot run."""
     if name == "threads":
         return Threads()
+    if name.startswith("features"):
+        return ThreadsElsewhere(name.split()[-1])
     torch = pytest.importorskip("torch")
     from kernelfields.engines.torch_engine import Torch
 
     if name == "torch on CUDA" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return Torch("cuda" if name == "torch on CUDA" else "cpu")
+
+
+class ThreadsElsewhere(Threads):
+    """Threads with features kept in one way, however little memory they would take."""
+
+    def __init__(self, keep):
+        super().__init__(memory="1GB")
+        self.keep = keep
+
+    def _plan(self, request, precision):
+        plan = super()._plan(request, precision)
+        return replace(plan, keep=self.keep)
 
 
 def sequences(seed=0):

@@ -2,19 +2,22 @@
 
 import os
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from kernelfields.basis import Gradient, PanelCholesky, RandomCholesky
-from kernelfields.engines import tiled_features
+from kernelfields.engines import CliqueFeatures, ThreadsEngine, tiled_features
 from kernelfields.engines.feature_file import StoredFactor
 from kernelfields.engines.feature_tables import DenseTable, SparseTable
 from kernelfields.engines.recomputed_features import RecomputedColumns
 from kernelfields.engines.stored_features import FeatureFile, HalfColumns, HalfFeatures
 from kernelfields.engines.stored_tables import RecomputedTable, TiledTable, table_of
+from kernelfields.fields import Chains
 from kernelfields.inference.workers import Workers
 from kernelfields.kernels import RBF, Polynomial
+from kernelfields.posterior import LogPosterior
 
 N_ROWS, RANK = 700, 90
 
@@ -134,7 +137,9 @@ def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads, 
 def test_every_kind_of_features_has_its_table():
     import scipy.sparse
 
-    assert isinstance(table_of(np.ones((3, 2))), DenseTable)
+    dense = table_of(np.ones((3, 2)))
+    assert isinstance(dense, DenseTable)
+    assert table_of(dense) is dense
     assert isinstance(table_of(scipy.sparse.csr_array(np.ones((3, 2)))), SparseTable)
     assert type(table_of(grown(FeatureFile(N_ROWS, RANK, np.float64)).features)) is TiledTable
     assert isinstance(table_of(grown(RecomputedColumns(N_ROWS, RANK, np.float64)).features), RecomputedTable)
@@ -147,11 +152,11 @@ def test_a_basis_that_looks_at_the_gradient_grows_in_a_file_as_in_memory():
         panel = PanelCholesky(RBF(0.3), inputs(), RANK, np.float64, columns)
         basis, random = Gradient(initial=30), np.random.default_rng(5)
         basis.select(panel, random)
-        assert basis.grow(panel, residuals, random) == 15
+        assert basis.grow(panel, residuals, random) > 10
         panels.append(panel)
     np.testing.assert_array_equal(panels[1].pivots, panels[0].pivots)
     np.testing.assert_array_equal(panels[2].pivots, panels[0].pivots)
-    np.testing.assert_allclose(np.asarray(panels[1].features), panels[0].features, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(panels[1].features), panels[0].features, atol=1e-10)
 
 
 def test_the_file_has_no_name_and_its_room_is_taken_at_once(tmp_path):
@@ -180,7 +185,7 @@ def test_a_file_that_was_cut_short_is_an_error():
 
 
 def test_a_disk_that_is_full_is_an_error_before_the_work(tmp_path):
-    with pytest.raises(OSError, match="no room for .* GiB of features in"):
+    with pytest.raises(OSError, match=r"no room for .* GiB of features in"):
         FeatureFile(2**40, 2**20, np.float32, tmp_path)
     assert os.listdir(tmp_path) == []
 
@@ -200,3 +205,20 @@ def test_a_panel_that_ends_early_has_the_features_it_has():
     assert features.shape == (200, 20)
     np.testing.assert_allclose(features @ features.T, RBF(0.3)(few, few), atol=1e-5)
     np.testing.assert_allclose(np.asarray(panel.subspace().factor), features[panel.pivots], atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [FeatureFile, RecomputedColumns])
+def test_a_posterior_has_the_same_value_and_gradient_wherever_its_features_are(columns):
+    random = np.random.default_rng(6)
+    offsets = np.arange(0, N_ROWS + 1, 7)
+    X = [inputs()[a:b] for a, b in pairwise(offsets)]
+    chains, _ = Chains.from_sequences(X, np.split(random.integers(0, 3, N_ROWS), offsets[1:-1]))
+    points = []
+    for place in (None, columns(N_ROWS, RANK, np.float64)):
+        common = {"positions": None, "n_labels": 3, "prior_variance": 2.0}
+        node = CliqueFeatures("node", table_of(grown(place).features), labels_per_clique=1, **common)
+        edge = CliqueFeatures("edge", None, labels_per_clique=2, **common)
+        posterior = LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 3))
+        points.append(posterior.at(np.random.default_rng(7).normal(size=posterior.size)))
+    assert points[1].value == pytest.approx(points[0].value, rel=1e-11)
+    np.testing.assert_allclose(points[1].gradient, points[0].gradient, atol=1e-9)

@@ -15,16 +15,22 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
+
+A ``Columns`` object keeps Z: an array unless told otherwise, a file or nothing at all where memory
+is short (engines/stored_features.py). Away from memory the pivots' rows are kept in float64 as well.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 
+from kernelfields.basis.proposals import PivotProposals
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.basis.triangular import forward_substitution
 from kernelfields.kernels import Kernel
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
@@ -34,13 +40,86 @@ _SMALLEST_DIAGONAL = 1e-15
 _PANEL_BYTES = 16 * 2**20
 
 
-class PanelCholesky:
-    """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns."""
+class Columns(Protocol):
+    """Where the columns of a panel are kept: what :class:`PanelCholesky` asks of it."""
 
-    def __init__(self, kernel: Kernel, inputs: Any, capacity: int, dtype: Any = np.float64):
+    capacity: int
+    dtype: np.dtype
+    #: Whether single rows of the features can be read at no cost.
+    in_memory: bool
+
+    def row_blocks(self, n_pivots: int) -> list[slice]:
+        """Return the runs of rows in which ``n_pivots`` columns are to be computed."""
+
+    def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """Return the function rows -> Z_rows W^T for the features W (b, rank) of b pivots, in float64 here."""
+
+    def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
+        """Take the columns from ``begin`` on of some rows."""
+
+    def features(self, panel: PanelCholesky) -> Any:
+        """Return the (N, rank) features so far."""
+
+    def factor(self) -> Any:
+        """Return room for the pivots' own rows in float64, (capacity, capacity), zero."""
+
+    def leading(self, factor: Any, rank: int) -> Any:
+        """Return the leading (rank, rank) part of what :meth:`factor` gave."""
+
+
+class MemoryColumns:
+    """Columns in one array, allocated once at full width: growing never copies Z."""
+
+    in_memory = True
+
+    def __init__(self, n_rows: int, capacity: int, dtype: np.dtype):
+        self.capacity = capacity
+        self.dtype = dtype
+        self._array = np.empty((n_rows, capacity), dtype=dtype)
+
+    def row_blocks(self, n_pivots: int) -> list[slice]:
+        """Return runs of rows whose temporary block stays small."""
+        return row_blocks(len(self._array), n_pivots, budget=_PANEL_BYTES)
+
+    def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """Return the function rows -> Z_rows W^T."""
+        narrow = np.ascontiguousarray(wide_features, dtype=self.dtype)
+        return lambda rows: self._array[rows, : narrow.shape[1]] @ narrow.T
+
+    def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
+        """Fill some columns of some rows."""
+        self._array[rows, begin : begin + values.shape[1]] = values
+
+    def features(self, panel: PanelCholesky) -> np.ndarray:
+        """Return a view of the first columns."""
+        return self._array[:, : panel.rank]
+
+    def factor(self) -> np.ndarray:
+        """Return an array of zeros; its upper half is never touched, so that it takes no memory."""
+        return np.zeros((self.capacity, self.capacity))
+
+    def leading(self, factor: np.ndarray, rank: int) -> np.ndarray:
+        """Return the leading part, shared where it is all: it is a good part of a small problem's memory."""
+        return np.ascontiguousarray(factor[:rank, :rank])
+
+
+class PanelCholesky(PivotProposals):
+    """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
+
+    ``columns`` keeps Z, and then ``capacity`` and ``dtype`` are those of ``columns``; None keeps it in memory.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Any,
+        capacity: int,
+        dtype: Any = np.float64,
+        columns: Columns | None = None,
+    ):
         self.kernel = kernel
         self.inputs = inputs
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype) if columns is None else columns.dtype
         n_rows = inputs.shape[0]
         self.diagonal = np.asarray(kernel.diag(inputs), dtype=np.float64)
         wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))
@@ -57,9 +136,9 @@ class PanelCholesky:
         largest = float(self.diagonal.max(initial=0.0))
         self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
         self.pivots = np.empty(0, dtype=np.int64)
-        # Allocated once at full width: columns are filled in place, so growing never copies Z.
-        self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype)
-        self._factor = np.zeros((0 if self.dtype == np.float64 else self.capacity,) * 2)
+        self._columns = columns or MemoryColumns(n_rows, min(capacity, n_rows), self.dtype)
+        self._keeps_factor = self.dtype != np.float64 or not self._columns.in_memory
+        self._factor: Any = self._columns.factor() if self._keeps_factor else None
 
     @property
     def rank(self) -> int:
@@ -69,12 +148,17 @@ class PanelCholesky:
     @property
     def capacity(self) -> int:
         """Number of columns there is room for."""
-        return self._columns.shape[1]
+        return self._columns.capacity
 
     @property
-    def features(self) -> np.ndarray:
-        """The (N, rank) whitened features of the inputs."""
-        return self._columns[:, : self.rank]
+    def features(self) -> Any:
+        """The (N, rank) whitened features of the inputs: an array, or what stands for it where Z is elsewhere."""
+        return self._columns.features(self)
+
+    @property
+    def factor(self) -> Any:
+        """The pivots' own rows of Z in float64, lower, at full width, where they are kept beside it."""
+        return self._factor
 
     @property
     def relative_residual(self) -> float:
@@ -104,11 +188,12 @@ class PanelCholesky:
 
     def _wide_features(self, rows: np.ndarray) -> np.ndarray:
         """Return z(x) of a few inputs in float64, (n, rank)."""
-        if self.dtype == np.float64 or self.rank == 0:
+        if not self._keeps_factor:
             return self.features[rows]
-        block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64, copy=False)
-        factor = self._factor[: self.rank, : self.rank]
-        return scipy.linalg.solve_triangular(factor, block, lower=True, check_finite=False).T
+        if self.rank == 0:
+            return np.empty((len(rows), 0))
+        block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64)
+        return forward_substitution(self.factor, block).T
 
     def extend(self, candidates: np.ndarray) -> int:
         """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
@@ -132,21 +217,20 @@ class PanelCholesky:
         begin, end = self.rank, self.rank + len(pivots)
         pivot_inputs = self.inputs[pivots]
         wide_features = self._wide_features(pivots)
-        pivot_features = np.ascontiguousarray(wide_features, dtype=self.dtype)
+        multiplied = self._columns.multiplier(self, wide_features)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(pivots)), lower=True, check_finite=False
         ).T.astype(self.dtype)
-        for rows in row_blocks(self.inputs.shape[0], len(pivots), budget=_PANEL_BYTES):
+        for rows in self._columns.row_blocks(len(pivots)):
             block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
             if not np.all(np.isfinite(block)):
                 raise ValueError(f"{self.kernel!r} returned values that are not finite")
-            block -= self._columns[rows, :begin] @ pivot_features.T
+            block -= multiplied(rows)
             columns = block @ inverse
-            self._columns[rows, begin:end] = columns
+            self._columns.write(rows, begin, columns)
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
-        if self.dtype != np.float64:
-            self._factor[begin:end, :begin] = wide_features
-            self._factor[begin:end, begin:end] = local_factor
+        if self._keeps_factor:
+            self._factor[begin:end, :end] = np.hstack([wide_features, local_factor])
         self.pivots = np.concatenate([self.pivots, pivots])
         self._check_residual()
         np.maximum(self.residual, 0.0, out=self.residual)
@@ -165,11 +249,10 @@ class PanelCholesky:
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""
-        if self.dtype == np.float64:
+        if not self._keeps_factor:
             factor = np.tril(self.features[self.pivots])
         else:
-            # Shared where it is full: (r, r) in float64 is a good part of a small problem's memory.
-            factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
+            factor = self._columns.leading(self._factor, self.rank)
         return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
 
 

@@ -55,8 +55,7 @@ class GreedyCholesky(Basis):
     """The largest residual next, one at a time (Fine and Scheinberg 2001, the paper's section 5.3)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        outside = panel.outside
-        panel.extend(outside[[np.argmax(panel.residual[outside])]])
+        panel.extend(panel.largest_outside())
 
 
 class RandomCholesky(Basis):
@@ -73,12 +72,9 @@ class RandomCholesky(Basis):
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         block_size = self.block_size or int(np.clip(panel.capacity // 8, 32, 256))
-        outside = panel.outside
-        cumulative = np.cumsum(panel.residual[outside])
-        draws = random.random(block_size) * cumulative[-1]
-        proposals = outside[np.searchsorted(cumulative, draws, side="right")]
+        proposals = panel.drawn_outside(random.random(block_size))
         chances = random.random(block_size)
-        drawn_at, floor = panel.residual[proposals], panel.floor[proposals]
+        drawn_at, floor = panel.residuals_of(proposals)
         block = panel.residual_block(proposals)
         room = panel.capacity - panel.rank
         kept, factor = select_rows(
@@ -96,9 +92,9 @@ class Uniform(Basis):
     """Inputs drawn uniformly without replacement (Nystrom)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        outside = panel.outside
-        count = min(len(outside), panel.capacity - panel.rank, 256)
-        panel.extend(random.choice(outside, size=count, replace=False))
+        n_outside = panel.n_outside
+        count = min(n_outside, panel.capacity - panel.rank, 256)
+        panel.extend(panel.outside_at(random.choice(n_outside, size=count, replace=False)))
 
 
 class AllPoints(Basis):
@@ -109,7 +105,7 @@ class AllPoints(Basis):
         return n_inputs
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        panel.extend(panel.outside[:256])
+        panel.extend(panel.outside_at(np.arange(min(256, panel.n_outside))))
 
 
 SHORTHANDS: dict[str, type[Basis]] = {

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
+from kernelfields.basis.triangular import back_substitution
 from kernelfields.kernels import Kernel
 
 # Kernel rows are computed for blocks of inputs of about this many bytes.
@@ -69,9 +70,7 @@ class PivotSubspace:
 
     def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
         """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16)."""
-        return scipy.linalg.solve_triangular(
-            self.factor, np.asarray(coefficients, dtype=np.float64), lower=True, trans="T"
-        )
+        return back_substitution(self.factor, np.array(coefficients, dtype=np.float64))
 
     def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return k(x, B) alpha, (n, q)."""

@@ -14,8 +14,9 @@ import scipy.sparse
 
 from kernelfields.basis import Support
 from kernelfields.engines.feature_origin import FeatureOrigin
-from kernelfields.engines.feature_tables import DenseTable, FeatureTable, SparseTable
+from kernelfields.engines.feature_tables import FeatureTable, SparseTable
 from kernelfields.engines.pair_table import PairTable
+from kernelfields.engines.stored_tables import table_of
 from kernelfields.inference.workers import Workers
 
 # Found by trying: benchmarks/start_scaling.py prints the passes for this and other values.
@@ -78,10 +79,8 @@ class CliqueFeatures:
             if len(occupied) < self._n_columns:
                 self._occupied, self.features = occupied, features[:, occupied]
             self._table = SparseTable(self.features)
-        elif isinstance(features, np.ndarray):
-            self._table = DenseTable(features)
-        else:
-            self._table = features  # a table already: on a device, in a file
+        elif features is not None:
+            self._table = table_of(features)
 
     def moved(
         self, table: FeatureTable | None, positions: np.ndarray | None, row_order: np.ndarray | None

@@ -17,9 +17,13 @@ from sklearn.base import BaseEstimator
 from kernelfields.basis import PanelCholesky
 from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.feature_memory import check_features_fit, feature_dtype
+from kernelfields.engines.memory import FeaturePlan, parse_memory, plan_features, working_bytes
 from kernelfields.engines.threads import ThreadsEngine
 from kernelfields.fields import Chains, ConstraintMasks
 from kernelfields.inference.workers import Workers
+
+# Relative gaps that features of half precision can carry.
+_HALF_TOLERANCE = 1e-4
 
 
 @dataclass
@@ -39,6 +43,10 @@ class PanelRequest:
     tol: float
     fields: Any
     positions: np.ndarray | None
+    n_labels: int = 1
+    labels_per_clique: int = 1
+    #: How many clique sets of the field share the memory.
+    n_sharing: int = 1
 
 
 class Engine(BaseEstimator):
@@ -79,21 +87,61 @@ class Engine(BaseEstimator):
 
 
 class Threads(Engine):
-    """The threads of this process; features stay in its memory."""
+    """The threads of this process.
+
+    ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
+    aside; features that do not fit are kept in half precision, in a file in ``folder`` (None: that of temporary
+    files), or recomputed, see engines/memory.py. None leaves them in memory.
+    """
 
     name = "threads"
 
-    def __init__(self, memory: Any = None):
+    def __init__(self, memory: Any = None, folder: Any = None):
         self.memory = memory
+        self.folder = folder
+
+    def check(self) -> None:
+        """Raise if the budget cannot be read."""
+        parse_memory(self.memory)
 
     def panel(self, request: PanelRequest) -> PanelCholesky:
-        """Return a panel in memory; MemoryError if it cannot fit."""
+        """Return a panel in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
         n_rows, inputs = request.inputs.shape[0], request.inputs
         precision = feature_dtype(request.dtype, n_rows * request.capacity, request.tol)
-        check_features_fit(request.name, n_rows, request.capacity, precision)
+        plan = self._plan(request, precision)
+        if plan is None or plan.keep == "memory":
+            check_features_fit(request.name, n_rows, request.capacity, precision)
         if precision == np.float64:
             inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
-        return PanelCholesky(request.kernel, inputs, request.capacity, precision)
+        columns = None if plan is None else plan.columns()
+        return PanelCholesky(request.kernel, inputs, request.capacity, precision, columns)
+
+    def _plan(self, request: PanelRequest, precision: np.dtype) -> FeaturePlan | None:
+        """Return how to keep features within the budget; None without one."""
+        budget = parse_memory(self.memory)
+        if budget is None:
+            return None
+        n_threads = Workers().n_threads
+        working = working_bytes(
+            request.fields.n_positions,
+            request.n_labels,
+            request.capacity * request.n_labels**request.labels_per_clique,
+            itemsize=precision.itemsize,
+            tied=request.labels_per_clique == 1,
+            n_threads=n_threads,
+        )
+        return plan_features(
+            request.name,
+            request.inputs.shape[0],
+            request.capacity,
+            precision,
+            budget=budget // request.n_sharing,
+            other_bytes=working,
+            # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
+            may_round=request.dtype is None and precision == np.float32 and request.tol >= _HALF_TOLERANCE,
+            folder=self.folder,
+            n_threads=n_threads,
+        )
 
     def chain_sums(
         self,

@@ -155,6 +155,9 @@ class ThreadsEngine:
             return None
         return of_field(likelihood.chains, self.sets, likelihood.n_labels, likelihood.constrained)
 
+    #: Steps that limited-memory BFGS should remember.
+    usual_pairs = 40
+
     def step_pairs(self, limit: int, metric: np.ndarray, dtype: np.dtype) -> StepPairs:
         """Return room for the steps that limited-memory BFGS remembers."""
         return StepPairs(limit, metric, dtype)

@@ -128,6 +128,8 @@ class TorchShard(ThreadsEngine):
     """The sums over chains on a device; what leaves it does so in the order in which the chains were given."""
 
     fused = None
+    # On a device pairs cost nothing beside a pass: of 40 and 100, the latter took fewer iterations on an H200.
+    usual_pairs = 100
 
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""

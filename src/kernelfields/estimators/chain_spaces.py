@@ -25,10 +25,10 @@ def chain_spaces(
 ) -> list[CliqueSpace]:
     """Choose a basis for each named clique set and compute the features of the training chains."""
     spaces = []
+    settings: dict[str, Any] = {"tol": tol, "dtype": dtype, "random": random, "engine": engine}
+    settings["n_sharing"] = sum(clique.kernel is not None for _, clique in cliques)
     for name, clique in cliques:
         if clique.kernel is not None:
             say(f"choosing a basis for {name} cliques on {chains.n_positions:,} positions")
-        spaces.append(
-            build_space(name, clique, chains, n_labels, tol=tol, dtype=dtype, random=random, engine=engine)
-        )
+        spaces.append(build_space(name, clique, chains, n_labels, **settings))
     return spaces

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kernelfields.basis import PivotSubspace
 from kernelfields.engines import CliqueFeatures, ThreadsEngine
 from kernelfields.estimators.evidence_search import maximise_evidence, mode_of
 from kernelfields.estimators.evidence_settings import EvidencePath, resolve_search
@@ -173,9 +175,16 @@ def posterior_of_sets(
 def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndarray]) -> list[FittedSet]:
     """Return spaces with their coefficients as fitted sets."""
     return [
-        FittedSet(space.clique, space.name, space.subspace, space.label_factor, own, space.support)
+        FittedSet(space.clique, space.name, _in_memory(space.subspace), space.label_factor, own, space.support)
         for space, own in zip(spaces, coefficients, strict=True)
     ]
+
+
+def _in_memory(subspace: Any) -> Any:
+    """Return a subspace whose factor is an array: one kept in a file ends with the fit."""
+    if not isinstance(subspace, PivotSubspace) or isinstance(subspace.factor, np.ndarray):
+        return subspace
+    return replace(subspace, factor=np.asarray(subspace.factor))
 
 
 def _left_out(posterior: LogPosterior, sets: Sequence[FittedSet]) -> list[float]:

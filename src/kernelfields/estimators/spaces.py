@@ -204,10 +204,11 @@ def build_space(
     dtype: Any,
     random: np.random.Generator,
     engine: Engine | None = None,
+    n_sharing: int = 1,
 ) -> CliqueSpace:
     """Choose a basis for one clique set and compute the features of the training chains or graphs.
 
-    ``engine`` holds the features; None for the threads of this process.
+    ``engine`` holds the features; None for the threads of this process. ``n_sharing`` sets share its memory.
     """
     factor = label_factor(clique, n_labels)
     positions = clique.positions(fields)
@@ -232,7 +233,19 @@ def build_space(
     check_positive_semidefinite(kernel, inputs, random)
     basis = resolve_basis(clique.basis)
     capacity = basis.capacity(clique.rank, inputs.shape[0])
-    request = PanelRequest(name, kernel, inputs, capacity, resolve_dtype(dtype), tol, fields, positions)
+    request = PanelRequest(
+        name,
+        kernel,
+        inputs,
+        capacity,
+        resolve_dtype(dtype),
+        tol,
+        fields,
+        positions,
+        n_labels=n_labels,
+        labels_per_clique=clique.labels_per_clique,
+        n_sharing=n_sharing,
+    )
     engine = engine or Threads()
     panel = engine.panel(request)
     basis.select(panel, random)

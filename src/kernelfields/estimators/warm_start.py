@@ -77,9 +77,12 @@ def continued_space(
     )
 
 
-def _residual_diagonal(subspace: PivotSubspace, inputs: Any, features: np.ndarray) -> np.ndarray:
+def _residual_diagonal(subspace: PivotSubspace, inputs: Any, features: Any) -> np.ndarray:
     """Return k(x, x) - ||z(x)||^2, what the span leaves of each input."""
-    inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+    if isinstance(features, np.ndarray):
+        inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+    else:
+        inside = features.squared_norms()
     return np.maximum(subspace.kernel.diag(inputs) - inside, 0.0)
 
 

@@ -26,17 +26,19 @@ _FEWEST_PAIRS = 8
 class LBFGS:
     """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory.
 
+    None leaves their number to the engine: where vectors cost little, more of them save passes.
+
     ``start``, a :class:`~kernelfields.solvers.stochastic.StochasticStart`, says where to begin; None means zero.
     """
 
     name = "lbfgs"
 
-    def __init__(self, memory: int = 40, start: StochasticStart | None = None):
+    def __init__(self, memory: int | None = None, start: StochasticStart | None = None):
         self.memory = memory
         self.start = start
         if start is not None:
             self.name = f"sgd+{self.name}"
-        self._limit = memory
+        self._limit = 0
         self._pairs: Any = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
@@ -51,7 +53,8 @@ class LBFGS:
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
-        self._limit = min(self.memory, max(_FEWEST_PAIRS, affordable))
+        wanted = posterior.engine.usual_pairs if self.memory is None else self.memory
+        self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
         self._pairs = None
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:

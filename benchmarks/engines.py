@@ -1,0 +1,116 @@
+"""The engines of one machine side by side: our threads against torch on the processor, OCR letters (large).
+
+    python -m benchmarks.engines [--rank 2000] [--repeats 5] [--device cpu]
+
+One field (nine folds, 47,535 letters, cubic kernel), the same pivots, the same coefficients, float32 features.
+Seconds of the basis, of the parts of one pass (potentials, value with marginals, pulled back), of a Hessian
+response, and of a fit to a relative gap of 1e-2; medians, engine by engine within one run. The rule of engine="auto"
+rests on this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fit_speed import FIELDS, words
+from benchmarks.result_files import merge_results
+from kernelfields import ChainCRF
+from kernelfields.engines import Threads
+from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.engines.torch_engine import Torch
+from kernelfields.estimators.chain_engines import chain_engine
+from kernelfields.estimators.chain_spaces import chain_spaces
+from kernelfields.estimators.spaces import name_cliques
+from kernelfields.fields import Chains, EdgeCliques, NodeCliques
+from kernelfields.inference.workers import Workers
+
+
+def median_seconds(call: Callable[[], Any], repeats: int) -> float:
+    """Return the median time of a call, after one that is not counted."""
+    call()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
+def measure(engine: Any, X: list, y: list, rank: int, repeats: int) -> dict:
+    """Return the seconds of the parts of a fit on one engine."""
+    kernel, variance = FIELDS["cubic"]
+    classes, labels = np.unique(np.concatenate(y), return_inverse=True)
+    chains = Chains(np.vstack(X), np.cumsum([0, *map(len, y)]), labels)
+    cliques = name_cliques([NodeCliques(kernel, rank=rank, prior_variance=variance), EdgeCliques()])
+    workers = Workers()
+    begin = time.perf_counter()
+    spaces = chain_spaces(
+        chains,
+        len(classes),
+        cliques,
+        random=np.random.default_rng(0),
+        say=lambda text: None,
+        tol=1e-3,
+        dtype="float32",
+        engine=engine,
+    )
+    seconds = {"basis": time.perf_counter() - begin}
+    engine_of = partial(chain_engine, chains, n_labels=len(classes), engine=engine, workers=workers)
+    sums = engine_of([space.clique_features(len(classes)) for space in spaces])
+    random = np.random.default_rng(1)
+    coefficients = [0.1 * random.normal(size=each.shape) for each in sums.sets]
+    # Our products are cut into runs for our own threads, as in a fit; those of torch have threads of their own.
+    with blas_threads(1 if isinstance(engine, Threads) else None):
+        potentials = sums.potentials(coefficients)
+        evaluation = sums.evaluate(potentials)
+        seconds["potentials"] = median_seconds(lambda: sums.potentials(coefficients), repeats)
+        seconds["value and marginals"] = median_seconds(lambda: sums.evaluate(potentials), repeats)
+        seconds["pulled back"] = median_seconds(lambda: sums.pull_back(evaluation.residual), repeats)
+        seconds["Hessian response"] = median_seconds(
+            lambda: sums.hessian_response(evaluation, potentials), repeats
+        )
+    seconds["one pass"] = sum(seconds[part] for part in ("potentials", "value and marginals", "pulled back"))
+    begin = time.perf_counter()
+    crf = ChainCRF(
+        kernel,
+        prior_variance=variance,
+        rank=rank,
+        engine=engine,
+        dtype="float32",
+        tol=1e-2,
+        max_iter=500,
+        random_state=0,
+    ).fit(X, y)
+    seconds["fit"] = time.perf_counter() - begin
+    return {"seconds": seconds, "value": evaluation.value, "passes": crf.solution_.passes}
+
+
+def main() -> None:
+    """Measure, print, write benchmarks/results/engines.json."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rank", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
+    arguments = parser.parse_args()
+    X, y = words(list(range(1, 10)))
+    rows = []
+    for engine in (Threads(), Torch(arguments.device)):
+        where = engine.name if isinstance(engine, Threads) else f"{engine.name}, {arguments.device}"
+        found = measure(engine, X, y, arguments.rank, arguments.repeats)
+        rows.append({"data": "OCR letters, large", "rank": arguments.rank, "engine": where, **found})
+    print(f"{'seconds':<22}" + "".join(f"{row['engine']:>16}" for row in rows) + f"{'ratio':>10}")
+    for part in rows[0]["seconds"]:
+        ours, theirs = (row["seconds"][part] for row in rows)
+        print(f"{part:<22}{ours:>16.3f}{theirs:>16.3f}{theirs / ours:>10.2f}")
+    print(f"values {rows[0]['value']:.6f} and {rows[1]['value']:.6f}")
+    merge_results("engines.json", rows, ("data", "rank", "engine"))
+
+
+if __name__ == "__main__":
+    main()
