@@ -4,8 +4,8 @@
 
 One field (nine folds, 47,535 letters, cubic kernel), the same pivots, the same coefficients, float32 features.
 Seconds of the basis, of the parts of one pass (potentials, value with marginals, pulled back), of a Hessian
-response, and of a fit to a relative gap of 1e-2; medians, engine by engine within one run. The rule of engine="auto"
-rests on this.
+response, and of a fit to a relative gap of 1e-2; medians, engine by engine within one run. The rule of
+engine="auto" rests on this.
 """
 
 from __future__ import annotations

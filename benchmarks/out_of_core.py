@@ -1,13 +1,13 @@
-"""Features that are not held in memory: seconds of a fit and its peak memory, OCR letters large at rank 4,000.
+"""A field under a budget of memory: seconds of whole fits and their peak memory, OCR letters large at rank 4,000.
 
-    python -m benchmarks.out_of_core [--rank 4000] [--field cubic] [--iterations 20] [--keep memory file ...]
+    python -m benchmarks.out_of_core [--rank 4000] [--iterations 30] [--keep memory budget ...]
 
-Nine folds (47,535 letters), one process for each way to keep the features: in memory (float32), in memory in half
-precision, in a file, in a file that leaves the system's cache whenever it has been read (as it would if it were
-larger than the machine's memory), and recomputed from kernel rows in every pass. Basis, then so many iterations of
-L-BFGS; ``pass`` is one value and gradient, the best of three. Peak memory is what the process takes
-beyond what it had after loading the data, so it holds the potentials, the pivots' factor and the solver's vectors
-as well; ``rounding`` is what rounding of the features does to the value, relative to it.
+Nine folds (47,535 letters), cubic kernel, ``ChainCRF`` in a process of its own for each row: without a budget;
+with one of a quarter of the float32 features ("budget", where the plan chooses); and with features kept in half
+precision, in a file, in a file that leaves the system's cache whenever it has been read (as one larger than the
+machine's memory would), or recomputed from kernel rows in every pass. So many iterations of L-BFGS each. Peak
+memory is what the fit adds to the process beyond what it had after loading the data: potentials, the pivots'
+factor and the solver's vectors as well as features.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,33 +30,56 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.fit_speed import FIELDS, words
 from benchmarks.result_files import merge_results, read_results
 from kernelfields import ChainCRF
-from kernelfields.basis import PanelCholesky, RandomCholesky
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.engines.recomputed_features import RecomputedColumns
-from kernelfields.engines.stored_features import FeatureFile, HalfColumns
-from kernelfields.engines.stored_tables import table_of
-from kernelfields.fields import Chains
-from kernelfields.kernels.labels import Delta
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.engines import Threads
+from kernelfields.engines.memory import FeaturePlan
+from kernelfields.engines.stored_features import FeatureFile
 
 RESULTS = "out_of_core.json"
-KEEPERS = ["memory", "half", "file", "file, not cached", "recomputed"]
+KEEPERS = ["memory", "budget", "half", "file", "file, not cached", "recomputed"]
 
 
 class UncachedFile(FeatureFile):
     """A file whose pages leave the system's cache when they have been read."""
 
-    def features(self, panel: PanelCholesky) -> Any:
+    def features(self, panel: Any) -> Any:
+        """Return the features once they are on the disk."""
         os.fsync(self._file.descriptor)
         return super().features(panel)
 
     def load(self, rows: slice, rank: int, buffer: np.ndarray) -> np.ndarray:
+        """Read a tile and let go of its pages."""
         tile = super().load(rows, rank, buffer)
         os.posix_fadvise(self._file.descriptor, self._offset(rows.start), tile.nbytes, os.POSIX_FADV_DONTNEED)
         return tile
+
+
+@dataclass(frozen=True)
+class UncachedPlan(FeaturePlan):
+    """A plan for such a file."""
+
+    def columns(self) -> Any:
+        """Return the file."""
+        return UncachedFile(
+            self.n_rows, self.capacity, self.dtype, self.folder, stored_factor=True, n_threads=self.n_threads
+        )
+
+
+class WatchedThreads(Threads):
+    """Threads that note how they keep features, and keep them in the way they are told, if any."""
+
+    def __init__(self, memory: Any = None, keep: str | None = None):
+        super().__init__(memory)
+        self.keep = keep
+        self.kept = "memory"
+
+    def _plan(self, request: Any, precision: np.dtype) -> Any:
+        plan = super()._plan(request, precision)
+        if self.keep == "file, not cached":
+            plan = UncachedPlan(**{**vars(plan), "keep": "file"})
+        elif self.keep is not None:
+            plan = replace(plan, keep=self.keep, stored_factor=self.keep == "file")
+        self.kept = "memory" if plan is None else plan.keep
+        return plan
 
 
 def status(name: str) -> int:
@@ -63,94 +87,64 @@ def status(name: str) -> int:
     return 1024 * int(re.search(name + r":\s+(\d+)", Path("/proc/self/status").read_text())[1])
 
 
-def columns_of(keep: str, n_rows: int, rank: int) -> Any:
-    """Return where the columns of a panel are to be kept."""
-    if keep == "memory":
-        return None
-    if keep == "recomputed":
-        return RecomputedColumns(n_rows, rank, np.float32)
-    maker = {"half": HalfColumns, "file": FeatureFile, "file, not cached": UncachedFile}[keep]
-    return maker(n_rows, rank, np.float32, stored_factor=keep != "half")
-
-
 def measure(keep: str, field: str, rank: int, iterations: int) -> dict:
-    """Choose a basis and descend, with features kept in one of the ways."""
+    """Fit with features kept in one of the ways; return seconds and peak memory."""
     X, y = words(list(range(1, 10)))
     kernel, variance = FIELDS[field]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # all it has to do is compile
-        ChainCRF(kernel, prior_variance=variance, rank=50, max_iter=3, tol=0.9, random_state=0).fit(X[:50], y[:50])
-    chains, classes = Chains.from_sequences(X, y)
-    inputs = chains.inputs.astype(np.float32, copy=False)
+    feature_bytes = 4 * sum(map(len, y)) * rank
+    warnings.simplefilter("ignore", ConvergenceWarning)  # so many iterations are not a fit to the end
+    settings: dict[str, Any] = {"prior_variance": variance, "solver": "lbfgs", "random_state": 0, "dtype": "auto"}
+    ChainCRF(kernel, rank=50, max_iter=3, tol=0.9, **settings).fit(X[:50], y[:50])  # the compiler
+    if keep == "memory":
+        engine = WatchedThreads()
+    elif keep == "budget":
+        engine = WatchedThreads(feature_bytes // 4)
+    else:
+        engine = WatchedThreads("100GB", keep)
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     begin, cpu = time.perf_counter(), time.process_time()
-    panel = PanelCholesky(kernel, inputs, rank, np.float32, columns_of(keep, len(inputs), rank))
-    RandomCholesky().select(panel, np.random.default_rng(0))
-    features, subspace = panel.features, panel.subspace()
-    basis_seconds, basis_cpu = time.perf_counter() - begin, time.process_time() - cpu
-    basis_peak = status("VmHWM") - before
-    # Of the fit itself: the factor is still there, the temporaries of the basis are not.
-    Path("/proc/self/clear_refs").write_text("5")
-    common = {"n_labels": len(classes), "prior_variance": variance}
-    factor = np.ascontiguousarray(Delta().factor(len(classes)))
-    table = table_of(features)
-    node = CliqueFeatures("node", table, positions=None, labels_per_clique=1, label_factor=factor, **common)
-    edge = CliqueFeatures("edge", None, positions=None, labels_per_clique=2, **common)
-    posterior = LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], len(classes)))
-    theta = 0.01 * np.random.default_rng(0).normal(size=posterior.size)
-    with blas_threads(1):
-        pass_seconds = min(_seconds(lambda: posterior.at(theta)) for _ in range(3))
-        begin, cpu, passes = time.perf_counter(), time.process_time(), posterior.passes
-        solution = minimize(posterior, LBFGS(), tol=1e-9, max_iter=iterations)
-        solver_seconds, solver_cpu = time.perf_counter() - begin, time.process_time() - cpu
-    fit_peak = status("VmHWM") - before
+    crf = ChainCRF(kernel, rank=rank, engine=engine, tol=1e-4, max_iter=iterations, **settings).fit(X, y)
+    seconds, processor = time.perf_counter() - begin, time.process_time() - cpu
     return {
         "keep": keep,
+        "kept": engine.kept,
         "field": field,
-        "positions": len(inputs),
-        "rank": panel.rank,
-        "feature_bytes": 4 * len(inputs) * panel.rank,
-        "basis_seconds": basis_seconds,
-        "basis_cpu_seconds": basis_cpu,
-        "pass_seconds": pass_seconds,
-        "iterations": solution.iterations,
-        "passes": posterior.passes - passes,
-        "solver_seconds": solver_seconds,
-        "solver_cpu_seconds": solver_cpu,
-        "value": solution.value,
-        "rounding": _rounding(posterior, features, subspace, inputs, solution.theta),
-        "basis_peak": basis_peak,
-        "fit_peak": fit_peak,
+        "rank": rank,
+        "iterations": crf.solution_.iterations,
+        "feature_bytes": feature_bytes,
+        "seconds": seconds,
+        "cpu_seconds": processor,
+        "solver_seconds": crf.solution_.seconds,
+        "pass_seconds": crf.solution_.seconds / crf.solution_.passes,
+        "peak_bytes": status("VmHWM") - before,
+        "value": crf.solution_.value,
     }
 
 
-def _seconds(function: Any) -> float:
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
-
-
-def _rounding(
-    posterior: LogPosterior, features: Any, subspace: Any, inputs: np.ndarray, theta: np.ndarray
-) -> float:
-    """Return the change of the value if the features were exact, to first order, over the value."""
-    node = posterior.engine.sets[0]
-    coefficients = posterior.split(theta)[0]
-    point = posterior.at(theta)
-    residual = posterior.engine.evaluate(posterior.potentials(theta)).residual
-    rows = np.linspace(0, len(inputs) - 1, 2000).astype(int)
-    exact = subspace.apply(inputs[rows], coefficients)
-    stored = features[rows].astype(np.float64) @ coefficients
-    there = (residual.node @ node.label_factor)[rows]
-    return len(inputs) / len(rows) * float(np.vdot(there, exact - stored)) / point.value
+def report(row: dict) -> None:
+    """Print a row beside the one in memory."""
+    same = [
+        other
+        for other in read_results(RESULTS)
+        if other["keep"] == "memory" and all(other[key] == row[key] for key in ("field", "rank", "iterations"))
+    ]
+    ratio = f"{row['seconds'] / same[0]['seconds']:.2f} times memory" if same else "not compared"
+    print(
+        f"{row['keep']} ({row['kept']}): {row['seconds']:.1f} s (CPU {row['cpu_seconds']:.1f} s), {ratio}; "
+        f"solver {row['solver_seconds']:.1f} s, {row['pass_seconds']:.2f} s a pass; "
+        f"peak {row['peak_bytes'] / 1e6:.0f} MB, features {row['feature_bytes'] / 1e6:.0f} MB; "
+        f"value {row['value']:.4f}",
+        flush=True,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure each way in a process of its own, print, write benchmarks/results/out_of_core.json."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rank", type=int, default=4000)
     parser.add_argument("--field", default="cubic", choices=list(FIELDS))
-    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--iterations", type=int, default=30)
     parser.add_argument("--keep", nargs="+", default=KEEPERS, choices=KEEPERS)
     parser.add_argument("--one", action="store_true", help="measure in this process and print a row")
     arguments = parser.parse_args()
@@ -158,41 +152,13 @@ def main() -> None:
         print(json.dumps(measure(arguments.keep[0], arguments.field, arguments.rank, arguments.iterations)))
         return
     for keep in arguments.keep:
-        options = [
-            "--rank",
-            str(arguments.rank),
-            "--field",
-            arguments.field,
-            "--iterations",
-            str(arguments.iterations),
-        ]
-        command = [sys.executable, "-m", "benchmarks.out_of_core", "--one", "--keep", keep, *options]
+        options = ["--rank", str(arguments.rank), "--field", arguments.field]
+        options += ["--iterations", str(arguments.iterations), "--keep", keep]
+        command = [sys.executable, "-m", "benchmarks.out_of_core", "--one", *options]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         row = json.loads(done.stdout.splitlines()[-1])
         merge_results(RESULTS, [row], ("field", "rank", "keep"))
         report(row)
-
-
-def report(row: dict) -> None:
-    """Print a row, beside the one in memory where there is one of as many iterations."""
-    same = [
-        other
-        for other in read_results(RESULTS)
-        if other["keep"] == "memory" and all(other[key] == row[key] for key in ("field", "rank", "iterations"))
-    ]
-    ratio = f"{_together(row) / _together(same[0]):.2f} times memory" if same else "not compared"
-    print(
-        f"{row['keep']}: basis {row['basis_seconds']:.1f} s (CPU {row['basis_cpu_seconds']:.1f} s), pass "
-        f"{row['pass_seconds']:.2f} s, {row['iterations']} iterations ({row['passes']:.1f} passes) "
-        f"{row['solver_seconds']:.1f} s (CPU {row['solver_cpu_seconds']:.1f} s), together {_together(row):.1f} s, "
-        f"{ratio}; peak of the basis {row['basis_peak'] / 1e6:.0f} MB, of the fit {row['fit_peak'] / 1e6:.0f} MB, "
-        f"features {row['feature_bytes'] / 1e6:.0f} MB; rounding {row['rounding']:.1e}, value {row['value']:.4f}",
-        flush=True,
-    )
-
-
-def _together(row: dict) -> float:
-    return row["basis_seconds"] + row["solver_seconds"]
 
 
 if __name__ == "__main__":

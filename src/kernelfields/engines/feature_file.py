@@ -6,6 +6,7 @@ nowhere else in the memory of the process. A full disk raises OSError when the f
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 import weakref
@@ -90,6 +91,15 @@ class StoredFactor:
         rows = np.zeros((end - begin, self.width))
         rows[:, place[1]] = values
         self.file.write(rows, 8 * self.width * begin)
+
+    def mapped(self) -> np.ndarray:
+        """Return the factor as a read-only array whose pages the system reads when they are asked for.
+
+        A fitted field keeps this one: it is asked for rarely, and gives its memory back when others need it.
+        """
+        pages = mmap.mmap(self.file.descriptor, 8 * self.width * len(self), access=mmap.ACCESS_READ)
+        rows = np.frombuffer(pages, dtype=np.float64).reshape(len(self), self.width)
+        return rows[:, : len(self)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         factor = np.zeros(self.shape, dtype=dtype or self.dtype)

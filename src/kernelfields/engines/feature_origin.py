@@ -27,6 +27,8 @@ from kernelfields.basis import PivotSubspace
 from kernelfields.basis.quadratic_form import kernel_quadratic_form
 
 _SAMPLE = 2000
+# Rows of the kernel that are there at once: where memory is short, all of the sample would be too many.
+_AT_ONCE = 250
 
 
 @dataclass
@@ -49,6 +51,10 @@ class FeatureOrigin:
         """Return the change of the value if features were exact; both are asked for some rows only."""
         n_rows = len(self.residual_diagonal)
         rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLE)).astype(np.int64)
-        exact = self.subspace.apply(self.inputs[rows], coefficients)
-        kept = np.asarray(stored[rows], dtype=np.float64) @ coefficients
-        return n_rows / max(1, len(rows)) * float(np.vdot(residuals[rows], exact - kept))
+        total = 0.0
+        for begin in range(0, len(rows), _AT_ONCE):
+            some = rows[begin : begin + _AT_ONCE]
+            exact = self.subspace.apply(self.inputs[some], coefficients)
+            kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
+            total += float(np.vdot(residuals[some], exact - kept))
+        return n_rows / max(1, len(rows)) * total

@@ -175,16 +175,16 @@ def posterior_of_sets(
 def fitted_sets_of(spaces: Sequence[CliqueSpace], coefficients: Sequence[np.ndarray]) -> list[FittedSet]:
     """Return spaces with their coefficients as fitted sets."""
     return [
-        FittedSet(space.clique, space.name, _in_memory(space.subspace), space.label_factor, own, space.support)
+        FittedSet(space.clique, space.name, _with_array(space.subspace), space.label_factor, own, space.support)
         for space, own in zip(spaces, coefficients, strict=True)
     ]
 
 
-def _in_memory(subspace: Any) -> Any:
-    """Return a subspace whose factor is an array: one kept in a file ends with the fit."""
+def _with_array(subspace: Any) -> Any:
+    """Return a subspace whose factor is an array, also where it is kept in a file."""
     if not isinstance(subspace, PivotSubspace) or isinstance(subspace.factor, np.ndarray):
         return subspace
-    return replace(subspace, factor=np.asarray(subspace.factor))
+    return replace(subspace, factor=subspace.factor.mapped())
 
 
 def _left_out(posterior: LogPosterior, sets: Sequence[FittedSet]) -> list[float]:
