@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.engines import ThreadsEngine
+from kernelfields.engines import GraphLikelihood, ThreadsEngine
 from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
+from kernelfields.estimators import evidence_problem
 from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.evidence_parameters import variances_of, widths_of, with_parameters
-from kernelfields.estimators.evidence_search import EvidenceProblem
+from kernelfields.estimators.evidence_mode import EXACT_MODE, GuidedNewton
+from kernelfields.estimators.evidence_parameters import cut_space, variances_of, widths_of, with_parameters
+from kernelfields.estimators.evidence_problem import EvidenceProblem, KnownMode
 from kernelfields.estimators.evidence_settings import EvidenceSearch
+from kernelfields.estimators.graph_model import plan_graphs
 from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains, GraphNodes, Graphs
+from kernelfields.fields import Chains, GraphFactors, GraphNodes, Graphs
 from kernelfields.kernels import RBF, Columns, Matern, Polynomial
+from kernelfields.solvers import minimize
 
 PRECISE = {"tol": 1e-12, "dtype": "float64"}
 
@@ -27,7 +31,7 @@ def spaces_on(fields, cliques, n_labels):
 def problem_on(fields, cliques, n_labels, engine_of, **settings):
     spaces = spaces_on(fields, cliques, n_labels)
     parameters = variances_of(spaces) + widths_of(spaces)
-    problem = EvidenceProblem(spaces, parameters, engine_of, n_labels, EvidenceSearch(**settings), 0)
+    problem = EvidenceProblem(spaces, parameters, engine_of, n_labels, EvidenceSearch(**settings), 0, EXACT_MODE)
     return problem, np.log([parameter.value for parameter in parameters])
 
 
@@ -51,6 +55,20 @@ def chains(cliques, **settings):
     return problem_on(sample, cliques, 3, partial(chain_engine, sample, n_labels=3), **settings)
 
 
+def graphs(cliques, **settings):
+    """Graphs with cycles: every node meets the two before it."""
+    random = np.random.default_rng(0)
+    labels = np.repeat(random.integers(2, size=10), 2)
+    chains = Chains(random.normal(size=(20, 2)) + labels[:, None], np.arange(0, 21, 5), labels)
+    sample = Graphs.from_chains(chains, lags=(1, 2))
+    plan = plan_graphs(sample, 2, "auto")
+
+    def engine_of(sets):
+        return ThreadsEngine(GraphLikelihood(sample, 2, sets, plan), sets)
+
+    return problem_on(sample, cliques, 2, engine_of, **settings)
+
+
 def numerical_gradient(problem, logs, step=1e-3):
     """Differences of the evidence of separate fits, from four values: errors of order step^4."""
 
@@ -71,6 +89,13 @@ CASES = {
     ),
     "polynomial": lambda: single_labels([GraphNodes(Polynomial(2, 0.3, 0.8), rank=10, prior_variance=0.6)]),
     "chain": lambda: chains([NodeCliques(RBF(0.6), rank=8, prior_variance=2.0), EdgeCliques(prior_variance=0.8)]),
+    "graph": lambda: graphs(
+        [
+            GraphNodes(RBF(0.6), rank=4, prior_variance=2.0),
+            GraphFactors(group="lag1", prior_variance=0.8),
+            GraphFactors(group="lag2", prior_variance=0.4),
+        ]
+    ),
     "chain with an edge kernel": lambda: chains(
         [
             NodeCliques("linear", prior_variance=1.5),
@@ -129,6 +154,61 @@ def test_moved_spaces_have_the_kernel_of_their_parameters():
     assert same[0].features is problem.spaces[0].features or np.allclose(
         same[0].features, problem.spaces[0].features, atol=1e-6
     )
+
+
+def test_float32_features_give_about_the_same_gradient(monkeypatch):
+    problem, logs = CASES["chain"]()
+    expected = problem.gradient(problem.laplace(logs), logs)
+    monkeypatch.setitem(PRECISE, "dtype", "float32")
+    rounded, _ = CASES["chain"]()
+    assert rounded.spaces[0].features.dtype == np.float32
+    found = rounded.gradient(rounded.laplace(logs), logs)
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_large_fields_estimate_the_gradient_by_probes(monkeypatch):
+    problem, logs = CASES["chain"]()
+    laplace = problem.laplace(logs)
+    expected = problem.gradient(laplace, logs)
+    monkeypatch.setattr(evidence_problem, "ALL_ROOTS", 0)
+    size = laplace.posterior.size
+    # As many orthogonal probes as there are coefficients are exact; half of them come close.
+    monkeypatch.setattr(evidence_problem, "GRADIENT_PROBES", size)
+    np.testing.assert_allclose(problem.gradient(laplace, logs), expected, rtol=1e-9)
+    monkeypatch.setattr(evidence_problem, "GRADIENT_PROBES", size // 2)
+    estimated = problem.gradient(laplace, logs)
+    assert not np.allclose(estimated, expected, rtol=1e-6)
+    np.testing.assert_allclose(estimated, expected, atol=1.0)
+
+
+def test_the_curvature_of_a_point_nearby_saves_passes():
+    problem, logs = CASES["chain"]()
+    known = problem.laplace(logs)
+    posterior = problem.laplace(logs + np.array([0.3, -0.2, 0.4])).posterior
+    plain, guided = (
+        minimize(posterior, GuidedNewton(posterior, curvature, renews=False), tol=1e-10)
+        for curvature in (None, known.curvature)
+    )
+    assert guided.passes < 0.6 * plain.passes
+    np.testing.assert_allclose(guided.theta, plain.theta, atol=1e-4)
+
+
+def test_a_mode_is_carried_to_other_pivots():
+    problem, logs = CASES["chain"]()
+    known = problem.laplace(logs)
+    other = EvidenceProblem(
+        [cut_space(space, 6) for space in problem.spaces],
+        problem.parameters,
+        problem._engine_of,
+        3,
+        EvidenceSearch(),
+        0,
+        EXACT_MODE,
+    )
+    alone = other.laplace(logs).evidence.value
+    other.continue_from(KnownMode(problem.spaces, known.posterior.expanded(known.mode), known.curvature))
+    assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
+    assert [space.subspace.rank for space in other.spaces] == [6, 1]
 
 
 def test_probes_estimate_the_same_gradient():

@@ -1,5 +1,7 @@
 """Prior variances and kernel parameters by the evidence: scikit-learn's optimum, relevance, bounds, failures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from labelled_sequences import labelled_sequences
@@ -11,10 +13,10 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.estimators import evidence_search
+from kernelfields.estimators import evidence_problem
+from kernelfields.estimators.evidence_problem import FieldLaplace
 from kernelfields.estimators.evidence_settings import EvidenceSearch
 from kernelfields.kernels import RBF, Columns
-from kernelfields.posterior.laplace import Laplace
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)
 
@@ -96,13 +98,13 @@ def test_probes_find_about_the_same_field():
 def test_where_the_evidence_is_not_finite_the_search_steps_back_and_says_so(monkeypatch):
     X, y = make_moons(60, noise=0.3, random_state=0)
 
-    class Cliff(Laplace):
+    class Cliff(FieldLaplace):
         def __init__(self, point, **settings):
             if point.posterior.blocks[0].prior_variance > 4.0:
                 raise np.linalg.LinAlgError("the factor does not exist")
             super().__init__(point, **settings)
 
-    monkeypatch.setattr(evidence_search, "Laplace", Cliff)
+    monkeypatch.setattr(evidence_problem, "FieldLaplace", Cliff)
     crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"not finite at \d+ of \d+ points \(the factor does not exist\)"):
         crf.fit(X, y, optimize=SHORT)
@@ -111,27 +113,69 @@ def test_where_the_evidence_is_not_finite_the_search_steps_back_and_says_so(monk
     assert crf.sets_[0].clique.prior_variance <= 4.0
     assert path.best.value > path.steps[0].value
 
-    class Nowhere(Laplace):
+    class Nowhere(FieldLaplace):
         def __init__(self, point, **settings):
             raise np.linalg.LinAlgError("the factor does not exist")
 
-    monkeypatch.setattr(evidence_search, "Laplace", Nowhere)
+    monkeypatch.setattr(evidence_problem, "FieldLaplace", Nowhere)
     with pytest.raises(ValueError, match="nowhere finite from here: the factor does not exist"):
         crf.fit(X, y, optimize=SHORT)
+
+
+def test_a_value_that_is_no_number_is_stepped_back_from(monkeypatch):
+    X, y = make_moons(60, noise=0.3, random_state=0)
+
+    class Fog(FieldLaplace):
+        def __init__(self, point, **settings):
+            super().__init__(point, **settings)
+            if point.posterior.blocks[0].prior_variance > 4.0:
+                self.evidence = replace(self.evidence, value=np.nan)
+
+    monkeypatch.setattr(evidence_problem, "FieldLaplace", Fog)
+    crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="the evidence or its gradient is not finite"):
+        crf.fit(X, y, optimize=SHORT)
+    assert crf.sets_[0].clique.prior_variance <= 4.0
+    assert np.isfinite(crf.evidence_path_.best.value)
+
+
+def test_large_fields_are_climbed_with_few_pivots_first():
+    X, y = labelled_sequences(20)
+    start = ChainCRF(RBF(2.0), rank=15, prior_variance=0.05, random_state=0)
+    searches = [EvidenceSearch(restarts=0, tol=1e-6, coarse_rank=rank) for rank in (6, None)]
+    coarse, plain = (clone(start).fit(X, y, optimize=search) for search in searches)
+    stages = [step.coarse for step in coarse.evidence_path_.steps]
+    assert stages[0]
+    assert stages == sorted(stages, reverse=True)
+    assert not any(step.coarse for step in plain.evidence_path_.steps)
+    assert not coarse.evidence_path_.best.coarse
+    assert coarse.model_.sets[0].subspace.rank == plain.model_.sets[0].subspace.rank == 15
+    assert coarse.laplace(X, y).value == pytest.approx(coarse.evidence_path_.best.value, abs=1e-3)
+    assert coarse.evidence_path_.best.value > plain.evidence_path_.best.value - 0.5
+
+
+def test_a_looser_tolerance_takes_fewer_points():
+    X, y = labelled_sequences(20)
+    start = ChainCRF(RBF(2.0), rank=15, prior_variance=0.05, random_state=0)
+    counts = [
+        len(clone(start).fit(X, y, optimize=EvidenceSearch(restarts=0, tol=tol)).evidence_path_.steps)
+        for tol in (1e-2, 1e-7)
+    ]
+    assert counts[0] < counts[1]
 
 
 def test_an_interrupt_keeps_the_best_point(monkeypatch):
     X, y = make_moons(60, noise=0.3, random_state=0)
     calls = []
 
-    class Impatient(Laplace):
+    class Impatient(FieldLaplace):
         def __init__(self, point, **settings):
             calls.append(point)
             if len(calls) == 3:
                 raise KeyboardInterrupt
             super().__init__(point, **settings)
 
-    monkeypatch.setattr(evidence_search, "Laplace", Impatient)
+    monkeypatch.setattr(evidence_problem, "FieldLaplace", Impatient)
     crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
     with pytest.warns(ConvergenceWarning, match="interrupted; the best point so far was kept"):
         crf.fit(X, y, optimize="evidence")
@@ -160,6 +204,9 @@ def test_bad_input_is_named():
         ({"max_evaluations": 0}, "max_evaluations must be"),
         ({"variance_bounds": (2.0, 1.0)}, "variance_bounds must be two positive numbers"),
         ({"kernel_factor": 1.0}, "kernel_factor must be"),
+        ({"tol": 0.0}, "tol must be a number between 0 and 1"),
+        ({"coarse_rank": 0}, "coarse_rank must be"),
+        ({"coarse_rank": "few"}, "coarse_rank must be"),
     ):
         with pytest.raises(ValueError, match=text):
             crf.fit(X, y, optimize=EvidenceSearch(**settings))

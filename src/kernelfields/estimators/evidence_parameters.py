@@ -98,17 +98,41 @@ def with_parameters(
     return moved
 
 
-def _with_kernel(space: CliqueSpace, kernel: Kernel) -> CliqueSpace:
-    dtype = space.features.dtype
+def cut_space(space: CliqueSpace, rank: int) -> CliqueSpace:
+    """Return a space with its first pivots alone; one that has no more than ``rank`` stays as it is."""
+    subspace = space.subspace
+    if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank:
+        return space
+    cut = PivotSubspace(
+        subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank]
+    )
+    # Coordinates are nested: those of the first pivots do not know of the others.
+    return replace(
+        space, subspace=cut, features=np.ascontiguousarray(space.features[:, :rank]), panel=None, basis=None
+    )
+
+
+def moved_subspace(space: CliqueSpace, name: str, value: float) -> Any:
+    """Return the subspace of a set with another value of a kernel parameter, pivots kept, in float64."""
     subspace: Any = space.subspace
+    if isinstance(subspace, PivotSubspace):
+        subspace = replace(subspace, pivots=subspace.pivots.astype(np.float64, copy=False))
+    return _subspace_of(subspace, clone(space.subspace.kernel).set_params(**{name: value}))
+
+
+def _subspace_of(subspace: Any, kernel: Kernel) -> Any:
     if isinstance(subspace, ExplicitSubspace):
-        subspace = ExplicitSubspace(kernel, subspace.n_coordinates)
-        return replace(space, subspace=subspace, features=subspace.features(space.inputs, dtype))
+        return ExplicitSubspace(kernel, subspace.n_coordinates)
     gram = kernel(subspace.pivots).astype(np.float64, copy=False)
     gram[np.diag_indices(len(gram))] += _JITTER * float(np.trace(gram)) / len(gram)
-    factor = scipy.linalg.cholesky(gram, lower=True)
-    subspace = PivotSubspace(kernel, subspace.pivots, factor, subspace.indices)
-    features = subspace.features(space.inputs, dtype)
+    return PivotSubspace(kernel, subspace.pivots, scipy.linalg.cholesky(gram, lower=True), subspace.indices)
+
+
+def _with_kernel(space: CliqueSpace, kernel: Kernel) -> CliqueSpace:
+    subspace = _subspace_of(space.subspace, kernel)
+    features = subspace.features(space.inputs, space.features.dtype)
+    if isinstance(subspace, ExplicitSubspace):
+        return replace(space, subspace=subspace, features=features)
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     residual = np.maximum(kernel.diag(space.inputs) - inside, 0.0)
     return replace(space, subspace=subspace, features=features, residual_diagonal=residual)

@@ -20,7 +20,12 @@ class EvidenceSearch(BaseEstimator):
         Whether to choose parameters of kernels (gamma, length scales, offsets) beside the prior variances.
     restarts : int, default 1
     max_evaluations : int, default 40
-        Most points tried from each start.
+        Most points tried in each climb.
+    tol : float, default 1e-4
+        A climb ends when a step gains less than this share of the log evidence, or promises to.
+    coarse_rank : int, "auto" or None, default "auto"
+        Large fields are first climbed with this many pivots of each set, and from there with all of them, chosen
+        anew; "auto" takes a quarter of them where that saves work, None none.
     variance_bounds : (float, float), default (1e-4, 1e6)
         Of the prior variances.
     kernel_factor : float, default 100.0
@@ -35,6 +40,8 @@ class EvidenceSearch(BaseEstimator):
         kernels: bool = True,
         restarts: int = 1,
         max_evaluations: int = 40,
+        tol: float = 1e-4,
+        coarse_rank: int | str | None = "auto",
         variance_bounds: tuple[float, float] = (1e-4, 1e6),
         kernel_factor: float = 100.0,
         method: str = "auto",
@@ -44,6 +51,8 @@ class EvidenceSearch(BaseEstimator):
         self.kernels = kernels
         self.restarts = restarts
         self.max_evaluations = max_evaluations
+        self.tol = tol
+        self.coarse_rank = coarse_rank
         self.variance_bounds = variance_bounds
         self.kernel_factor = kernel_factor
         self.method = method
@@ -56,6 +65,10 @@ class EvidenceSearch(BaseEstimator):
             raise ValueError(f"restarts must be a whole number of at least 0, got {self.restarts!r}")
         for name in ("max_evaluations", "steps", "probes"):
             check_count(getattr(self, name), name)
+        if not is_real(self.tol) or not 0 < self.tol < 1:
+            raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}")
+        if self.coarse_rank is not None and self.coarse_rank != "auto":
+            check_count(self.coarse_rank, "coarse_rank", " (or 'auto', or None for no coarse climb)")
         bounds = self.variance_bounds
         pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_real, bounds))
         if not pair or not 0 < bounds[0] < bounds[1] < np.inf:
@@ -76,7 +89,10 @@ def resolve_search(optimize: Any) -> EvidenceSearch:
 
 @dataclass(frozen=True)
 class EvidenceStep:
-    """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name."""
+    """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
+
+    A coarse point is one with few pivots: its evidence is that of another field.
+    """
 
     start: int
     value: float
@@ -84,6 +100,7 @@ class EvidenceStep:
     gradient: dict[str, float]
     parameters: dict[str, float]
     seconds: float
+    coarse: bool = False
 
 
 @dataclass
@@ -94,8 +111,8 @@ class EvidencePath:
 
     @property
     def best(self) -> EvidenceStep:
-        """The point of the largest evidence."""
-        finite = [step for step in self.steps if np.isfinite(step.value)]
+        """The point of the largest evidence, coarse ones aside."""
+        finite = [step for step in self.steps if np.isfinite(step.value) and not step.coarse]
         return max(finite, key=lambda step: step.value)
 
     @property

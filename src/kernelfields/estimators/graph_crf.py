@@ -122,10 +122,11 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GraphCRF:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, optimize: Any = None) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
 
-        Ctrl-C ends the fit with the best estimate so far, and a warning.
+        Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an EvidenceSearch,
+        chooses prior variances and kernel parameters by the evidence.
         """
         check_graph_parameters(self)
         inputs = GraphInputs()
@@ -146,10 +147,16 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
 
         with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
             progress.say(plan.description)
-            spaces = [
-                build_space(name, clique, graphs, len(classes), tol=self.tol, dtype=self.dtype, random=random)
-                for name, clique in cliques
-            ]
+
+            def build(named: Any) -> list[CliqueSpace]:
+                return [
+                    build_space(name, clique, graphs, len(classes), tol=self.tol, dtype=self.dtype, random=random)
+                    for name, clique in named
+                ]
+
+            spaces, start = self._optimized(
+                optimize, build(cliques), None, build, engine_of, len(classes), random, progress.say
+            )
             fitted = fit_field(
                 spaces,
                 engine_of,
@@ -159,6 +166,7 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
                 max_iter=self.max_iter,
                 watch=lambda iteration: True in [watcher(iteration) for watcher in watchers],
                 random=random,
+                start=start,
             )
         self._take_over(inputs, classes, plan, spaces, fitted)
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)

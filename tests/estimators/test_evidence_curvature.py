@@ -1,0 +1,112 @@
+"""Hessians and third derivatives by blocks of directions against products one by one and finite differences."""
+
+import numpy as np
+import pytest
+
+from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
+from kernelfields.estimators.chain_engines import chain_engine
+from kernelfields.estimators.evidence_blocks import BlockedChains
+from kernelfields.estimators.evidence_curvature import (
+    _slopes_one_by_one,
+    curvature_matrix,
+    trace_slopes,
+    works_in_blocks,
+)
+from kernelfields.estimators.spaces import build_space, name_cliques
+from kernelfields.fields import Chains, resolve_constraints
+from kernelfields.inference.workers import Workers
+from kernelfields.kernels import RBF, Columns
+from kernelfields.posterior import LogPosterior
+from kernelfields.posterior.laplace import likelihood_hessian
+
+FIELDS = {
+    "one kernel": [NodeCliques(RBF(0.6), rank=6, prior_variance=2.0), EdgeCliques(prior_variance=0.8)],
+    "two kernels": [
+        NodeCliques(Columns(RBF(0.5), 0, 1) + Columns(RBF(0.2), 1, 2), rank=4, prior_variance=(0.5, 4.0)),
+        EdgeCliques(),
+    ],
+    "label kernel": [NodeCliques("linear"), EdgeCliques(label_kernel="centred")],
+    "labels alone": [NodeCliques(RBF(0.6), rank=6)],
+}
+
+
+def point_of(cliques, *, constraints=None, n_jobs=1, edge_kernel=False):
+    """A point of a field on chains of lengths one to nine, with weights and more labels than needed."""
+    random = np.random.default_rng(0)
+    lengths = [1, 9, 4, 6, 1, 5, 7]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = np.arange(offsets[-1]) % 4
+    sample = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
+    if edge_kernel:
+        cliques = [*cliques, EdgeCliques(RBF(0.3), rank=2, name="seen")]
+    masks = resolve_constraints(constraints, np.arange(4))
+    spaces = [
+        build_space(*each, sample, 4, tol=1e-12, dtype="float64", random=random) for each in name_cliques(cliques)
+    ]
+    sets = [space.clique_features(4) for space in spaces]
+    posterior = LogPosterior(chain_engine(sample, sets, n_labels=4, masks=masks, workers=Workers(n_jobs)))
+    return posterior.at(random.normal(size=posterior.size))
+
+
+def half_trace(point, roots, signs, potentials):
+    """(1/2) sum_k sign_k d_k^T Cov d_k at other potentials."""
+    posterior = point.posterior
+    evaluation = posterior.engine.evaluate(potentials)
+    directions = [posterior.potentials(root) for root in roots]
+    return 0.5 * sum(
+        sign * posterior.engine.hessian_response(evaluation, each).dot(each)
+        for sign, each in zip(signs, directions, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
+    point = point_of(FIELDS[name], n_jobs=n_jobs)
+    assert works_in_blocks(point.posterior)
+    expected = likelihood_hessian(point)
+    np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(curvature_matrix(point), expected, atol=1e-12 * np.abs(expected).max())
+
+
+def test_labels_of_probability_zero_are_no_trouble():
+    point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
+    assert (point.evaluation.beliefs.edge_marginals()[:, 0, 0] == 0.0).all()
+    expected = likelihood_hessian(point)
+    np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
+    roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
+    found = trace_slopes(point, roots, np.ones(5), [0])
+    single = _slopes_one_by_one(point, roots, np.ones(5), [0])
+    for ours, theirs in zip(found.potentials.arrays, single.potentials.arrays, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_slopes_in_blocks_are_those_of_single_products(name):
+    point = point_of(FIELDS[name], n_jobs=2)
+    roots = np.random.default_rng(1).normal(size=(300, point.posterior.size))
+    signs = np.where(np.arange(300) % 3 == 0, -1.0, 1.0)
+    found, single = trace_slopes(point, roots, signs, [0]), _slopes_one_by_one(point, roots, signs, [0])
+    for ours, theirs in zip(found.potentials.arrays, single.potentials.arrays, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6 * np.abs(theirs).max())
+    np.testing.assert_allclose(found.features[0], single.features[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("edge_kernel", [False, True])
+def test_slopes_are_derivatives_of_the_trace(edge_kernel):
+    point = point_of(FIELDS["one kernel"], edge_kernel=edge_kernel)
+    assert works_in_blocks(point.posterior) != edge_kernel
+    random = np.random.default_rng(2)
+    roots, signs = random.normal(size=(4, point.posterior.size)), np.array([1.0, 1.0, -1.0, 1.0])
+    slopes = trace_slopes(point, roots, signs, [])
+    move = point.posterior.potentials(random.normal(size=point.posterior.size))
+    ahead, behind = (half_trace(point, roots, signs, point.potentials.moved(h, move)) for h in (1e-5, -1e-5))
+    assert slopes.potentials.dot(move) == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
+
+
+def test_other_likelihoods_take_one_product_at_a_time():
+    point = point_of(FIELDS["one kernel"], edge_kernel=True)
+    assert not works_in_blocks(point.posterior)
+    assert not isinstance(point.posterior.engine.likelihood, SoftmaxLikelihood)
+    np.testing.assert_array_equal(curvature_matrix(point), likelihood_hessian(point))
