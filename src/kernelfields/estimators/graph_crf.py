@@ -125,8 +125,8 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, optimize: Any = None) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
 
-        Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an EvidenceSearch,
-        chooses prior variances and kernel parameters by the evidence.
+        Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
+        EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
         """
         check_graph_parameters(self)
         inputs = GraphInputs()
