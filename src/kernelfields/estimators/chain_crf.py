@@ -14,17 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis import ConstantSubspace
 from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_parameters
+from kernelfields.estimators.chain_cliques import check_chain_parameters
 from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_fitting import blas_limit, chain_place, development_set, watcher
-from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.chain_fitting import FitParts, blas_limit, fit_parts, watcher
 from kernelfields.estimators.chain_inspection import ChainInspection
 from kernelfields.estimators.chain_prediction import ChainPrediction
-from kernelfields.estimators.chain_spaces import chain_spaces
-from kernelfields.estimators.chain_structure import learn_chain_cliques
 from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.class_weights import weigh_classes
-from kernelfields.estimators.development import DevelopmentSet
 from kernelfields.estimators.displays import ChainDisplay
 from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
 from kernelfields.estimators.field_model import FieldModel
@@ -33,9 +29,7 @@ from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_
 from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
 from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
 from kernelfields.estimators.parameters import check_callbacks
-from kernelfields.estimators.spaces import CliqueSpace, name_cliques
-from kernelfields.estimators.warm_start import continued_spaces
-from kernelfields.fields import ConstraintMasks, EdgeCliques, resolve_constraints
+from kernelfields.fields import EdgeCliques
 from kernelfields.fields.randomness import random_generator
 from kernelfields.inference.workers import Workers
 from kernelfields.posterior import Certificate, LogPosterior
@@ -210,111 +204,59 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
         stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
         the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
-        kernel parameters by the evidence.
+        kernel parameters by the evidence. Dask collections are fitted where they are, see docs/dask.md.
         """
         check_chain_parameters(self)
-        cliques = name_cliques(chain_cliques(self))
-        continues = self.warm_start and hasattr(self, "model_")
-        if continues:
-            inputs = self._inputs
-            chains, classes = inputs.chains(X, y, sample_weight, self.classes_)
-        else:
-            inputs = ChainInputs()
-            seen_counts = any(clique.support == "observed" for _, clique in cliques)
-            chains, classes = inputs.fit_chains(X, y, sample_weight, keep_zeros=seen_counts)
-        chains = weigh_classes(chains, classes, self.class_weight)
-        masks = resolve_constraints(self.constraints, classes)
-        masks.check_labels(chains.labels, chains.offsets, classes)
         random = random_generator(self.random_state)
-        workers = Workers(self.n_jobs)
-        engine = chain_place(self, chains.n_positions)
-        development = development_set(self, inputs, X_dev, y_dev, classes, masks, workers)
         progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
-        with blas_threads(blas_limit(self, workers, chains.n_positions)), progress:
-            path: StructurePath | None = None
-            if isinstance(self.cliques, str) and not continues:
-                cliques, path = learn_chain_cliques(
-                    self,
-                    chains,
-                    len(classes),
-                    held_out=None if development is None else development.chains,
-                    masks=masks,
-                    workers=workers,
-                    random=random,
-                    say=progress.say,
-                )
-            elif isinstance(self.cliques, str):
-                cliques = [(each.name, each.clique) for each in self.model_.sets]
-                path = self.structure_path_
-            engine_of = partial(
-                chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers, engine=engine
-            )
-            settings: dict[str, Any] = {
-                "random": random,
-                "say": progress.say,
-                "tol": self.tol,
-                "dtype": self.dtype,
-                "engine": engine,
-            }
-            build: Any = partial(chain_spaces, chains, len(classes), **settings)
-            if continues:
-                spaces = continued_spaces(cliques, self.model_.sets, chains, tol=self.tol, dtype=self.dtype)
-                start: Any = [each.coefficients for each in self.model_.sets]
-            else:
-                spaces, start = build(cliques), None
-            spaces, start = self._optimized(
-                optimize, spaces, start, build, engine_of, len(classes), random, progress.say
+        with progress:
+            parts = fit_parts(
+                self, X, y, sample_weight, (X_dev, y_dev), optimize=optimize, random=random, say=progress.say
             )
 
             def keep(present: Callable[[], FittedField]) -> None:
                 for checkpoint in checkpoints:
-                    checkpoint.keep(
-                        lambda: copy.copy(self)._take_over(inputs, classes, masks, spaces, present(), development)
-                    )
+                    checkpoint.keep(lambda: copy.copy(self)._take_over(parts, present()))
 
-            fitted = fit_field(
-                spaces,
-                engine_of,
-                len(classes),
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                watch=watcher(self.callbacks, progress),
-                random=random,
-                start=start,
-                development=development,
-                dtype=self.dtype,
-                keep=keep if checkpoints else None,
-            )
-        self._take_over(inputs, classes, masks, spaces, fitted, development)
-        self.structure_path_: StructurePath | None = path
+            with blas_threads(parts.blas_threads):
+                fitted = fit_field(
+                    parts.spaces,
+                    parts.engine_of,
+                    len(parts.classes),
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    watch=watcher(self.callbacks, progress),
+                    random=random,
+                    start=parts.start,
+                    development=parts.development,
+                    dtype=self.dtype,
+                    keep=keep if checkpoints else None,
+                )
+        self._take_over(parts, fitted)
+        self.structure_path_: StructurePath | None = parts.path
         for checkpoint in checkpoints:
             checkpoint.end(self)
         warn_unless_converged(self.solution_, self.tol, stacklevel=2)
         warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
         return self
 
-    def _take_over(
-        self,
-        inputs: ChainInputs,
-        classes: np.ndarray,
-        masks: ConstraintMasks,
-        spaces: list[CliqueSpace],
-        fitted: FittedField,
-        development: DevelopmentSet | None,
-    ) -> ChainCRF:
+    def _take_over(self, parts: FitParts, fitted: FittedField) -> ChainCRF:
         """Take what a fit has found as one's own."""
-        self._inputs = inputs
-        self.classes_ = classes
-        self.n_features_in_ = inputs.n_features
-        self.model_ = FieldModel(fitted_sets_of(spaces, fitted.coefficients), len(classes), masks)
+        self._inputs = parts.inputs
+        self.classes_ = parts.classes
+        self.n_features_in_ = parts.inputs.n_features
+        self.model_ = FieldModel(
+            fitted_sets_of(parts.spaces, fitted.coefficients), len(parts.classes), parts.masks
+        )
         self._forget_laplace()
         self.solution_: Solution = fitted.solution
         self.certificate_: Certificate = fitted.span
         self.rkhs_certificate_: Certificate = fitted.rkhs
+        development = parts.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self._set_views()
         return self

@@ -1,24 +1,143 @@
-"""What a fit of a ChainCRF is given beside its chains: a place to run, a development set, threads, watchers."""
+"""What a fit of a ChainCRF is given: spaces on an engine, a start, a development set, threads, watchers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kernelfields.engines import Engine
+from kernelfields.engines import Engine, Threads
+from kernelfields.engines.blas_threads import blas_threads as held_blas_threads
 from kernelfields.engines.choice import resolve_engine
+from kernelfields.estimators.chain_cliques import chain_cliques
+from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.chain_inputs import ChainInputs
+from kernelfields.estimators.chain_spaces import chain_spaces
+from kernelfields.estimators.chain_structure import learn_chain_cliques
+from kernelfields.estimators.class_weights import weigh_classes
 from kernelfields.estimators.development import DevelopmentSet
+from kernelfields.estimators.lazy_answers import is_dask_collection
 from kernelfields.estimators.parameters import check_callbacks
-from kernelfields.fields import ConstraintMasks
+from kernelfields.estimators.spaces import name_cliques
+from kernelfields.estimators.warm_start import continued_spaces
+from kernelfields.fields import Chains, ConstraintMasks, resolve_constraints
 from kernelfields.inference.workers import Workers
 from kernelfields.reports.progress import FitProgress
 from kernelfields.solvers import Iteration
+from kernelfields.structure import StructurePath
 
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
+
+
+@dataclass
+class FitParts:
+    """All that is there before a solver begins; ``blas_threads`` is how many BLAS may use, None for any number."""
+
+    inputs: ChainInputs
+    classes: np.ndarray
+    masks: ConstraintMasks
+    spaces: Sequence[Any]
+    engine_of: Any
+    start: Any = None
+    development: DevelopmentSet | None = None
+    path: StructurePath | None = None
+    blas_threads: int | None = None
+
+
+def fit_parts(
+    chain: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    held_out: tuple[Any, Any],
+    *,
+    optimize: Any,
+    random: np.random.Generator,
+    say: Callable[[str], None],
+) -> FitParts:
+    """Check the data of a fit and compute its features; on a cluster if asked for, or if the data are there."""
+    if is_dask_collection(X) or is_dask(chain.engine):
+        return _cluster_parts(chain, X, y, sample_weight, held_out, optimize, random, say)
+    return _local_parts(chain, X, y, sample_weight, held_out, optimize, random, say)
+
+
+def _cluster_parts(
+    chain: Any, X: Any, y: Any, sample_weight: Any, held_out: tuple[Any, Any], optimize: Any, random: Any, say: Any
+) -> FitParts:
+    from kernelfields.estimators.dask_spaces import dask_fit_parts
+
+    if not is_dask(chain.engine) and chain.engine != "auto":
+        raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={chain.engine!r}")
+    engine: Any = resolve_engine(
+        "dask" if isinstance(chain.engine, str) else chain.engine, device=chain.device, memory=chain.memory
+    )
+    for name, value in (("optimize", optimize), ("a development set", held_out[0])):
+        if value is not None:
+            raise ValueError(f"{name} needs engine='threads': on a cluster a fit is one descent")
+    found = dask_fit_parts(chain, X, y, sample_weight, engine.client, random=random, say=say)
+    return FitParts(*found)
+
+
+def _local_parts(
+    chain: Any, X: Any, y: Any, sample_weight: Any, held_out: tuple[Any, Any], optimize: Any, random: Any, say: Any
+) -> FitParts:
+    cliques = name_cliques(chain_cliques(chain))
+    continues = chain.warm_start and hasattr(chain, "model_")
+    inputs, chains, classes = _chains(chain, X, y, sample_weight, cliques, continues)
+    masks = resolve_constraints(chain.constraints, classes)
+    masks.check_labels(chains.labels, chains.offsets, classes)
+    workers = Workers(chain.n_jobs)
+    engine = chain_place(chain, chains.n_positions)
+    development = development_set(chain, inputs, *held_out, classes, masks, workers)
+    limit = blas_limit(chain, workers, chains.n_positions)
+    with held_blas_threads(limit):
+        path: StructurePath | None = None
+        if isinstance(chain.cliques, str) and not continues:
+            cliques, path = learn_chain_cliques(
+                chain,
+                chains,
+                len(classes),
+                held_out=None if development is None else development.chains,
+                masks=masks,
+                workers=workers,
+                random=random,
+                say=say,
+            )
+        elif isinstance(chain.cliques, str):
+            cliques = [(each.name, each.clique) for each in chain.model_.sets]
+            path = chain.structure_path_
+        engine_of = partial(
+            chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers, engine=engine
+        )
+        precision: dict[str, Any] = {"tol": chain.tol, "dtype": chain.dtype}
+        build: Any = partial(
+            chain_spaces, chains, len(classes), random=random, say=say, engine=engine, **precision
+        )
+        if continues:
+            spaces = continued_spaces(cliques, chain.model_.sets, chains, **precision)
+            start: Any = [each.coefficients for each in chain.model_.sets]
+        else:
+            spaces, start = build(cliques), None
+        spaces, start = chain._optimized(optimize, spaces, start, build, engine_of, len(classes), random, say)
+    return FitParts(inputs, classes, masks, spaces, engine_of, start, development, path, limit)
+
+
+def _chains(
+    chain: Any, X: Any, y: Any, sample_weight: Any, cliques: Sequence[tuple], continues: bool
+) -> tuple[ChainInputs, Chains, np.ndarray]:
+    """Return the labelled chains of a fit, and how their inputs are read."""
+    if continues:
+        inputs = chain._inputs
+        chains, classes = inputs.chains(X, y, sample_weight, chain.classes_)
+    else:
+        inputs = ChainInputs()
+        seen_counts = any(clique.support == "observed" for _, clique in cliques)
+        chains, classes = inputs.fit_chains(X, y, sample_weight, keep_zeros=seen_counts)
+    return inputs, weigh_classes(chains, classes, chain.class_weight), classes
 
 
 def development_set(
@@ -41,6 +160,16 @@ def development_set(
         raise ValueError(f"development set: {error}") from error
     masks.check_labels(chains.labels, chains.offsets, classes)
     return DevelopmentSet(chains, chain.patience, masks=masks, workers=workers)
+
+
+def is_dask(engine: Any) -> bool:
+    """Whether an engine, or its name, is that of a Dask cluster."""
+    return getattr(engine, "name", engine) == "dask"
+
+
+def prediction_place(chain: Any, n_positions: int) -> Engine:
+    """Return where a ChainCRF scores new chains: where it is fitted, and here if that is a cluster."""
+    return Threads() if is_dask(chain.engine) else chain_place(chain, n_positions)
 
 
 def chain_place(chain: Any, n_positions: int) -> Engine:

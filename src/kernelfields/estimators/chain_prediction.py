@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.chain_fitting import chain_place
+from kernelfields.estimators.chain_fitting import prediction_place
 from kernelfields.estimators.chain_inputs import ChainInputs
 from kernelfields.estimators.field_model import FieldModel
 from kernelfields.estimators.laplace_probit import resolve_uncertainty, uncertain_marginals
 from kernelfields.estimators.laplace_samples import LaplaceSamples, label_variances
+from kernelfields.estimators.lazy_answers import answers_collections
 from kernelfields.estimators.parameters import check_count
 from kernelfields.estimators.scored_chains import ScoredChains, ScoredLongChains
 from kernelfields.fields import Chains
@@ -30,6 +31,7 @@ class ChainPrediction:
     _inputs: ChainInputs
     _drawn: Callable[[], LaplaceSamples]
 
+    @answers_collections
     def predict(self, X: Any, decode: str = "viterbi") -> list[np.ndarray]:
         """Return the labels of each sequence.
 
@@ -44,6 +46,7 @@ class ChainPrediction:
             predictions += scored.chains.split(self.classes_[labels])
         return predictions
 
+    @answers_collections
     def predict_marginals(self, X: Any, pairs: bool = False, *, uncertainty: bool | str = False) -> Any:
         """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
 
@@ -65,6 +68,7 @@ class ChainPrediction:
                 edges += [rows[1:] for rows in scored.chains.split(scored.pair_marginals())]
         return (nodes, edges) if pairs else nodes
 
+    @answers_collections
     def predict_variances(self, X: Any) -> list[np.ndarray]:
         """Return the posterior variances of the potentials of labels, (T, L) arrays, after :meth:`laplace`."""
         check_is_fitted(self, "model_")
@@ -76,6 +80,7 @@ class ChainPrediction:
             for rows in batch.split(label_variances(sets, batch, n_labels, samples))
         ]
 
+    @answers_collections
     def predict_nbest(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
         check_count(k, "k")
@@ -122,6 +127,7 @@ class ChainPrediction:
                 draws.append(drawn[0, begin:end] if n_samples is None else drawn[:, begin:end])
         return draws
 
+    @answers_collections
     def entropy(self, X: Any) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
         return np.concatenate([scored.entropies() for scored in self._scored(X)])
@@ -147,6 +153,6 @@ class ChainPrediction:
         check_is_fitted(self, "model_")
         chains, _ = self._inputs.chains(X, y, None, self.classes_)
         self.model_.masks.check_lengths(chains.lengths)
-        workers, engine = Workers(self.n_jobs), chain_place(self, chains.n_positions)
+        workers, engine = Workers(self.n_jobs), prediction_place(self, chains.n_positions)
         for batch in self.model_.batches(chains):
             yield self.model_.scored(batch, workers, engine)

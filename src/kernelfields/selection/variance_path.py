@@ -31,7 +31,7 @@ from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_fitting import blas_limit
+from kernelfields.estimators.chain_fitting import FitParts, blas_limit
 from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.estimators.fitting import FittedField, fit_field
 from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
@@ -97,9 +97,8 @@ class FoldFit:
 
     def estimator(self) -> ChainCRF:
         """Return the field as a fitted ChainCRF."""
-        return clone(self.description)._take_over(
-            self.part.inputs, self.classes, self.masks, self.spaces, self.fitted, None
-        )
+        parts = FitParts(self.part.inputs, self.classes, self.masks, self.spaces, engine_of=None)
+        return clone(self.description)._take_over(parts, self.fitted)
 
 
 class VariancePath:
