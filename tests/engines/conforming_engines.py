@@ -12,10 +12,17 @@ from kernelfields.engines import Threads
 from kernelfields.estimators.chain_engines import chain_engine
 from kernelfields.estimators.chain_spaces import chain_spaces
 from kernelfields.estimators.spaces import name_cliques
-from kernelfields.fields import Chains
+from kernelfields.fields import Chains, resolve_constraints
 from kernelfields.posterior import LogPosterior
 
-ENGINES = ["threads", "features in a file", "features recomputed", "torch on the processor", "torch on CUDA"]
+ENGINES = [
+    "threads",
+    "features in a file",
+    "features recomputed",
+    "torch on the processor",
+    "torch on CUDA",
+    "dask",
+]
 #: Relative agreement in float64.
 EXACT = 1e-10
 N_LABELS = 3
@@ -27,12 +34,33 @@ def engine_named(name):
         return Threads()
     if name.startswith("features"):
         return ThreadsElsewhere(name.split()[-1])
+    if name == "dask":
+        return dask_engine_here()
     torch = pytest.importorskip("torch")
     from kernelfields.engines.torch_engine import Torch
 
     if name == "torch on CUDA" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return Torch("cuda" if name == "torch on CUDA" else "cpu")
+
+
+def dask_engine_here():
+    """Return the engine of a cluster of two workers in this process."""
+    distributed = pytest.importorskip("distributed")
+    from kernelfields.engines.dask_engine import Dask
+
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=False
+    )
+    return Dask(distributed.Client(cluster))
+
+
+def close(engine):
+    """End what an engine has started."""
+    client = getattr(engine, "client", None)
+    if client is not None:
+        client.close()
+        client.cluster.close()
 
 
 class ThreadsElsewhere(Threads):
@@ -62,15 +90,15 @@ def problem(engine, cliques):
     offsets = np.cumsum([0, *map(len, y)])
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25])
     chains = Chains(np.vstack(X), offsets, np.concatenate(y), weights)
-    spaces = chain_spaces(
-        chains,
-        N_LABELS,
-        name_cliques(cliques),
-        random=np.random.default_rng(0),
-        say=lambda text: None,
-        tol=1e-12,
-        dtype="float64",
-        engine=engine,
-    )
-    engine_of = partial(chain_engine, chains, n_labels=N_LABELS, engine=engine)
+    settings = {"random": np.random.default_rng(0), "say": lambda text: None, "tol": 1e-12, "dtype": "float64"}
+    if engine.name == "dask":
+        from kernelfields.estimators.dask_data import shards_of_chains
+        from kernelfields.estimators.dask_spaces import dask_engine, remote_spaces
+
+        group = shards_of_chains(engine.client, chains)
+        spaces = remote_spaces(group, N_LABELS, name_cliques(cliques), **settings)
+        engine_of = partial(dask_engine, group, N_LABELS, resolve_constraints(None, np.arange(N_LABELS)))
+    else:
+        spaces = chain_spaces(chains, N_LABELS, name_cliques(cliques), engine=engine, **settings)
+        engine_of = partial(chain_engine, chains, n_labels=N_LABELS, engine=engine)
     return LogPosterior(engine_of([space.clique_features(N_LABELS) for space in spaces])), spaces

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conforming_engines import ENGINES, EXACT, engine_named, problem, sequences
+from conforming_engines import ENGINES, EXACT, close, engine_named, problem, sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
@@ -28,7 +28,9 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request):
-    return engine_named(request.param)
+    engine = engine_named(request.param)
+    yield engine
+    close(engine)
 
 
 @pytest.fixture(params=FIELDS)
