@@ -141,11 +141,6 @@ class PanelCholesky(PivotProposals):
         self._factor: Any = self._columns.factor() if self._keeps_factor else None
 
     @property
-    def rank(self) -> int:
-        """Number of columns so far."""
-        return len(self.pivots)
-
-    @property
     def capacity(self) -> int:
         """Number of columns there is room for."""
         return self._columns.capacity
@@ -166,16 +161,6 @@ class PanelCholesky(PivotProposals):
         total = float(self.diagonal.sum())
         return float(self.residual.sum()) / total if total > 0 else 0.0
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return not np.any(self.residual > self.floor)
-
-    @property
-    def outside(self) -> np.ndarray:
-        """The inputs whose residual is above their floor: those that can become pivots."""
-        return np.flatnonzero(self.residual > self.floor)
-
     def residual_block(self, rows: np.ndarray) -> np.ndarray:
         """Return the residual K - Z Z^T among some of the inputs, in float64."""
         inputs, features = self._wide_inputs(rows), self._wide_features(rows)
@@ -195,16 +180,6 @@ class PanelCholesky(PivotProposals):
         block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64)
         return forward_substitution(self.factor, block).T
 
-    def extend(self, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
-        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
-        if len(candidates) == 0:
-            return 0
-        accepted, local = independent_rows(self.residual_block(candidates), self.floor[candidates])
-        self.append(candidates[accepted], local)
-        self.set_aside(np.setdiff1d(candidates, self.pivots))
-        return len(accepted)
-
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
         # Not zero: certificates take the residual as an upper bound on what is left outside the span.
@@ -215,20 +190,8 @@ class PanelCholesky(PivotProposals):
         if len(pivots) == 0:
             return
         begin, end = self.rank, self.rank + len(pivots)
-        pivot_inputs = self.inputs[pivots]
         wide_features = self._wide_features(pivots)
-        multiplied = self._columns.multiplier(self, wide_features)
-        inverse = scipy.linalg.solve_triangular(
-            local_factor, np.eye(len(pivots)), lower=True, check_finite=False
-        ).T.astype(self.dtype)
-        for rows in self._columns.row_blocks(len(pivots)):
-            block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
-            if not np.all(np.isfinite(block)):
-                raise ValueError(f"{self.kernel!r} returned values that are not finite")
-            block -= multiplied(rows)
-            columns = block @ inverse
-            self._columns.write(rows, begin, columns)
-            self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+        self._add_columns(self.inputs[pivots], wide_features, local_factor)
         if self._keeps_factor:
             self._factor[begin:end, :end] = np.hstack([wide_features, local_factor])
         self.pivots = np.concatenate([self.pivots, pivots])
@@ -236,16 +199,23 @@ class PanelCholesky(PivotProposals):
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
+    def _add_columns(self, pivot_inputs: Any, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
+        """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
+        multiplied = self._columns.multiplier(self, wide_features)
+        inverse = scipy.linalg.solve_triangular(
+            local_factor, np.eye(len(local_factor)), lower=True, check_finite=False
+        ).T.astype(self.dtype)
+        for rows in self._columns.row_blocks(len(local_factor)):
+            block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
+            if not np.all(np.isfinite(block)):
+                raise ValueError(f"{self.kernel!r} returned values that are not finite")
+            block -= multiplied(rows)
+            columns = block @ inverse
+            self._columns.write(rows, self.rank, columns)
+            self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+
     def _check_residual(self) -> None:
-        # A residual variance far below zero cannot be rounding: the kernel is no inner product.
-        lowest = float(self.residual.min())
-        allowed = 1e3 * float(self.floor.max()) * np.sqrt(self.rank)
-        if lowest < -allowed:
-            raise ValueError(
-                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} "
-                f"pivots a residual variance is {lowest:.3g}, and it should not be negative. "
-                "Check the kernel function or matrix."
-            )
+        self.check_lowest(float(self.residual.min()), float(self.floor.max()))
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""
@@ -254,39 +224,3 @@ class PanelCholesky(PivotProposals):
         else:
             factor = self._columns.leading(self._factor, self.rank)
         return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
-
-
-def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pivoted Cholesky of a PSD block: the residual furthest above its ``floor`` next, until all are below.
-
-    Returns the positions in the order taken and the lower factor of the block restricted to them. Taken as they
-    come, rows barely above the floor would leave a factor too ill-conditioned to divide by. Cost O(b^3).
-    """
-    if not np.any(np.diagonal(block) > floor):
-        return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    highest = np.max(floor)
-    scale = np.sqrt(floor / highest)  # ones, and no rounding, where all k(x, x) are alike
-    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(block / np.outer(scale, scale), tol=highest, lower=1)
-    accepted = order[:rank].astype(np.int64) - 1
-    return accepted, scale[accepted, None] * np.tril(factor[:rank, :rank])
-
-
-def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Walk down a PSD block, keeping row i when ``accept(i, residual_i)`` says so.
-
-    The residual is taken with respect to the rows kept before it. Returns positions and lower factor.
-    """
-    size = len(block)
-    columns = np.zeros((size, size))
-    residual = np.diagonal(block).copy()
-    kept: list[int] = []
-    for i in range(size):
-        if not accept(i, residual[i]):
-            continue
-        k = len(kept)
-        column = (block[:, i] - columns[:, :k] @ columns[i, :k]) / np.sqrt(residual[i])
-        columns[:, k] = column
-        residual -= column**2
-        kept.append(i)
-    positions = np.array(kept, dtype=np.int64)
-    return positions, np.tril(columns[positions, : len(kept)])

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.basis.panel import PanelCholesky, select_rows
+from kernelfields.basis.block_pivots import select_rows
+from kernelfields.basis.panel import PanelCholesky
 
 
 class Basis(BaseEstimator):

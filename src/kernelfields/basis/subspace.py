@@ -70,7 +70,10 @@ class PivotSubspace:
 
     def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
         """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16)."""
-        return back_substitution(self.factor, np.array(coefficients, dtype=np.float64))
+        values = np.array(coefficients, dtype=np.float64)
+        if not isinstance(self.factor, np.ndarray):
+            return back_substitution(self.factor, values)
+        return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T")
 
     def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return k(x, B) alpha, (n, q)."""

@@ -51,10 +51,10 @@ class FeatureOrigin:
         """Return the change of the value if features were exact; both are asked for some rows only."""
         n_rows = len(self.residual_diagonal)
         rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLE)).astype(np.int64)
-        total = 0.0
+        dual, total = self.subspace.dual_coefficients(coefficients), 0.0
         for begin in range(0, len(rows), _AT_ONCE):
             some = rows[begin : begin + _AT_ONCE]
-            exact = self.subspace.apply(self.inputs[some], coefficients)
+            exact = self.subspace.kernel(self.inputs[some], self.subspace.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
             total += float(np.vdot(residuals[some], exact - kept))
         return n_rows / max(1, len(rows)) * total

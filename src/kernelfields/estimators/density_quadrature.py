@@ -31,6 +31,8 @@ _LAST = {1: 2048, 2: 128, 3: 32}
 _FIRST_SOBOL, _LAST_SOBOL = 512, 4096
 # Doublings after which the integral of a base measure still grows by more than these are taken as divergence.
 _STILL_GROWING, _NOT_SLOWER = 0.05, 0.7
+# A base measure whose integral is unknown by this many nats with the finest rule is no base measure.
+_UNSETTLED = 0.5
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def judged_log_integral(
 
 
 def check_proper(measure: Measure, quadrature: Quadrature) -> None:
-    """Raise where the integral of a function of the user's goes on growing as rules become finer."""
+    """Raise where the integral of a function of the user's goes on growing, or is not known by the finest rule."""
     if not isinstance(measure, FunctionMeasure):
         return
     sizes = [Quadrature(quadrature.kind, size, quadrature.seed) for size in _halvings(quadrature)]
@@ -157,6 +159,28 @@ def check_proper(measure: Measure, quadrature: Quadrature) -> None:
             f"(log {totals[0]:.4g}, {totals[1]:.4g}, {totals[2]:.4g}); use a density that integrates, or a box "
             "that leaves out the point where it is infinite"
         )
+    current: Quadrature | None = quadrature
+    while current is not None:
+        error = _unsettled(measure, current)
+        if error <= _UNSETTLED:
+            return
+        current = current.finer(measure.box.dimension)
+    raise ValueError(
+        f"the base measure is improper, or too narrow for the box: with the finest quadrature its integral may still "
+        f"be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point where it "
+        "is infinite"
+    )
+
+
+def _unsettled(measure: Measure, quadrature: Quadrature) -> float:
+    """Return by how many nats rules disagree about the integral of a base measure."""
+
+    def nothing(nodes: np.ndarray) -> np.ndarray:
+        return np.zeros(len(nodes))
+
+    coarse = float(logsumexp(quadrature.rule(measure).log_masses))
+    fine, error = judged_log_integral(quadrature, measure, nothing, coarse)
+    return max(abs(coarse - fine), error)
 
 
 def _halvings(quadrature: Quadrature) -> tuple[int, int, int]:

@@ -156,7 +156,7 @@ class BlockedChains:
         """Return half of the Hessian of sequences first..last-1; see _mirrored for the other half."""
         blocks, size = self.posterior.blocks, self.posterior.size
         matrix = np.zeros((size, size))
-        widest = max(blocks[index].shape[0] for index, _ in self.nodes)
+        widest = max(1, *(blocks[index].shape[0] for index, _ in self.nodes))
         for run, rows in self.runs(first, last, widest):
             tables = {index: self.table(each, rows) for index, each in self.nodes}
             for place, (index, each) in enumerate(self.nodes):
@@ -170,7 +170,7 @@ class BlockedChains:
                         pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
                         target = np.arange(blocks[other].shape[0])[:, None] * blocks[other].shape[1]
                         target = (blocks[other].rows.start + target + np.arange(outputs)).ravel()
-                        matrix[np.ix_(target, columns)] += pulled.reshape(len(target), -1)
+                        matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
         for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
             tables = {index: self.table(each, rows) for index, each in self.nodes}
             node, steps = self.step_responses(run, rows)
@@ -192,7 +192,7 @@ class BlockedChains:
             own = matrix[blocks[index].rows, blocks[index].rows].reshape(rank, outputs, rank, outputs)
             for output in range(outputs):
                 own[:, output, :, :output] = own[:, :output, :, output].transpose(2, 0, 1)
-            matrix[blocks[index].rows, blocks[index].rows] = own.reshape(rank * outputs, -1)
+            matrix[blocks[index].rows, blocks[index].rows] = own.reshape(rank * outputs, rank * outputs)
             for other, _ in self.nodes[:place]:
                 matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
         for place, (index, _) in enumerate(self.edges):
@@ -206,7 +206,7 @@ class BlockedChains:
         parts = {
             index: np.ascontiguousarray(
                 roots[:, blocks[index].rows].reshape(n_columns, *blocks[index].shape).transpose(1, 2, 0)
-            ).reshape(blocks[index].shape[0], -1)
+            ).reshape(blocks[index].shape[0], blocks[index].shape[1] * n_columns)
             for index, _ in self.nodes
         }
         edge = None
@@ -247,4 +247,4 @@ def _factor(each: CliqueFeatures) -> np.ndarray:
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:
     """Return Z^T R A for responses R (n, L, C), as (r, q, C)."""
     rows = np.matmul(factor.T, responses)
-    return (table.T @ rows.reshape(len(rows), -1)).reshape(table.shape[1], factor.shape[1], -1)
+    return (table.T @ rows.reshape(len(rows), -1)).reshape(table.shape[1], factor.shape[1], responses.shape[2])

@@ -51,7 +51,8 @@ def mode_of(
         tol = max(tol, _ROUNDED_MODE if rounded else EXACT_MODE if exact else _PROBED_MODE)
         solution = minimize(posterior, rule, start=start, tol=tol, max_iter=_MODE_ITERATIONS)
         point = posterior.at(solution.theta)
-        if exact and not rounded:
+        # Where the mode is zero itself (features that say nothing, classes of equal weight), no gradient is left.
+        if exact and not rounded and point.gradient.any():
             # One Newton step, solved well, squares the error that is left.
             direction = rule.solve(point, _LAST_STEP if tol < SEARCHED_MODE else _LAST_SEARCHED_STEP)
             polished = posterior.at(point.theta + direction.theta)

@@ -82,7 +82,10 @@ def maximise_evidence(
     begin, seed = time.perf_counter(), int(random.integers(2**31))
     _refuse_growing(spaces)
     _refuse_elsewhere(spaces)
-    refuse_without_curvature(LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces])))
+    posterior = LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces]))
+    refuse_without_curvature(posterior)
+    if not posterior.size:
+        raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
     parameters = variances_of(spaces) + (widths_of(spaces) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
     bounds = [_bounds(search, parameter) for parameter in parameters]

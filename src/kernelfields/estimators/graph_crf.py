@@ -76,7 +76,7 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients (rank, labellings of a clique)
     edge_scores_ : dict, type -> table of scores that do not depend on features
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
-    laplace_ : what :meth:`laplace` found
+    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
     def __init__(

@@ -88,11 +88,13 @@ class LaplaceMixin:
         point = mode_of(posterior, posterior.compressed([each.coefficients for each in sets]), method)
         found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
         draws = found.sample(int(n_samples), random)
-        truncation, rise = found.truncation, found.rise(draws[:_CHECKED_DRAWS])
+        truncation = found.truncation
+        # Without a single coefficient (all features are zero) there is nothing to be unsure of.
+        rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
         samples = _with_unseen(posterior, draws, random)
         root = seen = None
         if found.method == "exact":
-            root = [found.root[:, block.rows].reshape(-1, *block.shape) for block in posterior.blocks]
+            root = [found.root[:, each.rows].reshape(len(found.root), *each.shape) for each in posterior.blocks]
             seen = [_seen(each) for each in posterior.engine.sets]
         self.laplace_ = LaplaceSamples(
             found.evidence,
@@ -226,7 +228,7 @@ def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Ge
     """Return drawn coefficients (k, size) as (k, r, q) for each set; those of unseen features follow the prior."""
     samples = []
     for each, block in zip(posterior.engine.sets, posterior.blocks, strict=True):
-        drawn, seen = rows[:, block.rows].reshape(-1, *block.shape), _seen(each)
+        drawn, seen = rows[:, block.rows].reshape(len(rows), *block.shape), _seen(each)
         if seen is not None:
             full = (len(rows), *each.expand(drawn[0]).shape)
             known, drawn = drawn, np.sqrt(each.prior_variance) * random.standard_normal(full)

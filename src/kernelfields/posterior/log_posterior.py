@@ -53,6 +53,12 @@ class LogPosterior:
         self.fused = self.engine.fused is not None
 
     @cached_property
+    def prior_deviation(self) -> np.ndarray:
+        """The standard deviation of the prior in every coordinate, infinite where there is none."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / np.sqrt(self.prior_precision)
+
+    @cached_property
     def has_l1(self) -> bool:
         """Whether any coefficient has an l1 penalty."""
         return bool(self.l1.any())
@@ -220,14 +226,14 @@ class LogPosterior:
         block[np.diag_indices(len(block))] += 1.0 / self.blocks[index].prior_variance
         return block
 
-    def gap_parts(self, point: Point) -> dict[str, float]:
-        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9)."""
+    def gap_parts(self, point: Point, slope: np.ndarray | None = None) -> dict[str, float]:
+        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9).
+
+        ``slope`` is the gradient of the likelihood alone, where it is known already.
+        """
+        if slope is None:
+            slope = point.gradient - self.prior_precision * point.theta
         return {
-            block.name: penalty_gap(
-                point.theta[block.rows],
-                point.gradient[block.rows] - self.prior_precision[block.rows] * point.theta[block.rows],
-                block.prior_variance,
-                block.l1,
-            )
+            block.name: penalty_gap(point.theta[block.rows], slope[block.rows], block.prior_variance, block.l1)
             for block in self.blocks
         }

@@ -49,8 +49,8 @@ class LowerBound:
         slope = point.gradient - prior
         likelihood = point.value - 0.5 * dot(theta, prior)
         intercept = likelihood - dot(theta, slope)
-        slope /= np.sqrt(precision)
-        self.single = point.value - sum(posterior.gap_parts(point).values())
+        self.single = point.value - sum(posterior.gap_parts(point, slope).values())
+        slope *= posterior.prior_deviation
         if len(self._slopes) >= self.size:
             self._drop(int(np.argmin(self._weights)))
         inner = np.array([dot(other, slope) for other in [*self._slopes, slope]])
