@@ -43,24 +43,24 @@ PUBLISHED = {
     "BERT-base, train-360": (0.832, 0.686),
 }
 PROTOCOL = """
-* The paper used 500 sentences of Switchboard, telephone conversations with hand-made labels. The English labels here
-  were made automatically from read speech; the Afrikaans ones by two listeners, and a word counts as prominent if at
-  least one of them marked it.
-* The 500 English sentences are a seeded choice from release/dev; five folds over sentences. Features were developed
-  and grids laid with 500 other sentences.
-* Features are ours, in the spirit of the paper's: log frequency and predictability from either neighbour (counts of
-  the training text, a training sentence without its own), letters, syllables, place, capitals, punctuation around,
-  classes of function words, endings; tags for Afrikaans.
+* The paper used 500 sentences of Switchboard, telephone conversations with hand-made labels. The English labels
+  here were made automatically from read speech; the Afrikaans ones by two listeners, and a word counts as
+  prominent if at least one of them marked it.
+* The 500 English sentences are a seeded choice from release/dev; five folds over sentences. Features were
+  developed and grids laid with 500 other sentences.
+* Features are ours, in the spirit of the paper's: log frequency and predictability from either neighbour (counts
+  of the training text, a training sentence without its own), letters, syllables, place, capitals, punctuation
+  around, classes of function words, endings; tags for Afrikaans.
 * Kernel scale and prior variance were chosen by three-fold cross-validation of the log-likelihood inside each
-  training part at rank 500, then fitted at rank 1000. Dual degree 1 takes the prior variance of primal degree 1, as
-  it is the same model.
-* The first grids of degrees 2 and 3 ended at what the inner cross-validation chose, and were widened on that evidence
-  towards small gamma and large prior variance s, where a polynomial kernel is nearly linear. English degree 3 was not
-  run again after the last widening: its grid ended at gamma = 0.003 and s = 3. A trial run had by then shown
-  accuracies on a tenth of the Afrikaans utterances and on 49 test sentences.
+  training part at rank 500, then fitted at rank 1000. Dual degree 1 takes the prior variance of primal degree 1,
+  as it is the same model.
+* The first grids of degrees 2 and 3 ended at what the inner cross-validation chose, and were widened on that
+  evidence towards small gamma and large prior variance s, where a polynomial kernel is nearly linear. English
+  degree 3 was not run again after the last widening: its grid ended at gamma = 0.003 and s = 3. A trial run had
+  by then shown accuracies on a tenth of the Afrikaans utterances and on 49 test sentences.
 * For release/test the folds are speakers of release/dev. Kernels and their prior variances were chosen on 1,900
-  sentences, those of the linear models on all; the prior variance of the words beside a kernel was fixed at 0.05. An
-  empty cell was not run.
+  sentences, those of the linear models on all; the prior variance of the words beside a kernel was fixed at
+  0.05. An empty cell was not run.
 * Labels are posterior-decoded. Intervals resample sentences; they do not count the choice of speakers.
 """
 _SOURCE = "README of the Helsinki Prosody Corpus"

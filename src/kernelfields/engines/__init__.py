@@ -2,6 +2,7 @@
 
 from kernelfields.engines.chain_layout import ChainLayout
 from kernelfields.engines.clique_features import CliqueFeatures
+from kernelfields.engines.dask_engine import Dask
 from kernelfields.engines.engine import Engine, PanelRequest, Threads
 from kernelfields.engines.feature_origin import FeatureOrigin
 from kernelfields.engines.graph_layout import GraphLayout
@@ -10,12 +11,14 @@ from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelih
 from kernelfields.engines.placement import Placement
 from kernelfields.engines.potentials import Potentials
 from kernelfields.engines.threads import ThreadsEngine
+from kernelfields.engines.torch_engine import Torch
 from kernelfields.engines.vectors import add_scaled, dot
 
 __all__ = [
     "ChainLayout",
     "ChainLikelihood",
     "CliqueFeatures",
+    "Dask",
     "Engine",
     "Evaluation",
     "FeatureOrigin",
@@ -27,6 +30,7 @@ __all__ = [
     "Potentials",
     "Threads",
     "ThreadsEngine",
+    "Torch",
     "add_scaled",
     "dot",
 ]

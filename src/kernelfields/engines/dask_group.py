@@ -1,0 +1,244 @@
+"""How a client speaks to the shards of a fit, and what it does when a worker dies.
+
+    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand)
+    group.ask(function, recipe)     function(shard, entry) of every shard
+
+A question goes to all shards at once, one round trip: the recipes they have not seen, the function to call, the
+entries nobody needs any more. Requests are held to the worker that has the shard, or Dask might carry the shard to
+an idle one; whoever waits looks from time to time whether that worker is still there. A shard on a new worker gets
+all recipes again. Fails: an exception on a worker is raised here as it is; a shard that gets lost again and again,
+and a cluster without workers, are RuntimeErrors.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+from kernelfields.engines.dask_shards import Entry, Request, answer
+
+# How often a question is put again to a shard whose worker died.
+_MOST_ATTEMPTS = 8
+# Seconds after which to look whether the workers that were asked are still there.
+_PATIENCE = 0.5
+# Seconds to wait for a worker to come back when none is left.
+_LONGEST_ABSENCE = 60.0
+_DYING = (
+    "{what} was lost again and again: workers die or run out of memory. Give them more memory, or cut the data "
+    "into more partitions."
+)
+
+
+class Taken:
+    """A recipe among arguments whose entry the function changes and returns as another."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+
+
+class Recipe:
+    """How shards compute an entry; entries live on the workers for as long as their recipe does here.
+
+    ``at_once`` has shards compute it with the next question, whatever that is, while its hints are at hand.
+    """
+
+    def __init__(self, group: ShardGroup, function: Callable, arguments: tuple, at_once: bool = False):
+        self.key = group.next_key()
+        self.function = function
+        plain = [each.recipe if isinstance(each, Taken) else each for each in arguments]
+        self.needed = [each for each in plain if isinstance(each, Recipe)]
+        self.arguments = tuple(_entry_for(each) for each in arguments)
+        self.at_once = at_once
+        weakref.finalize(self, group.let_go, self.key).atexit = False
+
+
+class ShardGroup:
+    """All shards of a fit, as the client sees them: ``futures`` in the order of the data."""
+
+    def __init__(self, client: Any, futures: Sequence[Any]):
+        self.client = client
+        self.futures = list(futures)
+        self.round_trips = 0
+        self._last_key = 0
+        self._holders: list[str | None] = [None] * len(self.futures)
+        self._seen: list[set[int]] = [set() for _ in self.futures]
+        self._dropped: list[list[int]] = [[] for _ in self.futures]
+        self._eager: weakref.WeakValueDictionary[int, Recipe] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def next_key(self) -> int:
+        """Return a number no other recipe has; later ones have larger numbers."""
+        self._last_key += 1
+        return self._last_key
+
+    def let_go(self, key: int) -> None:
+        """Have the shards drop an entry with the next question."""
+        for dropped in self._dropped:
+            dropped.append(key)
+
+    def recipe(self, function: Callable, *arguments: Any, at_once: bool = False) -> Recipe:
+        """Return how to compute an entry of every shard: ``function(shard, *arguments)``."""
+        recipe = Recipe(self, function, arguments, at_once)
+        if at_once:
+            self._eager[recipe.key] = recipe
+        return recipe
+
+    def successor(self, changed: Recipe, function: Callable, *arguments: Any) -> Recipe:
+        """Return the recipe of an entry that ``function(shard, entry, *arguments)`` changes in place."""
+        return self.recipe(function, Taken(changed), *arguments, at_once=True)
+
+    def ask(self, function: Callable, *arguments: Any) -> list[Any]:
+        """Return ``function(shard, *arguments)`` of every shard; recipes among arguments become their entries."""
+        return self.ask_each(function, [arguments] * len(self))
+
+    def ask_each(self, function: Callable, arguments: Sequence[tuple | None]) -> list[Any]:
+        """The same with arguments for each shard of its own; a shard with None is not asked and answers None."""
+        self.round_trips += 1
+        answers: list[Any] = [None] * len(self)
+        waiting = {index: 0 for index, own in enumerate(arguments) if own is not None}
+        while waiting:
+            self._find_holders(list(waiting))
+            sent = {index: self._submit(index, function, arguments[index] or ()) for index in waiting}
+            for index, (known, result) in self._results(sent).items():
+                if known:
+                    answers[index] = result
+                    del waiting[index]
+                else:
+                    self._restart(index)
+            for index in waiting:
+                waiting[index] += 1
+                if waiting[index] >= _MOST_ATTEMPTS:
+                    raise RuntimeError(_DYING.format(what=f"shard {index} of {len(self)}"))
+        return answers
+
+    def _submit(self, index: int, function: Callable, arguments: tuple) -> Any:
+        needed = _closure([each for each in arguments if isinstance(each, Recipe)])
+        for eager in list(self._eager.values()):
+            if eager.key not in self._seen[index]:
+                needed.update(_closure([eager]))
+        seen, fresh = self._seen[index], not self._seen[index]
+        new = [needed[key] for key in sorted(needed) if key not in seen]
+        dropped, self._dropped[index] = self._dropped[index], []
+        request = Request(
+            [(each.key, each.function, each.arguments, each.at_once) for each in new],
+            function,
+            tuple(_entry_for(each) for each in arguments),
+            dropped,
+            fresh,
+        )
+        seen.update(each.key for each in new)
+        seen.difference_update(dropped)
+        with warnings.catch_warnings():
+            # Pivots and coefficients may be tens of megabytes; there is no better way for them to travel.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(
+                answer, self.futures[index], request, pure=False, workers=[self._holders[index]]
+            )
+
+    def _results(self, sent: dict[int, Any]) -> dict[int, tuple[bool, Any]]:
+        """Wait for answers; those of shards whose worker has gone are left out."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        pending, results = dict(sent), {}
+        while pending:
+            with suppress(TimeoutError, CancelledError):
+                wait(list(pending.values()), timeout=_PATIENCE)
+            for index, future in list(pending.items()):
+                if not future.done():
+                    continue
+                try:
+                    results[index] = future.result(timeout=_PATIENCE)
+                except TimeoutError:
+                    if future.status == "error":
+                        raise
+                    continue  # its worker may have died with the answer: nobody would compute it again
+                except (KilledWorker, CancelledError):
+                    self._lose(index)
+                del pending[index]
+            for index in self._moved(pending) if pending else ():
+                pending.pop(index).release()
+        return results
+
+    def _moved(self, pending: dict[int, Any]) -> list[int]:
+        """Return the shards that are no longer on the worker that was asked."""
+        found = self.client.who_has([self.futures[index] for index in pending])
+        moved = [index for index in pending if self._holders[index] not in found.get(self.futures[index].key, ())]
+        for index in moved:
+            self._lose(index)
+        return moved
+
+    def _lose(self, index: int) -> None:
+        self._holders[index] = None
+        self._restart(index)
+
+    def _restart(self, index: int) -> None:
+        """Take a shard for new: send it all its recipes again."""
+        self._seen[index] = set()
+
+    def _find_holders(self, indices: Sequence[int]) -> None:
+        """Learn which workers have the shards, once these are there."""
+        unknown = [index for index in indices if self._holders[index] is None]
+        while unknown:
+            self._wait_for([self.futures[index] for index in unknown])
+            found = self.client.who_has([self.futures[index] for index in unknown])
+            for index in unknown:
+                holders = found.get(self.futures[index].key) or (None,)
+                self._holders[index] = holders[0]
+            unknown = [index for index in unknown if self._holders[index] is None]
+
+    def _wait_for(self, futures: Sequence[Any]) -> None:
+        """Wait until shards are there; raise what went wrong in making them."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        absent = 0.0
+        while True:
+            try:
+                wait(futures, timeout=_PATIENCE)
+                break
+            except TimeoutError:
+                absent = 0.0 if self.client.nthreads() else absent + _PATIENCE
+                if absent >= _LONGEST_ABSENCE:
+                    raise RuntimeError(
+                        "no worker of the Dask cluster is left, and none came back within "
+                        f"{_LONGEST_ABSENCE:.0f} seconds: the fit cannot go on. Start workers and fit again."
+                    ) from None
+            except CancelledError:
+                break
+        for future in futures:
+            if future.status == "error":
+                error = future.exception()
+                if isinstance(error, KilledWorker):
+                    raise RuntimeError(_DYING.format(what="a shard")) from error
+                raise error
+            if future.status in ("cancelled", "lost"):
+                raise RuntimeError(
+                    "the Dask cluster has let go of the data of this fit: was the client closed or restarted? "
+                    "Connect a new Client and fit again."
+                )
+
+
+def _entry_for(argument: Any) -> Any:
+    """Return what stands for a recipe on the workers; other arguments as they are."""
+    if isinstance(argument, Taken):
+        return Entry(argument.recipe.key, taken=True)
+    return Entry(argument.key) if isinstance(argument, Recipe) else argument
+
+
+def _closure(recipes: Sequence[Recipe]) -> dict[int, Recipe]:
+    """Return recipes and all that they need, by key."""
+    found: dict[int, Recipe] = {}
+    waiting = list(recipes)
+    while waiting:
+        each = waiting.pop()
+        if each.key not in found:
+            found[each.key] = each
+            waiting += each.needed
+    return found

@@ -1,0 +1,117 @@
+"""What cannot work on a cluster says so before the work starts, and what to do about it."""
+
+import importlib.metadata
+
+import numpy as np
+import pytest
+from dask_fits import on_cluster, sequences
+
+from kernelfields import ChainCRF
+from kernelfields.engines import dask_cluster
+from kernelfields.engines.dask_cluster import connected_client
+from kernelfields.kernels import Kernel
+
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+CRF = ChainCRF("rbf", rank=10, random_state=0)
+
+
+def parts(*lists):
+    """Each list as a Delayed."""
+    return [dask.delayed(list)(each) for each in lists]
+
+
+def refused(client, X, y, match, crf=CRF, weights=None, error=ValueError):
+    with pytest.raises(error, match=match):
+        on_cluster(crf, X, y, client, weights)
+
+
+def test_without_a_client_or_with_a_closed_one():
+    with pytest.raises(TypeError, match=r"must be a distributed\.Client, got str"):
+        connected_client("localhost")
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
+        with (
+            distributed.Client(cluster, set_as_default=False) as empty,
+            pytest.raises(ValueError, match="no workers"),
+        ):
+            connected_client(empty)
+        with pytest.raises(ValueError, match="Client is closed"):
+            connected_client(empty)
+
+
+def test_no_client_at_all(monkeypatch):
+    def none():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", none)
+    with pytest.raises(ValueError, match="found no distributed\\.Client: start one with"):
+        connected_client()
+
+
+def test_workers_with_another_version(client, monkeypatch):
+    own = importlib.metadata.version
+    monkeypatch.setattr(dask_cluster.importlib.metadata, "version", lambda name: own(name) + ".1")
+    monkeypatch.setattr(client, "run", lambda *_, **__: {"a": own("kernelfields"), "b": ImportError("none")})
+    with pytest.raises(RuntimeError, match="2 of 2 Dask workers have another version"):
+        connected_client(client)
+
+
+def test_partitions_that_do_not_fit_together(client):
+    X, y = sequences(6)
+    narrow = [x[:, :2] for x in X[:2]]
+    refused(
+        client, parts(X, narrow), parts(y, y[:2]), "partition 1 has 2 features per position but partition 0 has 4"
+    )
+    refused(client, parts([], []), parts([], []), "all 2 partitions of X are empty")
+    refused(client, parts(X, X), parts(y), "X has 2, y has 1")
+    refused(client, parts(X, X[:2]), parts(y, y[:1]), "partition 1: X has 2 sequences but y has 1")
+    refused(client, parts(X, X), parts(y, [list("a" * len(x)) for x in X]), "mix strings and numbers: partition 0")
+    refused(client, parts(X), parts([np.zeros(len(x), dtype=int) for x in X]), "one class only, 0")
+    refused(client, parts(X, [[{"a": 1}]]), parts(y, [[0]]), "partition 1 holds feature dicts but partition 0")
+    refused(client, parts(X), y, "must be Dask bags", error=TypeError)
+    refused(client, X, parts(y), "must be Dask bags", error=TypeError)
+    refused(client, parts(X), parts(y), "zero for every sequence", weights=parts([0.0] * 6))
+
+
+def test_what_is_wrong_with_a_sequence_names_its_partition(client):
+    X, y = sequences(6)
+    broken = [*X[:3], np.full((len(X[3]), 4), np.nan)]
+    refused(client, parts(X, broken), parts(y, y[:4]), "partition 1: sequence 3 holds nan in row 0, column 0")
+    crf = ChainCRF("rbf", constraints=[(0, 1)], random_state=0)
+    forbidden = [np.array([2, 1, 0, 1])], [np.zeros((4, 4))]
+    refused(
+        client,
+        parts([x[:1] for x in X], forbidden[1]),
+        parts([labels[:1] for labels in y], forbidden[0]),
+        "partition 1: sequence 0, position 3: label 1 is forbidden after 0",
+        crf,
+    )
+    short = [y[0][:-1], *y[1:]]
+    refused(client, parts(X), parts(short), "partition 0: sequence 0 has .* rows in X but .* labels in y")
+
+
+def test_what_a_cluster_does_not_know(client):
+    X, y = sequences(10)
+    refused(client, X, y, "basis='gradient' of clique set 'node'", ChainCRF("rbf", basis="gradient"))
+    refused(client, X, y, "basis='all' of clique set 'node'", ChainCRF("rbf", basis="all"))
+    refused(client, X, y, "cliques='learn' needs engine='threads'", ChainCRF("rbf", cliques="learn"))
+    refused(
+        client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", ChainCRF(edge_kernel="rbf")
+    )
+    array = pytest.importorskip("dask.array")
+    refused(client, array.zeros((5, 2)), parts(y), "sequences_of_rows", error=TypeError)
+
+
+class Median(Kernel):
+    """A kernel with a rule of its own."""
+
+    def __init__(self, width=None):
+        self.width = width
+
+    def _from_data(self, X, weights):
+        return {} if self.width is not None else {"width": float(np.median(np.abs(X)))}
+
+
+def test_a_rule_that_reads_more_than_variances_is_refused(client):
+    refused(client, *sequences(10), "by a rule that engine='dask' does not know", ChainCRF(Median()))

@@ -1,0 +1,107 @@
+"""Dask collections fit like lists, and predictions for them are collections."""
+
+import itertools
+
+import numpy as np
+import pytest
+from dask_fits import fitted, on_cluster, on_threads, sequences
+
+from kernelfields import ChainCRF
+from kernelfields.estimators.dask_collections import sequences_of_frame, sequences_of_rows
+from kernelfields.estimators.dask_data import is_dask_collection
+from kernelfields.estimators.dask_prediction import predict_collection
+
+pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+bag = pytest.importorskip("dask.bag")
+
+
+def delayed_parts(items, sizes):
+    """Cut a list into Delayed lists of the given sizes."""
+    ends = np.cumsum(sizes)
+    return [dask.delayed(list)(items[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def as_dicts(X):
+    """Feature dicts whose names differ from sequence to sequence."""
+    return [[{"size": float(row[0]), f"name{index % 5}": True} for row in x] for index, x in enumerate(X)]
+
+
+@pytest.mark.parametrize("kind", ["bags", "delayed", "futures", "dicts", "weights"])
+def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
+    X, y = sequences(40)
+    kernel = "linear" if kind == "dicts" else "rbf"
+    X = as_dicts(X) if kind == "dicts" else X
+    crf = ChainCRF(kernel, rank=20, random_state=0, tol=1e-6, dtype="float64", class_weight="balanced")
+    weights = np.random.default_rng(0).random(len(X)) if kind == "weights" else None
+    expected = fitted(crf, *on_threads(crf, X, y, weights))
+    sizes = [15, 0, 22, 3]
+    collections = [delayed_parts(items, sizes) for items in (X, y)]
+    given = None if weights is None else delayed_parts(list(weights), sizes)
+    if kind == "bags":
+        collections = [bag.from_delayed(parts) for parts in collections]
+    if kind == "futures":
+        collections = [client.compute(parts) for parts in collections]
+    assert all(map(is_dask_collection, collections))
+    spaces, engine_of, n_labels = on_cluster(crf, *collections, client, given)
+    found = fitted(crf, spaces, engine_of, n_labels)
+    assert found.solution.value == pytest.approx(expected.solution.value, rel=2e-6)
+    if kind != "dicts":
+        expected_pivots = on_threads(crf, X, y, weights)[0][0].subspace.indices
+        np.testing.assert_array_equal(spaces[0].subspace.indices, expected_pivots)
+
+
+def test_string_labels_of_which_a_partition_has_one_class(client):
+    X, y = sequences(20)
+    words = np.array(["a", "longer name", "b"])
+    y = [words[labels] if index > 5 else np.repeat("a", len(labels)) for index, labels in enumerate(y)]
+    crf = ChainCRF("rbf", rank=10, random_state=0)
+    parts = [delayed_parts(items, [6, 14]) for items in (X, y)]
+    _, _, n_labels = on_cluster(crf, *parts, client)
+    assert n_labels == 3
+
+
+def test_arrays_and_frames_become_bags_of_their_sequences(client):
+    array, frame = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe", exc_type=ImportError)
+    pandas = pytest.importorskip("pandas")
+    X, y = sequences(20)
+    lengths = [len(x) for x in X]
+    rows = array.from_array(np.concatenate(X), chunks=(17, 2))
+    found = sequences_of_rows(rows, lengths, 3)
+    assert found.npartitions == 3
+    for mine, theirs in zip(found.compute(), X, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    labels = sequences_of_rows(array.from_array(np.concatenate(y), chunks=5), lengths, 3).compute()
+    assert [list(each) for each in labels] == [list(each) for each in y]
+    names = np.repeat([f"s{index:02}" for index in range(20)], lengths)
+    table = pandas.DataFrame(np.concatenate(X), columns=list("abcd")).assign(name=names, label=np.concatenate(y))
+    ends = np.cumsum(lengths)
+    split = frame.concat([frame.from_pandas(each, npartitions=1) for each in (table[: ends[7]], table[ends[7] :])])
+    inputs, classes = sequences_of_frame(split, "name", list("abcd"), "label")
+    for mine, theirs in zip(inputs.compute(), X, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert [list(each) for each in classes.compute()] == [list(each) for each in y]
+    with pytest.raises(ValueError, match="is cut between partitions"):
+        sequences_of_frame(frame.from_pandas(table, npartitions=7, sort=False), "name", list("abcd"))
+    with pytest.raises(ValueError, match="no column 'e'"):
+        sequences_of_frame(split, "name", ["e"])
+    with pytest.raises(ValueError, match="add up to"):
+        sequences_of_rows(rows, lengths[1:])
+
+
+def test_predictions_for_a_collection_are_one(client):
+    X, y = sequences(30)
+    crf = ChainCRF("rbf", rank=15, random_state=0).fit(X, y)
+    parts = delayed_parts(X, [12, 0, 18])
+    labels = predict_collection(crf, bag.from_delayed(parts))
+    assert isinstance(labels, bag.Bag)
+    for mine, theirs in zip(labels.compute(), crf.predict(X), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    marginals = predict_collection(crf, parts, "predict_marginals")
+    assert [len(each) for each in dask.compute(*marginals)] == [12, 0, 18]
+    for mine, theirs in zip(itertools.chain(*dask.compute(*marginals)), crf.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    best = predict_collection(crf, bag.from_delayed(parts), "predict_nbest", k=2).compute()
+    assert [len(each) for each in best] == [2] * 30
+    with pytest.raises(ValueError, match="must be one of"):
+        predict_collection(crf, parts, "score")

@@ -1,0 +1,115 @@
+"""Fits on a cluster end where fits on threads do, whichever the solver, and whatever happens to the workers."""
+
+import gc
+import os
+import signal
+
+import numpy as np
+import pytest
+from dask_fits import fitted, on_cluster, on_threads, posterior, sequences
+
+from kernelfields import ChainCRF
+from kernelfields.kernels import Linear, Polynomial
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "block-jacobi", "subspace"])
+def test_every_solver_finds_the_optimum_of_threads(client, solver):
+    crf = ChainCRF("rbf", rank=12, random_state=0, tol=1e-5, solver=solver, dtype="float64", max_iter=500)
+    X, y = sequences(20)
+    here, there = fitted(crf, *on_threads(crf, X, y)), fitted(crf, *on_cluster(crf, X, y, client))
+    assert there.solution.converged
+    assert there.solution.value == pytest.approx(here.solution.value, rel=2e-5)
+    assert there.rkhs.lower_bound == pytest.approx(here.rkhs.lower_bound, rel=1e-3)
+    assert there.solution.passes == pytest.approx(here.solution.passes, rel=0.5)
+
+
+def test_l1_and_a_sum_of_kernels_end_at_the_same_value(client):
+    X, y = sequences()
+    for crf in (
+        ChainCRF("linear", l1=0.5, tol=1e-5, random_state=0, dtype="float64", max_iter=500),
+        ChainCRF(Linear() + Polynomial(3), rank=30, tol=1e-5, random_state=0, dtype="float64", max_iter=500),
+    ):
+        here, there = fitted(crf, *on_threads(crf, X, y)), fitted(crf, *on_cluster(crf, X, y, client))
+        assert there.solution.value == pytest.approx(here.solution.value, rel=2e-5)
+
+
+def test_an_interrupt_keeps_the_best_estimate(client):
+    crf = ChainCRF("rbf", rank=20, random_state=0, tol=1e-9, dtype="float64", solver="lbfgs")
+
+    def interrupt(iteration):
+        if iteration.iteration == 3:
+            raise KeyboardInterrupt
+
+    found = fitted(crf, *on_cluster(crf, *sequences(), client), watch=interrupt)
+    assert found.solution.reason == "interrupted"
+    assert found.rkhs.lower_bound < found.solution.value
+
+
+def test_a_fit_leaves_nothing_behind_on_the_workers(client):
+    crf = ChainCRF("rbf", rank=20, random_state=0)
+    parts = on_cluster(crf, *sequences(), client)
+    fitted(crf, *parts)
+    group = parts[0][0].remote.recipe and posterior(*parts).engine.group
+    keys = {future.key for future in group.futures}
+    assert keys <= set(sum(client.has_what().values(), ()))
+    del parts, group
+    gc.collect()
+    for _ in range(100):
+        if not keys & set(sum(client.has_what().values(), ())):
+            break
+        client.run(gc.collect)
+    assert not keys & set(sum(client.has_what().values(), ()))
+
+
+@pytest.mark.parametrize("when", [1, 6])
+def test_a_worker_killed_in_the_middle_costs_its_shards_and_nothing_else(client, when):
+    client.wait_for_workers(2)
+    crf = ChainCRF("rbf", rank=25, random_state=0, tol=1e-8, dtype="float64", solver="lbfgs", max_iter=500)
+    X, y = sequences()
+    expected = fitted(crf, *on_threads(crf, X, y)).solution.value
+    killed = []
+
+    def watch(iteration):
+        if iteration.iteration == when and not killed:
+            killed.append(sorted(client.run(os.getpid).values())[when % 2])
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = fitted(crf, *on_cluster(crf, X, y, client), watch=watch).solution
+    assert killed
+    assert found.converged
+    assert found.value == pytest.approx(expected, rel=1e-6)
+    client.wait_for_workers(2)
+
+
+def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
+    from kernelfields.basis import RandomCholesky
+
+    class Dangerous(RandomCholesky):
+        """Kills a worker after some panels."""
+
+        def _grow(self, panel, random):
+            super()._grow(panel, random)
+            if not hasattr(self, "killed") and panel.rank > 30:
+                self.killed = next(iter(client.run(os.getpid).values()))
+                os.kill(self.killed, signal.SIGKILL)
+
+    client.wait_for_workers(2)
+    X, y = sequences(60)
+    settings = {"rank": 120, "random_state": 0, "dtype": "float64"}
+    here = on_threads(ChainCRF("rbf", basis="random-cholesky", **settings), X, y)[0][0]
+    there = on_cluster(ChainCRF("rbf", basis=Dangerous(), **settings), X, y, client)[0][0]
+    assert hasattr(there.basis, "killed")
+    np.testing.assert_array_equal(there.subspace.indices, here.subspace.indices)
+    client.wait_for_workers(2)
+
+
+def test_an_error_on_a_worker_is_raised_as_it_is(client):
+    there = posterior(*on_cluster(ChainCRF("rbf", rank=10, random_state=0), *sequences(), client))
+    with pytest.raises(IndexError):
+        there.engine.group.ask(_fail)
+
+
+def _fail(shard):
+    raise IndexError(f"nothing at {shard.number}")
