@@ -4,10 +4,10 @@
 
 Two classes, ten features (make_classification), an RBF kernel with fixed parameters and the same prior for both.
 Seconds hold the mode, the Laplace approximation and the evidence, which scikit-learn's ``fit`` computes as well;
-ours also draw 50 coefficients and keep a root of the covariance. Log-loss is on 2,000 other samples: of probabilities
-that know the variance of the log-odds, ours by the probit correction and theirs by their integral of the logistic
-function, and of ours at the mode. Predictions are not timed. Both run with all cores, one after the other. The large
-problem is fitted by KernelClassifier alone.
+ours also draw 50 coefficients and keep a root of the covariance. Log-loss is on 2,000 other samples: of
+probabilities that know the variance of the log-odds, ours by the probit correction and theirs by their integral of
+the logistic function, and of ours at the mode. Predictions are not timed. Both run with all cores, one after the
+other. The large problem is fitted by KernelClassifier alone.
 """
 
 from __future__ import annotations

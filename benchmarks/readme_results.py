@@ -107,6 +107,70 @@ def crfsuite_table() -> list[str]:
     return lines
 
 
+def classifier_table() -> list[str]:
+    """Return the table of Gaussian process classification."""
+    lines = [
+        "**Single labels beside scikit-learn's GaussianProcessClassifier** (`python -m "
+        "benchmarks.gaussian_process_speed`): `KernelClassifier` at rank 500, mode, Laplace approximation and "
+        "evidence of both, one after the other on two cores; log-loss on 2,000 other samples.",
+        "",
+        "| samples | theirs | ours | times faster | log-loss, theirs | ours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in read_results("gaussian_process_speed.json"):
+        ours, theirs = row["ours"], row["theirs"]
+        beside = (
+            ("", "", "")
+            if theirs is None
+            else (f"{theirs['seconds']:.1f} s", f"{row['times_faster']:.1f}", f"{theirs['log_loss']:.4f}")
+        )
+        lines.append(
+            f"| {row['n_samples']:,} | {beside[0]} | {ours['seconds']:.1f} s | {beside[1]} | {beside[2]} "
+            f"| {ours['log_loss']:.4f} |"
+        )
+    return lines
+
+
+def engines_table() -> list[str]:
+    """Return the table of engines: a GPU, a cluster, little memory."""
+    lines = [
+        "**Engines** (`python -m benchmarks.gpu_fit`, `dask_passes`, `dask_kills`, `out_of_core`; "
+        "[docs/engines.md](docs/engines.md)): whole fits to a relative gap of 1e-3 on one GPU, and ratios to the "
+        "threads of one process.",
+        "",
+        "| engine | data | figure |",
+        "|---|---|---|",
+    ]
+    for row in read_results("gpu_fit.json"):
+        error = f", test error {row['test_error']:.2%}" if "test_error" in row else ""
+        lines.append(
+            f"| torch, {row['device']} | {row['data']}, {row['n_positions']:,} positions, rank {row['rank']:,} "
+            f"| {row['seconds']:.1f} s, {row['passes']:.0f} passes{error} |"
+        )
+    for row in read_results("dask_passes.json"):
+        lines.append(
+            f"| dask, two workers of one thread | netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse "
+            f"linear + rank {row['rank']} | {row['ratio']:.2f} times the time per pass of two threads |"
+        )
+    kills = read_results("dask_kills.json")
+    if kills:
+        same = sum(row["same"] for row in kills)
+        lines.append(
+            "| dask, a worker killed at random | netsurfp2-ss3, a part "
+            f"| {same} of {len(kills)} fits end at the same objective |"
+        )
+    stored = {row["keep"]: row for row in read_results("out_of_core.json")}
+    if {"memory", "budget"} <= stored.keys():
+        row = stored["budget"]
+        ratio = row["seconds"] / stored["memory"]["seconds"]
+        lines.append(
+            f"| threads, memory of a quarter of the features | OCR letters, large, rank {row['rank']:,} "
+            f"| {ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of "
+            f"{row['feature_bytes'] / 4e6:.0f} |"
+        )
+    return lines
+
+
 def main() -> None:
     tables = [
         table()
@@ -116,6 +180,8 @@ def main() -> None:
             (tasks_table, "gpstruct.json"),
             (speed_table, "fit_speed.json"),
             (crfsuite_table, "crfsuite_speed.json"),
+            (classifier_table, "gaussian_process_speed.json"),
+            (engines_table, "gpu_fit.json"),
         )
         if read_results(name) or read_results(name, EXPERIMENTS)
     ]

@@ -21,6 +21,12 @@ SCRIPTS = [
     ["benchmarks.graph_speed"],
     ["benchmarks.graph_fit"],
     ["benchmarks.resume_after_kill"],
+    ["benchmarks.gaussian_process_speed"],
+    ["benchmarks.engines"],
+    ["benchmarks.out_of_core", "--keep", "memory", "budget"],
+    ["benchmarks.dask_passes", "--share", "0.1"],
+    ["benchmarks.dask_kills"],
+    ["benchmarks.scaling"],
     ["benchmarks.crfsuite_speed"],
     ["experiments.ocr_letters", "small", "--folds", "0", "1"],
 ]
