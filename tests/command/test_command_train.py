@@ -9,6 +9,7 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
 
 from kernelfields import ChainCRF
+from kernelfields.command.run_settings import read_settings
 from kernelfields.command.trained_models import load_model
 from kernelfields.command.training_run import run_training
 from kernelfields.kernels import RBF, Linear
@@ -93,6 +94,19 @@ def test_options_become_parameters(folder):
     assert (crf.prior_variance, crf.edge_prior_variance) == (2.0, 3.0)
     assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
     assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", 1, 0, False)
+
+
+def test_where_a_run_works_is_written_down(folder):
+    options = ("train", "train.npz", "--kernel", "rbf", "-q")
+    run(*options, "--engine", "threads", "--memory", "1GB")
+    settings, _ = read_settings("model.toml")
+    assert (settings.engine, settings.device, settings.memory) == ("threads", None, "1GB")
+    for wrong, message in (
+        (("--memory", "10kB"), "do not fit into memory of 10 kB"),
+        (("--engine", "gpu"), "engine must be one of"),
+        (("--engine", "threads", "--device", "cuda"), "device='cuda' is for engine='torch'"),
+    ):
+        assert message in run(*options, *wrong, code=2).stderr
 
 
 def test_constraints_and_templates(folder):

@@ -113,6 +113,23 @@ def test_quasi_monte_carlo_agrees_with_the_tensor_product_within_its_error():
     assert abs(sobol.log_partition_ - exact) <= 2 * sobol.log_partition_error_
 
 
+@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -X.sum(axis=1)])
+@pytest.mark.parametrize("dimension", [4, 5])
+def test_beyond_three_dimensions_densities_integrate_to_one_within_the_stated_error(dimension, base_measure):
+    density = ExponentialFamilyDensity(
+        RBF(1.0), rank=30, base_measure=base_measure, box=[[0, 1]] * dimension, quadrature_tol=0.02, random_state=0
+    ).fit(tilted(dimension=dimension))
+    assert density.quadrature_.kind == "sobol"
+    assert 0 < density.log_partition_error_ <= 0.02
+    # Other points, spread evenly over the box whatever the base measure is.
+    spread = [scipy.stats.qmc.Sobol(dimension, seed=np.random.default_rng([7, i])).random(2**13) for i in range(8)]
+    totals = [np.exp(density.score_samples(points)).mean() for points in spread]
+    own_error = np.std(totals, ddof=1) / np.sqrt(8)
+    # The stated error is two standard errors, and so estimated; as much again is left to chance.
+    assert abs(np.mean(totals) - 1.0) <= 2 * density.log_partition_error_ + 3 * own_error
+    assert own_error < 0.02
+
+
 def test_a_prior_of_no_variance_leaves_the_base_measure():
     X = two_modes()
     grid = np.linspace(0, 1, 50)[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from labelled_sequences import labelled_sequences
-from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
@@ -22,6 +22,10 @@ def scaled(X):
 def two_classes(name):
     if name == "moons":
         return make_moons(120, noise=0.2, random_state=0)
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        kept = np.flatnonzero((y == 3) | (y == 8))[:150]
+        return X[kept] / 16.0, y[kept]
     X, y = (load_breast_cancer if name == "breast cancer" else load_iris)(return_X_y=True)
     # The last two classes of the irises overlap.
     kept = y > 0 if name == "iris" else y < 2
@@ -36,12 +40,15 @@ def pair(name, variance, length):
     return X, y, ours, theirs
 
 
-CASES = [("breast cancer", 4.0, 5.0), ("iris", 2.0, 1.5), ("moons", 9.0, 0.7)]
+CASES = [("breast cancer", 4.0, 5.0), ("iris", 2.0, 1.5), ("digits", 6.0, 2.0), ("moons", 9.0, 0.7)]
 
 
 @pytest.mark.parametrize(("name", "variance", "length"), CASES)
-def test_the_evidence_is_that_of_gaussian_process_classification(name, variance, length):
+def test_mode_and_evidence_are_those_of_gaussian_process_classification(name, variance, length):
     X, y, ours, theirs = pair(name, variance, length)
+    base = theirs.base_estimator_
+    np.testing.assert_allclose(ours.decision_function(X), base.kernel_(X) @ (base.y_train_ - base.pi_), atol=1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X)[:, 1], base.pi_, atol=1e-6)
     found = ours.laplace(X, y)
     assert found.value == pytest.approx(theirs.log_marginal_likelihood_value_, abs=1e-4)
     assert ours.laplace_.method == "exact"

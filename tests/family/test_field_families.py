@@ -100,3 +100,14 @@ def test_shapes_and_methods_are_checked():
         GraphFamily([0, 4], SQUARE, 2, tied=[True, False])
     with pytest.raises(ValueError, match="expected arrays of shapes"):
         GraphFamily([0, 4], SQUARE, 2).pack(np.zeros((4, 2)), [np.zeros((4, 2, 2))])
+
+
+def test_long_chains_have_natural_parameters():
+    """Many potentials give one distribution, and rounding must not lead the search astray between them."""
+    family = ChainFamily([0, 100], 3)
+    theta = np.random.default_rng(0).normal(size=family.n_statistics)
+    mean = family.mean(theta)
+    found = family.natural_parameters(mean)
+    np.testing.assert_allclose(family.mean(found), mean, atol=1e-9)
+    np.testing.assert_allclose(family.entropy(found), family.entropy(theta), rtol=1e-9)
+    np.testing.assert_allclose(family.divergence(theta, found), 0.0, atol=1e-9)

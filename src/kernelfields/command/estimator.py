@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelfields.command.input_reader import InputReader
 from kernelfields.command.kernel_names import PARAMETERS, named_kernel
-from kernelfields.command.run_settings import RunSettings
+from kernelfields.command.run_settings import FIT_PARAMETERS, RunSettings
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
@@ -27,10 +27,7 @@ def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
         "l1": settings.l1,
         "prior_variance": _one_or_tuple(settings.prior_variance),
     }
-    fit = {
-        name: getattr(settings, name)
-        for name in ("solver", "tol", "max_iter", "patience", "dtype", "n_jobs", "random_state", "constraints")
-    }
+    fit = {name: getattr(settings, name) for name in (*FIT_PARAMETERS, "constraints")}
     if not reader.has_transitions:
         if settings.edge_kernel is not None or settings.edge_prior_variance is not None:
             raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")

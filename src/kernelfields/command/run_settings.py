@@ -27,6 +27,19 @@ from kernelfields import __version__
 
 STANDARD_STREAM = "-"
 _FILES = ("train", "dev", "template", "model", "report")
+#: Settings of [fit] that become parameters of the estimator as they are.
+FIT_PARAMETERS = (
+    "solver",
+    "tol",
+    "max_iter",
+    "patience",
+    "dtype",
+    "n_jobs",
+    "engine",
+    "device",
+    "memory",
+    "random_state",
+)
 _CHECKED = ("train", "dev", "template")
 #: What the types of settings are called in messages.
 _KINDS = {
@@ -79,6 +92,9 @@ class RunSettings:
     patience: int = 5
     dtype: str = "auto"
     n_jobs: int | None = None
+    engine: str = "auto"
+    device: str | None = None
+    memory: str | None = None
     random_state: int = 0
     # [output]
     model: str = "model.safetensors"

@@ -166,6 +166,11 @@ def train(
     ] = None,
     dtype: Annotated[str | None, _fit("--dtype", text="float32, float64 or auto.", default="dtype")] = None,
     n_jobs: Jobs = None,
+    engine: Annotated[
+        str | None, _fit("--engine", text="threads, torch or auto: where the fit runs.", default="engine")
+    ] = None,
+    device: Annotated[str | None, _fit("--device", text="Of --engine torch, such as cuda:0.")] = None,
+    memory: Annotated[str | None, _fit("--memory", text="What a fit may take, such as 8GB.")] = None,
     seed: Annotated[int | None, _fit("--seed", text="Of all that is random.", default="random_state")] = None,
     checkpoint: Annotated[
         str | None, _fit("--checkpoint", text="Write what there is so far to this file now and then.")
@@ -237,6 +242,9 @@ def train(
         "patience": patience,
         "dtype": dtype,
         "n_jobs": n_jobs,
+        "engine": engine,
+        "device": device,
+        "memory": memory,
         "random_state": seed,
     }
     settings = RunSettings()

@@ -21,7 +21,13 @@ from kernelfields.command.kernel_names import PARAMETERS
 from kernelfields.command.label_checks import check_labels
 from kernelfields.command.messages import ExitCode, Voice
 from kernelfields.command.plans import CheckpointPlan, SearchPlan
-from kernelfields.command.run_settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
+from kernelfields.command.run_settings import (
+    FIT_PARAMETERS,
+    STANDARD_STREAM,
+    RunSettings,
+    file_digest,
+    settings_text,
+)
 from kernelfields.command.settings_search import Choice, search_settings
 from kernelfields.command.trained_models import TrainedModel, load_model, model_content, save_model
 from kernelfields.formats import ModelFileError, SequenceFile
@@ -153,8 +159,7 @@ def _continued(settings: RunSettings, before: TrainedModel, plan: CheckpointPlan
             f"{path} is the checkpoint of another run: {'; '.join(differences)}. Leave out --resume to start "
             "afresh"
         )
-    fit = ("solver", "tol", "max_iter", "patience", "dtype", "n_jobs", "random_state")
-    return before.crf.set_params(warm_start=True, **{name: getattr(settings, name) for name in fit})
+    return before.crf.set_params(warm_start=True, **{name: getattr(settings, name) for name in FIT_PARAMETERS})
 
 
 def _fit(

@@ -166,9 +166,9 @@ def check_proper(measure: Measure, quadrature: Quadrature) -> None:
             return
         current = current.finer(measure.box.dimension)
     raise ValueError(
-        f"the base measure is improper, or too narrow for the box: with the finest quadrature its integral may still "
-        f"be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point where it "
-        "is infinite"
+        "the base measure is improper, or too narrow for the box: with the finest quadrature its integral may "
+        f"still be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point "
+        "where it is infinite"
     )
 
 

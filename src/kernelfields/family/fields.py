@@ -28,7 +28,7 @@ from kernelfields.inference.packing import check_offsets
 _CONJUGATE_STEPS = 500
 _CONJUGATE_RESIDUAL = 1e-10
 # Marginals are rounded to about this; below it, search directions are those the distribution does not depend on.
-_ROUNDING = 1e-15
+_ROUNDING = 1e-14
 
 
 class FieldMember(Member):
@@ -55,13 +55,16 @@ class FieldMember(Member):
         residual = -gradient
         search = residual.copy()
         squared = float(residual @ residual)
-        enough = max(_CONJUGATE_RESIDUAL**2 * squared, _ROUNDING**2 * len(gradient))
+        rounding = _ROUNDING * (1.0 + np.abs(self.mean))
+        enough, steepest = max(_CONJUGATE_RESIDUAL**2 * squared, float(rounding @ rounding)), 0.0
         for _ in range(_CONJUGATE_STEPS):
             if squared <= enough:
                 break
             product = self.covariance_product(search) + precision * search
             curvature = float(search @ product)
-            if not curvature > 10 * _ROUNDING * float(search @ search):
+            length = float(search @ search)
+            steepest = max(steepest, curvature / length)
+            if not curvature > 10 * _ROUNDING * steepest * length:
                 break
             step = squared / curvature
             solution += step * search

@@ -28,6 +28,8 @@ _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-40
 # Newton's method converges quadratically: a step this small follows one that was small already.
 _VANISHING_STEP, _SMALL_STEP = 1e-5, 0.3
+# Without a prior no step changes scores by more than this: beyond, probabilities are zeros and ones, and flat.
+_LONGEST_STEP = 4.0
 _MEAN_ROUNDING = 1e-7
 _RUNAWAY = 1e12
 # Below this a decrease is rounding of the value itself.
@@ -94,7 +96,8 @@ def estimate(
                     break
                 return Estimate(last.theta, value_of(last), gap, iteration, last)
         scale = 1 + abs(value) + abs(member.log_partition)
-        step, following = 1.0, None
+        step = 1.0 if precision > 0 else _LONGEST_STEP / max(change, _LONGEST_STEP)
+        following = None
         while following is None and step >= _SMALLEST_STEP:
             trial = at(member.theta + step * direction)
             reached = value_of(trial)

@@ -269,7 +269,7 @@ def refuse_without_curvature(posterior: LogPosterior) -> None:
     if posterior.approximation is not None:
         raise ValueError(
             f"a Laplace approximation needs the exact Hessian, and inference={posterior.approximation!r} is "
-            "approximate"
+            "approximate: use inference='junction' where it fits"
         )
     if not posterior.has_squares_only:
         raise ValueError(
