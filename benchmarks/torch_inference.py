@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from benchmarks.result_files import merge_results
 from kernelfields.engines import ChainLikelihood, Potentials
 from kernelfields.engines.torch_likelihood import TorchChainLikelihood

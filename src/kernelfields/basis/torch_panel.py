@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-
 import torch
+
 from kernelfields.basis.panel import _FLOOR, _SMALLEST_DIAGONAL, PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.basis.torch_rows import DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-
 import torch
+
 from kernelfields.kernels.inputs import as_rows, is_tensor
 from kernelfields.kernels.tensors import float32_products, tensor_from
 

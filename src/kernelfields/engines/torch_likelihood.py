@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from kernelfields.engines.clique_features import CliqueFeatures
 from kernelfields.engines.likelihood import Evaluation
 from kernelfields.engines.placement import Placed

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
 from kernelfields.engines.potentials import Potentials
 
 # BLAS counts the entries of a vector in 32 bits.

@@ -24,8 +24,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from kernelfields.basis.torch_rows import (
     block_bytes,
     by_row_blocks,

@@ -20,9 +20,8 @@ def sequences_of_rows(array: Any, lengths: Any, n_partitions: int | None = None)
     ``lengths`` are the rows of each sequence. Arrays of inputs and of labels cut into the same number of
     partitions go together; by default it is the number of chunks of the array.
     """
-    import dask.bag
-
     import dask
+    import dask.bag
 
     lengths = np.asarray(lengths)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths) or lengths.min() < 1:
@@ -47,9 +46,8 @@ def sequences_of_frame(frame: Any, sequence: str, features: Sequence[str], label
     ``sequence`` names the column that tells sequences apart; their rows stand together and in order, and no
     sequence is cut between partitions.
     """
-    import dask.bag
-
     import dask
+    import dask.bag
 
     columns = [sequence, *features, *([] if label is None else [label])]
     if missing := [name for name in columns if name not in frame.columns]:

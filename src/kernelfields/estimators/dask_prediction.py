@@ -20,10 +20,9 @@ def predict_collection(crf: Any, X: Any, method: str = "predict", **settings: An
 
     ``settings`` are those of the method, such as decode="posterior" or k=3.
     """
+    import dask
     import dask.bag
     from sklearn.utils.validation import check_is_fitted
-
-    import dask
 
     check_is_fitted(crf, "model_")
     if method not in METHODS:

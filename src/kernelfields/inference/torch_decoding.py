@@ -11,6 +11,7 @@ Fails: ValueError naming the sequence when every labelling is forbidden.
 from __future__ import annotations
 
 import torch
+
 from kernelfields.inference.packing import infeasible
 from kernelfields.inference.torch_chains import check_step_arrays
 from kernelfields.inference.torch_steps import CompensatedSum, DeviceSteps, shift_to_zero

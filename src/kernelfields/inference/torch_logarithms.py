@@ -12,6 +12,7 @@ Cost: O(M L^2) exponentials, and for each step a few arrays (n_t, L, L) that are
 from __future__ import annotations
 
 import torch
+
 from kernelfields.inference.torch_steps import CompensatedSum, DeviceSteps, finite_or_zero, shift_to_zero
 
 

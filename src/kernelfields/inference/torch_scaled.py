@@ -12,6 +12,7 @@ from forbidden ones by ``underflown``, which the caller runs where ``low`` says 
 from __future__ import annotations
 
 import torch
+
 from kernelfields.inference.torch_steps import DeviceSteps, backward_product, forward_product
 
 # As in chain_scaled.py: products of two numbers above this bound are still normal doubles relative to one.

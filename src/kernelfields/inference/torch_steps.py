@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-
 import torch
+
 from kernelfields.inference.step_order import StepOrder
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.

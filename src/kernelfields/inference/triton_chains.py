@@ -11,10 +11,10 @@ Arrays: float64, (N, L), contiguous; transfer (1, L, L). Cost O(N L^2), a progra
 # mypy: allow-incomplete-defs
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
-import torch
 from kernelfields.inference.torch_scaled import NO_SAY, TINY
 from kernelfields.inference.torch_steps import DeviceSteps
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from kernelfields.kernels import inputs
 
 _MEDIAN_SAMPLE = 256
