@@ -105,6 +105,15 @@ def test_what_lies_outside_the_span_agrees(pair):
         assert (bounds[0] == 0.0) == (each.origin is None)
 
 
+def test_marginals_of_one_field_agree(engine):
+    X, y = sequences()
+    crf = ChainCRF(RBF(0.3), rank=15, random_state=0, engine="threads").fit(X, y)
+    ours = crf.predict_marginals(X)
+    theirs = crf.set_params(engine=engine).predict_marginals(X)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=EXACT)
+
+
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "block-jacobi"])
 def test_fits_end_in_the_same_place(engine, solver):
     X, y = sequences()
