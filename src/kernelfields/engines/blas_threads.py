@@ -24,8 +24,6 @@ _libraries: ThreadpoolController | None = None
 _modules_seen = 0
 # What to undo: the limiter that saw the numbers from before any limit, and one for every later set of libraries.
 _undo: list[Any] = []
-# Libraries and their numbers when the first limit came.
-_before: list[tuple[Any, int]] = []
 
 
 @contextmanager
@@ -54,19 +52,6 @@ def _release(n_threads: int) -> None:
             _limit()
         while not _held and _undo:
             _undo.pop().restore_original_limits()
-        if not _held:
-            _insist()
-
-
-def _insist() -> None:
-    """Ask again for the numbers from before any limit.
-
-    Seen with OpenBLAS 0.3.31: now and then a number set right after another thread has begun a product is lost.
-    """
-    for library, n_threads in _before:
-        if library.num_threads != n_threads:
-            library.set_num_threads(n_threads)
-    _before.clear()
 
 
 def _limit() -> None:
@@ -74,8 +59,6 @@ def _limit() -> None:
     global _libraries, _modules_seen
     looks = _libraries is None or _modules_seen != len(sys.modules)
     libraries = ThreadpoolController().select(user_api="blas") if looks or _libraries is None else _libraries
-    if not _undo:
-        _before[:] = [(each, each.num_threads) for each in libraries.lib_controllers]
     limiter = libraries.limit(limits=min(_held))
     if looks or not _undo:
         _undo.append(limiter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -212,30 +213,37 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
-        with progress:
+        with ExitStack() as held, progress:
             parts = fit_parts(
-                self, X, y, sample_weight, (X_dev, y_dev), optimize=optimize, random=random, say=progress.say
+                self,
+                X,
+                y,
+                sample_weight,
+                (X_dev, y_dev),
+                optimize=optimize,
+                random=random,
+                say=progress.say,
+                held=held,
             )
 
             def keep(present: Callable[[], FittedField]) -> None:
                 for checkpoint in checkpoints:
                     checkpoint.keep(lambda: copy.copy(self)._take_over(parts, present()))
 
-            with blas_threads(parts.blas_threads):
-                fitted = fit_field(
-                    parts.spaces,
-                    parts.engine_of,
-                    len(parts.classes),
-                    solver=self.solver,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    watch=watcher(self.callbacks, progress),
-                    random=random,
-                    start=parts.start,
-                    development=parts.development,
-                    dtype=self.dtype,
-                    keep=keep if checkpoints else None,
-                )
+            fitted = fit_field(
+                parts.spaces,
+                parts.engine_of,
+                len(parts.classes),
+                solver=self.solver,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                watch=watcher(self.callbacks, progress),
+                random=random,
+                start=parts.start,
+                development=parts.development,
+                dtype=self.dtype,
+                keep=keep if checkpoints else None,
+            )
         self._take_over(parts, fitted)
         self.structure_path_: StructurePath | None = parts.path
         for checkpoint in checkpoints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.engines import Engine, Threads
-from kernelfields.engines.blas_threads import blas_threads as held_blas_threads
+from kernelfields.engines.blas_threads import blas_threads
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.estimators.chain_engines import chain_engine
@@ -35,7 +36,7 @@ _SMALL_PRODUCT = 1_000_000
 
 @dataclass
 class FitParts:
-    """All that is there before a solver begins; ``blas_threads`` is how many BLAS may use, None for any number."""
+    """All that is there before a solver begins."""
 
     inputs: ChainInputs
     classes: np.ndarray
@@ -45,7 +46,6 @@ class FitParts:
     start: Any = None
     development: DevelopmentSet | None = None
     path: StructurePath | None = None
-    blas_threads: int | None = None
 
 
 def fit_parts(
@@ -58,11 +58,15 @@ def fit_parts(
     optimize: Any,
     random: np.random.Generator,
     say: Callable[[str], None],
+    held: ExitStack,
 ) -> FitParts:
-    """Check the data of a fit and compute its features; on a cluster if asked for, or if the data are there."""
+    """Check the data of a fit and compute its features; on a cluster if asked for, or if the data are there.
+
+    What is to be in force until the fit ends, a limit on the threads of BLAS, is entered into ``held``.
+    """
     if is_dask_collection(X) or is_dask(chain.engine):
         return _cluster_parts(chain, X, y, sample_weight, held_out, optimize, random, say)
-    return _local_parts(chain, X, y, sample_weight, held_out, optimize, random, say)
+    return _local_parts(chain, X, y, sample_weight, held_out, optimize, random, say, held)
 
 
 def _cluster_parts(
@@ -83,7 +87,15 @@ def _cluster_parts(
 
 
 def _local_parts(
-    chain: Any, X: Any, y: Any, sample_weight: Any, held_out: tuple[Any, Any], optimize: Any, random: Any, say: Any
+    chain: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    held_out: tuple[Any, Any],
+    optimize: Any,
+    random: Any,
+    say: Any,
+    held: ExitStack,
 ) -> FitParts:
     cliques = name_cliques(chain_cliques(chain))
     continues = chain.warm_start and hasattr(chain, "model_")
@@ -93,37 +105,32 @@ def _local_parts(
     workers = Workers(chain.n_jobs)
     engine = chain_place(chain, chains.n_positions)
     development = development_set(chain, inputs, *held_out, classes, masks, workers)
-    limit = blas_limit(chain, workers, chains.n_positions)
-    with held_blas_threads(limit):
-        path: StructurePath | None = None
-        if isinstance(chain.cliques, str) and not continues:
-            cliques, path = learn_chain_cliques(
-                chain,
-                chains,
-                len(classes),
-                held_out=None if development is None else development.chains,
-                masks=masks,
-                workers=workers,
-                random=random,
-                say=say,
-            )
-        elif isinstance(chain.cliques, str):
-            cliques = [(each.name, each.clique) for each in chain.model_.sets]
-            path = chain.structure_path_
-        engine_of = partial(
-            chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers, engine=engine
+    held.enter_context(blas_threads(blas_limit(chain, workers, chains.n_positions)))
+    path: StructurePath | None = None
+    if isinstance(chain.cliques, str) and not continues:
+        cliques, path = learn_chain_cliques(
+            chain,
+            chains,
+            len(classes),
+            held_out=None if development is None else development.chains,
+            masks=masks,
+            workers=workers,
+            random=random,
+            say=say,
         )
-        precision: dict[str, Any] = {"tol": chain.tol, "dtype": chain.dtype}
-        build: Any = partial(
-            chain_spaces, chains, len(classes), random=random, say=say, engine=engine, **precision
-        )
-        if continues:
-            spaces = continued_spaces(cliques, chain.model_.sets, chains, **precision)
-            start: Any = [each.coefficients for each in chain.model_.sets]
-        else:
-            spaces, start = build(cliques), None
-        spaces, start = chain._optimized(optimize, spaces, start, build, engine_of, len(classes), random, say)
-    return FitParts(inputs, classes, masks, spaces, engine_of, start, development, path, limit)
+    elif isinstance(chain.cliques, str):
+        cliques = [(each.name, each.clique) for each in chain.model_.sets]
+        path = chain.structure_path_
+    engine_of = partial(chain_engine, chains, n_labels=len(classes), masks=masks, workers=workers, engine=engine)
+    precision: dict[str, Any] = {"tol": chain.tol, "dtype": chain.dtype}
+    build: Any = partial(chain_spaces, chains, len(classes), random=random, say=say, engine=engine, **precision)
+    if continues:
+        spaces = continued_spaces(cliques, chain.model_.sets, chains, **precision)
+        start: Any = [each.coefficients for each in chain.model_.sets]
+    else:
+        spaces, start = build(cliques), None
+    spaces, start = chain._optimized(optimize, spaces, start, build, engine_of, len(classes), random, say)
+    return FitParts(inputs, classes, masks, spaces, engine_of, start, development, path)
 
 
 def _chains(
