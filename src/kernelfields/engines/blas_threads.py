@@ -24,6 +24,8 @@ _libraries: ThreadpoolController | None = None
 _modules_seen = 0
 # What to undo: the limiter that saw the numbers from before any limit, and one for every later set of libraries.
 _undo: list[Any] = []
+# Libraries and their numbers when the first limit came.
+_before: list[tuple[Any, int]] = []
 
 
 @contextmanager
@@ -52,6 +54,22 @@ def _release(n_threads: int) -> None:
             _limit()
         while not _held and _undo:
             _undo.pop().restore_original_limits()
+        if not _held:
+            _insist()
+
+
+def _insist() -> None:
+    """See to it that the numbers from before any limit are back.
+
+    With fits in two threads a library was seen not to listen to what found it first, now and then, but to one that
+    looked again (OpenBLAS 0.3.31, threadpoolctl 3.8).
+    """
+    if any(library.num_threads != n_threads for library, n_threads in _before):
+        wanted = {library.filepath: n_threads for library, n_threads in _before}
+        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+            if library.filepath in wanted:
+                library.set_num_threads(wanted[library.filepath])
+    _before.clear()
 
 
 def _limit() -> None:
@@ -59,6 +77,8 @@ def _limit() -> None:
     global _libraries, _modules_seen
     looks = _libraries is None or _modules_seen != len(sys.modules)
     libraries = ThreadpoolController().select(user_api="blas") if looks or _libraries is None else _libraries
+    if not _undo:
+        _before[:] = [(each, each.num_threads) for each in libraries.lib_controllers]
     limiter = libraries.limit(limits=min(_held))
     if looks or not _undo:
         _undo.append(limiter)
