@@ -1,0 +1,36 @@
+"""Files of version 0.1.0 load, and answer as the version that wrote them did.
+
+Answers are compared to nine digits, as processors and libraries of linear algebra round differently;
+``python -m benchmarks.old_and_new --answers`` compares two checkouts on one machine bit for bit.
+"""
+
+import numpy as np
+import pytest
+
+from tests.golden.models import FOLDER, MODELS
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_of_the_first_version_answers_as_it_did(name):
+    golden = MODELS[name]
+    answers = golden.answers(golden.load(name))
+    with np.load(FOLDER / f"{name}.npz") as written:
+        expected = dict(written)
+    assert set(answers) == set(expected)
+    for asked, values in expected.items():
+        found = np.asarray(answers[asked])
+        assert found.shape == values.shape, asked
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(found, values, rtol=1e-9, atol=1e-12, err_msg=asked)
+        else:
+            np.testing.assert_array_equal(found, values, err_msg=asked)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_of_the_first_version_is_written_again_with_the_same_answers(name, tmp_path):
+    golden = MODELS[name]
+    loaded = golden.load(name)
+    loaded.save(tmp_path / f"{name}.kfm")
+    before, after = golden.answers(loaded), golden.answers(golden.load(name, tmp_path))
+    for asked, values in before.items():
+        np.testing.assert_array_equal(after[asked], values, err_msg=asked)
