@@ -31,12 +31,14 @@ from benchmarks.result_files import CHECKOUT, merge_results
 from benchmarks.shared_data import DataMissing
 from benchmarks.templates import chunking, tagging
 from kernelfields import ChainCRF
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.estimators.chain_inputs import ChainInputs
-from kernelfields.evaluation import entity_f1_score, token_accuracy
-from kernelfields.fields import EdgeCliques
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import LogPosterior
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.evaluation.label_scores import token_accuracy
+from kernelfields.features.readers import ChainInputs
+from kernelfields.fields.cliques import EdgeCliques
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import ThreadsEngine
+from kernelfields.objective.designs.design import CliqueFeatures
+from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.stochastic import StochasticStart
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import write_results
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import Solution, minimize, resolve_solver
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.loop import Solution, minimize
 
 TOLERANCE = 1e-6
 
@@ -30,7 +31,7 @@ def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
     """Fit on the cluster; return the solution and the seconds it took from the first read to the end."""
     import dask
 
-    from kernelfields.estimators.dask_spaces import dask_fit_parts
+    from kernelfields.engines.dask.sample import dask_fit_parts
 
     read = dask.delayed(proteins, pure=False, nout=2)
     parts = [read(share, part, 2) for part in range(2)]

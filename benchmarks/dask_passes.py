@@ -23,17 +23,16 @@ import numpy as np
 
 from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import CHECKOUT, merge_results
-from kernelfields.engines import Threads
-from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.engines.engine import Threads
 from kernelfields.estimators.chain_cliques import chain_cliques
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_inputs import ChainInputs
-from kernelfields.estimators.chain_spaces import chain_spaces
-from kernelfields.estimators.spaces import name_cliques
-from kernelfields.fields.randomness import random_generator
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize, resolve_solver
+from kernelfields.features.readers import ChainInputs
+from kernelfields.fields.reading import random_generator
+from kernelfields.models.build import chain_spaces, name_cliques
+from kernelfields.models.field import chain_engine
+from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.loop import minimize
 
 MEMORY_PROBE = """
 import re, sys
@@ -91,7 +90,7 @@ def on_cluster(share: float, rank: int, iterations: int) -> dict:
     import dask
     import distributed
 
-    from kernelfields.estimators.dask_spaces import dask_fit_parts
+    from kernelfields.engines.dask.sample import dask_fit_parts
 
     crf = field(rank)
     cluster = distributed.LocalCluster(

@@ -21,14 +21,13 @@ import numpy as np
 from benchmarks.fit_speed import FIELDS, words
 from benchmarks.result_files import merge_results
 from kernelfields import ChainCRF
-from kernelfields.engines import Threads
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.engines.torch_engine import Torch
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_spaces import chain_spaces
-from kernelfields.estimators.spaces import name_cliques
-from kernelfields.fields import Chains, EdgeCliques, NodeCliques
-from kernelfields.inference.workers import Workers
+from kernelfields.engines.engine import Threads
+from kernelfields.engines.torch.engine import Torch
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.models.build import chain_spaces, name_cliques
+from kernelfields.models.field import chain_engine
+from kernelfields.numerics.threads import Workers, blas_threads
 
 
 def median_seconds(call: Callable[[], Any], repeats: int) -> float:

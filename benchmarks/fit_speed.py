@@ -23,12 +23,15 @@ import scipy.optimize
 from benchmarks.result_files import write_results
 from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.engines import ThreadsEngine
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains, EdgeCliques, NodeCliques
-from kernelfields.kernels import RBF, Polynomial
-from kernelfields.posterior import LogPosterior, LowerBound
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.build import build_space, name_cliques
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.bounds import LowerBound
+from kernelfields.objective.datafit import ThreadsEngine
+from kernelfields.objective.posterior import LogPosterior
 
 #: Fixed by hand near what cross-validation picks in experiments/ocr_letters.py: for speed, not accuracy.
 FIELDS = {"cubic": (Polynomial(3, gamma=0.06), 3.0), "rbf": (RBF(0.06), 30.0)}

@@ -25,9 +25,9 @@ import torch
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.basis import Uniform
-from kernelfields.engines.torch_engine import Torch
-from kernelfields.kernels import Polynomial
+from kernelfields.basis.selection import Uniform
+from kernelfields.engines.torch.engine import Torch
+from kernelfields.kernels.dot_product import Polynomial
 
 N_FEATURES, N_LABELS, LENGTH = 128, 26, 20
 #: Fixed by hand: this measures speed. Letters: as in benchmarks/fit_speed.py.

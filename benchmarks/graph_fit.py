@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.result_files import write_results
 from kernelfields import ChainCRF, GraphCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 
 def noisy_chains(n_chains: int, length: int, n_labels: int, n_features: int) -> tuple[list, list]:

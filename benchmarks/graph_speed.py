@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.result_files import write_results
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.numerics.threads import Workers
 
 WORKERS = Workers()
 

@@ -20,7 +20,7 @@ import pycrfsuite  # type: ignore[import-untyped]
 from benchmarks.result_files import write_results
 from benchmarks.shared_data import DataMissing, token_columns
 from benchmarks.templates import chunking
-from kernelfields.features import FeatureDictEncoder
+from kernelfields.features.dicts import FeatureDictEncoder
 
 
 def tutorial_features(rows: list[list[str]], t: int) -> dict[str, object]:

@@ -30,9 +30,9 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.fit_speed import FIELDS, words
 from benchmarks.result_files import merge_results, read_results
 from kernelfields import ChainCRF
-from kernelfields.engines import Threads
-from kernelfields.engines.memory import FeaturePlan
-from kernelfields.engines.stored_features import FeatureFile
+from kernelfields.engines.engine import Threads
+from kernelfields.objective.designs.files import FeatureFile
+from kernelfields.objective.designs.memory import FeaturePlan
 
 RESULTS = "out_of_core.json"
 KEEPERS = ["memory", "budget", "half", "file", "file, not cached", "recomputed"]

@@ -25,13 +25,14 @@ import numpy as np
 from benchmarks.result_files import write_results
 from benchmarks.solvers import synthetic
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.engines import ThreadsEngine
-from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize, resolve_solver
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.build import build_space, name_cliques
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import ThreadsEngine
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.loop import minimize
 
 N_SEQUENCES, N_LABELS, RANK = 800, 6, 500
 VARIANCES = (1.0, 100.0)

@@ -7,7 +7,8 @@ import scipy.sparse
 
 from benchmarks.shared_data import token_columns
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
 
 PARTS = ("train", "valid", "test")
 LETTERS = "ACDEFGHIKLMNPQRSTVWYX"

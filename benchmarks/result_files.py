@@ -15,7 +15,7 @@ import scipy
 import sklearn
 
 from kernelfields import __version__
-from kernelfields.inference.workers import available_cores
+from kernelfields.numerics.threads import available_cores
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = CHECKOUT / "benchmarks" / "results"

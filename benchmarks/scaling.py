@@ -22,14 +22,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.result_files import read_results, write_results
-from kernelfields.estimators.dask_data import shards_of_chains
-from kernelfields.estimators.dask_spaces import dask_engine, remote_spaces
-from kernelfields.estimators.spaces import name_cliques
-from kernelfields.fields import Chains, EdgeCliques, NodeCliques, resolve_constraints
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.workers import Workers, available_cores
-from kernelfields.kernels import RBF
-from kernelfields.posterior import LogPosterior
+from kernelfields.engines.dask.data import shards_of_chains
+from kernelfields.engines.dask.sample import dask_engine, remote_spaces
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.build import name_cliques
+from kernelfields.numerics.threads import Workers, available_cores
+from kernelfields.objective.posterior import LogPosterior
 
 N_INPUTS, LENGTH, PIVOTS_AT_ONCE = 20, 20, 62
 

@@ -17,8 +17,9 @@ import numpy as np
 from benchmarks.result_files import write_results
 from benchmarks.shared_data import DataMissing, data_file, gpstruct_task, ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Polynomial
-from kernelfields.solvers import SOLVERS
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.solvers.choice import SOLVERS
 
 DENSE_LIMIT = 400
 

@@ -15,8 +15,9 @@ from benchmarks.result_files import write_results
 from benchmarks.shared_data import DataMissing, ocr_letters
 from benchmarks.solvers import measure, problems
 from kernelfields import ChainCRF
-from kernelfields.engines import clique_features
-from kernelfields.kernels import RBF, Polynomial
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.designs import design as clique_features
 
 SHARES = [0.03, 0.1, 0.3, 1.0]
 

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from benchmarks.result_files import merge_results
-from kernelfields.engines import ChainLikelihood, Potentials
-from kernelfields.engines.torch_likelihood import TorchChainLikelihood
-from kernelfields.engines.torch_potentials import TorchPotentials
-from kernelfields.fields import Chains
-from kernelfields.inference.chain_decoding import viterbi
-from kernelfields.inference.torch_decoding import step_viterbi
+from kernelfields.engines.torch.decoding import step_viterbi
+from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.objective.likelihoods.chain import ChainLikelihood
+from kernelfields.objective.potentials import Potentials
 
 SHAPES = [(50_000, 20), (200, 5_000)]
 KEYS = ("sequences", "length", "labels", "where", "passes")

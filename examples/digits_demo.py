@@ -34,7 +34,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
 from kernelfields.reports.convergence import convergence_plot
 from kernelfields.reports.heat_map import heat_map
 from kernelfields.reports.page import beside, page, section, table

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields import ChainCRF
-from kernelfields.evaluation import Evaluation, evaluate
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.evaluation.evaluation import Evaluation, evaluate
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
 from kernelfields.reports.degrees import degree_plot
 from kernelfields.reports.model_report import report_page
 from kernelfields.reports.ranks import rank_plot

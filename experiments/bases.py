@@ -27,10 +27,11 @@ from benchmarks.shared_data import ocr_letters, protein_profiles
 from benchmarks.solvers import synthetic
 from experiments.bases_page import write_page
 from kernelfields import ChainCRF
-from kernelfields.evaluation import compare, evaluate
-from kernelfields.features import window_view
-from kernelfields.kernels import RBF
-from kernelfields.selection import ChainCRFCV
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.fields.cliques import window_view
+from kernelfields.kernels.stationary import RBF
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 KEYS = ("part", "set", "rank", "basis", "seed")
 BASES = ("random-cholesky", "greedy-cholesky", "uniform", "gradient")

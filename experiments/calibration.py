@@ -26,10 +26,11 @@ from experiments.calibration_causes import causes, choices
 from experiments.calibration_data import FIELDS, MODELS, RESULTS, TITLES, data
 from experiments.calibration_page import page
 from kernelfields import ChainCRF
-from kernelfields.evaluation import evaluate, fit_temperature, marginal_log_loss
+from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.kernels import RBF
-from kernelfields.selection import ChainCRFCV
+from kernelfields.evaluation.temperature import fit_temperature, marginal_log_loss
+from kernelfields.kernels.stationary import RBF
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 N_SAMPLES, LANCZOS_STEPS = 50, 60
 RESAMPLING = Resampling(1000, 0.95, 0)

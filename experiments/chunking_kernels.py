@@ -22,9 +22,13 @@ from benchmarks.result_files import EXPERIMENTS, write_results
 from benchmarks.shared_data import DataMissing
 from benchmarks.templates import chunking
 from kernelfields import ChainCRF
-from kernelfields.evaluation import compare, entity_f1_score
-from kernelfields.features import FeatureDictEncoder
-from kernelfields.kernels import RBF, Columns, Kernel, Linear, Polynomial
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.stationary import RBF
 
 N_FIT, N_CHOOSE = 3000, 1500
 LINEAR_VARIANCES = [0.25, 0.5, 1.0, 2.0]

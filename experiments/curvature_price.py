@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kernelfields.posterior import Direction, Point
-from kernelfields.solvers.dense import full_hessian
-from kernelfields.solvers.line_search import search
-from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.objective.posterior import Direction, Point
+from kernelfields.solvers.loop import search
+from kernelfields.solvers.newton import NewtonCG, full_hessian
 
 _RANDOM_VECTORS = 20
 

@@ -27,7 +27,7 @@ from benchmarks.result_files import EXPERIMENTS, merge_results
 from benchmarks.shared_data import DataMissing, gesture_phases
 from experiments.density_page import page
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 KNOWN, REAL = "density_known.json", "density_real.json"
 SIZES = {1: (100, 300, 1000, 3000, 10_000), 2: (100, 1000, 10_000)}

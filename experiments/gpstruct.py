@@ -22,7 +22,7 @@ from benchmarks.shared_data import gpstruct_task
 from experiments.kernel_families import named_plot
 from experiments.result_pages import ResultPage
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 RESULTS = "gpstruct.json"
 TITLES = {

@@ -25,14 +25,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.evaluation import compare, evaluate
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.reports.axes import linear_axis
 from kernelfields.reports.degrees import degree_plot
 from kernelfields.reports.estimates import read_curves, spread
 from kernelfields.reports.lines import draw_curve, grid, legend
 from kernelfields.reports.markup import Markup
 from kernelfields.reports.picture import picture, text
-from kernelfields.selection import ChainCRFCV
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 
 @dataclass(frozen=True)

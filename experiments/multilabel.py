@@ -27,7 +27,7 @@ from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import multilabel_set
 from experiments.multilabel_page import MODELS, RESULTS, SETS, page
 from kernelfields import MultiLabelCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 GAMMAS = (0.1, 0.3, 1.0)  # times one over the number of features
 VARIANCES = (1.0, 3.0, 10.0, 30.0)

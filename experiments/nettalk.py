@@ -36,7 +36,8 @@ from experiments.kernel_families import (
 )
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
 
 RESULTS = "nettalk.json"
 FILE = ("nettalk", "nettalk.tsv.gz")

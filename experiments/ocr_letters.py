@@ -27,9 +27,12 @@ from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import ocr_letters
 from experiments.ocr_letters_page import write_page
 from kernelfields import ChainCRF
-from kernelfields.evaluation import compare, evaluate
-from kernelfields.kernels import RBF, Kernel, Linear, Normalized, Polynomial
-from kernelfields.selection import ChainCRFCV
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel, Normalized
+from kernelfields.kernels.stationary import RBF
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 DEGREES = {"linear": 1, "quadratic": 2, "cubic": 3, "quartic": 4, "quintic": 5, "sextic": 6}
 FAMILIES = [*DEGREES, "rbf"]

@@ -27,8 +27,10 @@ from benchmarks.solvers import gesture_phases, synthetic
 from experiments.curvature_price import Surveyor, compare_curvatures
 from experiments.optimisers_page import write_page
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Polynomial
-from kernelfields.solvers import SOLVERS, Iteration
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.solvers.choice import SOLVERS
+from kernelfields.solvers.loop import Iteration
 
 KEYS = ("part", "problem", "solver", "tol")
 LIMIT = 30.0

@@ -29,8 +29,10 @@ from experiments import prominence_features as features
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import SCALES, VARIANCES, write_page
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Columns, Linear, Polynomial
-from kernelfields.selection import ChainCRFCV
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 RESULT = "prominence.json"
 KEYS = ("part", "model", "fold")

@@ -14,7 +14,8 @@ from collections import Counter
 import numpy as np
 
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields.evaluation import compare, evaluate
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.reports.degrees import degree_plot
 
 LANGUAGES = {"figure": "English", "afrikaans": "Afrikaans"}

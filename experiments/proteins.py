@@ -32,7 +32,8 @@ from experiments.kernel_families import (
 )
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
 from kernelfields.reports.reliability import reliability_plot
 
 RESULTS = "proteins.json"

@@ -26,8 +26,8 @@ from kernelfields import (
     SkipCliques,
     StartCliques,
 )
-from kernelfields.evaluation import compare
-from kernelfields.structure import StructureSearch
+from kernelfields.evaluation.comparison import compare
+from kernelfields.structure.search import StructureSearch
 
 RESULTS = "structure.json"
 N_TRAIN, N_TEST = 3000, 2000

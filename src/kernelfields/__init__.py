@@ -54,27 +54,25 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kernelfields.estimators import (
-        ChainCRF,
-        ExponentialFamilyDensity,
-        GraphCRF,
-        KernelClassifier,
-        MultiLabelCRF,
-    )
-    from kernelfields.evaluation import compare, evaluate
-    from kernelfields.features import Sequencewise
-    from kernelfields.fields import (
-        Constraints,
+    from kernelfields.estimators.chain_crf import ChainCRF
+    from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.graph_crf import GraphCRF
+    from kernelfields.estimators.kernel_classifier import KernelClassifier
+    from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.evaluation.comparison import compare
+    from kernelfields.evaluation.evaluation import evaluate
+    from kernelfields.features.sequencewise import Sequencewise
+    from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
-        GraphFactors,
-        GraphNodes,
         NodeCliques,
         OrderCliques,
         SkipCliques,
         StartCliques,
     )
-    from kernelfields.selection import ChainCRFCV
+    from kernelfields.fields.constraints import Constraints
+    from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 
 def __getattr__(name: str) -> Any:

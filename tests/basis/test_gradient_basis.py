@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import Gradient, PanelCholesky
-from kernelfields.basis.gradient import candidate_scores
-from kernelfields.kernels import RBF
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import Gradient, candidate_scores
+from kernelfields.kernels.stationary import RBF
 
 
 def started(n_inputs=80, capacity=60, initial=12, seed=0, **parameters):

@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import (
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import (
     AllPoints,
     Gradient,
     GreedyCholesky,
-    PanelCholesky,
     RandomCholesky,
     Uniform,
     resolve_basis,
 )
-from kernelfields.kernels import RBF, Kernel, Linear, Polynomial, Precomputed
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF
 
 STRATEGIES = [
     AllPoints(),

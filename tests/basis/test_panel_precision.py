@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.basis import PanelCholesky, RandomCholesky
-from kernelfields.kernels import RBF, Polynomial
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import RandomCholesky
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
 
 
 def smooth_inputs(dtype):

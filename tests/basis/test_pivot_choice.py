@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import chisquare
 from threadpoolctl import threadpool_limits
 
-from kernelfields.basis import GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
-from kernelfields.kernels import RBF, Precomputed
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF
 
 NUMBERS = np.arange(5.0)[:, None]
 

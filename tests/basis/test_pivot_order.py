@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import AllPoints, GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
-from kernelfields.kernels import RBF
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import AllPoints, GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.kernels.stationary import RBF
 
 KERNEL = RBF(0.5)
 

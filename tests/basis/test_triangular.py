@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from kernelfields.basis import triangular
-from kernelfields.basis.triangular import back_substitution, forward_substitution
+from kernelfields.numerics import triangular
+from kernelfields.numerics.triangular import back_substitution, forward_substitution
 
 
 @pytest.mark.parametrize("rank", [1, 7, 8, 23])

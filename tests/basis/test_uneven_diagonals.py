@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
-from kernelfields.kernels import Linear, Polynomial
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.kernels.dot_product import Linear, Polynomial
 
 
 def inputs_with_an_outlier(scale):

@@ -5,7 +5,9 @@ import pytest
 from command_files import numbers, run, write_columns_file, write_csv_file
 
 from kernelfields import ChainCRF
-from kernelfields.formats import read_arrays, read_crfsuite, read_sequences
+from kernelfields.formats.crfsuite_text import read_crfsuite
+from kernelfields.formats.sequence_arrays import read_arrays
+from kernelfields.formats.sequence_files import read_sequences
 
 
 @pytest.fixture

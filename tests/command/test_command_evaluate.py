@@ -6,8 +6,9 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.trained_models import load_model
-from kernelfields.evaluation import compare, evaluate
+from kernelfields.cli.models import load_model
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
 
 
 @pytest.fixture(scope="module")

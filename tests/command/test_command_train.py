@@ -9,10 +9,11 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.run_settings import read_settings
-from kernelfields.command.trained_models import load_model
-from kernelfields.command.training_run import run_training
-from kernelfields.kernels import RBF, Linear
+from kernelfields.cli.models import load_model
+from kernelfields.cli.settings import read_settings
+from kernelfields.cli.train import run_training
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def same_coefficients(one, other):
-    for first, second in zip(ChainCRF.load(one).model_.sets, ChainCRF.load(other).model_.sets, strict=True):
+    for first, second in zip(ChainCRF.load(one).field_.terms, ChainCRF.load(other).field_.terms, strict=True):
         np.testing.assert_array_equal(first.coefficients, second.coefficients)
 
 
@@ -112,12 +113,12 @@ def test_where_a_run_works_is_written_down(folder):
 def test_constraints_and_templates(folder):
     (folder / "t").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]\n")
     run("train", "train.conll", "-t", "t", "-q")
-    assert [each.name for each in ChainCRF.load("model.safetensors").model_.sets] == ["node"]
+    assert [each.name for each in ChainCRF.load("model.safetensors").field_.terms] == ["node"]
     text = "".join(f"w{i % 5}\t{label}\n" for i, label in enumerate(["B-X", "I-X", "O", "O", "B-X", "O"] * 4))
     (folder / "bio.conll").write_text(text)
     run("train", "bio.conll", "--constraints", "bio", "-q")
     crf = ChainCRF.load("model.safetensors")
-    assert np.isneginf(crf.model_.masks.edge[crf.classes_.tolist().index("O"), 1])
+    assert np.isneginf(crf.field_.structure.masks.edge[crf.classes_.tolist().index("O"), 1])
 
 
 def test_the_result_as_json(folder):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernelfields.command.kernel_names import kernel_settings, named_kernel
-from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from kernelfields.cli.settings import kernel_settings, named_kernel
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 @pytest.mark.parametrize(

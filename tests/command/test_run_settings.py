@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelfields.command.run_settings import (
-    RunSettings,
-    changed_files,
-    read_settings,
-    settings_text,
-)
+from kernelfields.cli.settings import RunSettings, changed_files, read_settings, settings_text
 
 EVERYTHING = RunSettings(
     train="train.conll",

@@ -7,9 +7,9 @@ import pytest
 from dask_fits import on_cluster, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.engines import dask_cluster
-from kernelfields.engines.dask_cluster import connected_client
-from kernelfields.kernels import Kernel
+from kernelfields.engines.dask import engine as dask_cluster
+from kernelfields.engines.dask.engine import connected_client
+from kernelfields.kernels.kernel import Kernel
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -95,7 +95,8 @@ def test_what_a_cluster_does_not_know(client):
     X, y = sequences(10)
     refused(client, X, y, "basis='gradient' of clique set 'node'", ChainCRF("rbf", basis="gradient"))
     refused(client, X, y, "basis='all' of clique set 'node'", ChainCRF("rbf", basis="all"))
-    refused(client, X, y, "cliques='learn' needs engine='threads'", ChainCRF("rbf", cliques="learn"))
+    learning = ChainCRF("rbf", cliques="learn")
+    refused(client, parts(X), parts(y), "cliques='learn' needs sequences of this process", learning)
     refused(
         client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", ChainCRF(edge_kernel="rbf")
     )

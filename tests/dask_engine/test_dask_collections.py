@@ -7,9 +7,9 @@ import pytest
 from dask_fits import fitted, on_cluster, on_threads, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.estimators.dask_collections import sequences_of_frame, sequences_of_rows
-from kernelfields.estimators.dask_data import is_dask_collection
-from kernelfields.estimators.dask_prediction import predict_collection
+from kernelfields.engines.dask.collections import sequences_of_frame, sequences_of_rows
+from kernelfields.engines.dask.data import is_dask_collection
+from kernelfields.engines.dask.prediction import predict_collection
 
 pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -43,12 +43,12 @@ def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
     if kind == "futures":
         collections = [client.compute(parts) for parts in collections]
     assert all(map(is_dask_collection, collections))
-    spaces, engine_of, n_labels = on_cluster(crf, *collections, client, given)
-    found = fitted(crf, spaces, engine_of, n_labels)
+    training, sample, designs = on_cluster(crf, *collections, client, given)
+    found = fitted(crf, training, sample, designs)
     assert found.solution.value == pytest.approx(expected.solution.value, rel=2e-6)
     if kind != "dicts":
-        expected_pivots = on_threads(crf, X, y, weights)[0][0].subspace.indices
-        np.testing.assert_array_equal(spaces[0].subspace.indices, expected_pivots)
+        expected_pivots = on_threads(crf, X, y, weights)[2][0].term.subspace.indices
+        np.testing.assert_array_equal(designs[0].term.subspace.indices, expected_pivots)
 
 
 def test_string_labels_of_which_a_partition_has_one_class(client):
@@ -57,8 +57,9 @@ def test_string_labels_of_which_a_partition_has_one_class(client):
     y = [words[labels] if index > 5 else np.repeat("a", len(labels)) for index, labels in enumerate(y)]
     crf = ChainCRF("rbf", rank=10, random_state=0)
     parts = [delayed_parts(items, [6, 14]) for items in (X, y)]
-    _, _, n_labels = on_cluster(crf, *parts, client)
-    assert n_labels == 3
+    training, sample, _ = on_cluster(crf, *parts, client)
+    assert list(training.classes) == sorted(words)
+    assert sample.structure.n_labels == 3
 
 
 def test_arrays_and_frames_become_bags_of_their_sequences(client):

@@ -6,8 +6,10 @@ import scipy.sparse
 from dask_fits import on_cluster, on_threads, posterior, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.fields import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
-from kernelfields.kernels import RBF, Columns, Linear, Polynomial
+from kernelfields.fields.cliques import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
 
 pytest.importorskip("distributed")
 
@@ -67,7 +69,7 @@ def test_a_cluster_answers_as_threads_do(client, name):
     X = X if inputs_of is None else inputs_of(X)
     weights = np.random.default_rng(0).random(len(X)) if name == "rbf" else None
     here, there = posterior(*on_threads(crf, X, y, weights)), posterior(*on_cluster(crf, X, y, client, weights))
-    assert len(there.engine.group) == 2
+    assert len(there.datafit.group) == 2
     assert [block.shape for block in here.blocks] == [block.shape for block in there.blocks]
     random = np.random.default_rng(1)
     theta, direction = random.normal(size=(2, here.size))
@@ -85,8 +87,8 @@ def test_a_cluster_answers_as_threads_do(client, name):
             there.curvature_block(found, index), here.curvature_block(expected, index), f"curvature block {index}"
         )
         close(
-            there.engine.outside_bound(found.evaluation.residual, index),
-            here.engine.outside_bound(expected.evaluation.residual, index),
+            there.datafit.outside_bound(found.evaluation.residual, index),
+            here.datafit.outside_bound(expected.evaluation.residual, index),
             f"bound outside the span {index}",
         )
     assert there.passes == pytest.approx(here.passes)
@@ -118,14 +120,14 @@ def test_a_step_of_a_line_search_is_one_round_trip(client):
     there = posterior(*on_cluster(crf, *sequences(), client))
     point = there.at(np.zeros(there.size))
     line = there.along(point, type("Straight", (), {"theta": -point.gradient, "potentials": None}))
-    before = there.engine.group.round_trips
+    before = there.datafit.group.round_trips
     line(0.01)
-    assert there.engine.group.round_trips == before + 1
+    assert there.datafit.group.round_trips == before + 1
     line.point(0.01)
-    assert there.engine.group.round_trips == before + 2
+    assert there.datafit.group.round_trips == before + 2
     there.hessian_product(point, point.gradient)
     # The beliefs of the point are still there: the product is one round trip as well.
-    assert there.engine.group.round_trips == before + 3
+    assert there.datafit.group.round_trips == before + 3
 
 
 def test_float32_features_are_rounded_by_what_threads_say(client):
@@ -135,7 +137,7 @@ def test_float32_features_are_rounded_by_what_threads_say(client):
     for each in (posterior(*on_threads(crf, X, y)), posterior(*on_cluster(crf, X, y, client))):
         point = each.at(np.random.default_rng(0).normal(size=each.size))
         part = each.split(point.theta)[0]
-        results.append([point.value, each.engine.feature_rounding(point.evaluation.residual, 0, part)])
+        results.append([point.value, each.datafit.feature_rounding(point.evaluation.residual, 0, part)])
     assert results[0][1] != 0.0
     np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-4)
 
@@ -144,4 +146,4 @@ def test_exact_certificates_are_refused(client):
     there = posterior(*on_cluster(FIELDS["rbf"][0], *sequences(), client))
     point = there.at(np.zeros(there.size))
     with pytest.raises(ValueError, match="engine='threads'"):
-        there.engine.outside_gradient(point.evaluation.residual, 0)
+        there.datafit.outside_gradient(point.evaluation.residual, 0)

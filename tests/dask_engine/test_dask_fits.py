@@ -9,7 +9,7 @@ import pytest
 from dask_fits import fitted, on_cluster, on_threads, posterior, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
 
@@ -51,7 +51,7 @@ def test_a_fit_leaves_nothing_behind_on_the_workers(client):
     crf = ChainCRF("rbf", rank=20, random_state=0)
     parts = on_cluster(crf, *sequences(), client)
     fitted(crf, *parts)
-    group = parts[0][0].remote.recipe and posterior(*parts).engine.group
+    group = posterior(*parts).datafit.group
     keys = {future.key for future in group.futures}
     assert keys <= set(sum(client.has_what().values(), ()))
     del parts, group
@@ -84,7 +84,7 @@ def test_a_worker_killed_in_the_middle_costs_its_shards_and_nothing_else(client,
 
 
 def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
-    from kernelfields.basis import RandomCholesky
+    from kernelfields.basis.selection import RandomCholesky
 
     class Dangerous(RandomCholesky):
         """Kills a worker after some panels."""
@@ -98,17 +98,17 @@ def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
     client.wait_for_workers(2)
     X, y = sequences(60)
     settings = {"rank": 120, "random_state": 0, "dtype": "float64"}
-    here = on_threads(ChainCRF("rbf", basis="random-cholesky", **settings), X, y)[0][0]
-    there = on_cluster(ChainCRF("rbf", basis=Dangerous(), **settings), X, y, client)[0][0]
-    assert hasattr(there.basis, "killed")
-    np.testing.assert_array_equal(there.subspace.indices, here.subspace.indices)
+    here = on_threads(ChainCRF("rbf", basis="random-cholesky", **settings), X, y)[2][0]
+    there = on_cluster(ChainCRF("rbf", basis=Dangerous(), **settings), X, y, client)[2][0]
+    assert hasattr(there.term.clique.basis, "killed")
+    np.testing.assert_array_equal(there.term.subspace.indices, here.term.subspace.indices)
     client.wait_for_workers(2)
 
 
 def test_an_error_on_a_worker_is_raised_as_it_is(client):
     there = posterior(*on_cluster(ChainCRF("rbf", rank=10, random_state=0), *sequences(), client))
     with pytest.raises(IndexError):
-        there.engine.group.ask(_fail)
+        there.datafit.group.ask(_fail)
 
 
 def _fail(shard):

@@ -5,9 +5,11 @@ import pytest
 from dask_fits import on_cluster, on_threads, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.fields import EdgeCliques, NodeCliques
-from kernelfields.kernels import RBF, CallableKernel, Polynomial
+from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
 
 pytest.importorskip("distributed")
 
@@ -19,21 +21,21 @@ pytest.importorskip("distributed")
 def test_the_seed_decides_the_pivots_wherever_the_rows_are(client, basis, dtype):
     crf = ChainCRF("rbf", basis=basis, rank=60, random_state=5, dtype=dtype)
     X, y = sequences(60)
-    here, there = on_threads(crf, X, y)[0][0], on_cluster(crf, X, y, client)[0][0]
-    np.testing.assert_array_equal(there.subspace.indices, here.subspace.indices)
+    here, there = on_threads(crf, X, y)[2][0], on_cluster(crf, X, y, client)[2][0]
+    np.testing.assert_array_equal(there.term.subspace.indices, here.term.subspace.indices)
     tolerance = 1e-10 if dtype == "float64" else 1e-5
-    np.testing.assert_allclose(there.subspace.factor, here.subspace.factor, atol=tolerance)
-    np.testing.assert_array_equal(there.subspace.pivots, here.subspace.pivots)
-    assert there.subspace.kernel.gamma == pytest.approx(here.subspace.kernel.gamma, rel=1e-13)
+    np.testing.assert_allclose(there.term.subspace.factor, here.term.subspace.factor, atol=tolerance)
+    np.testing.assert_array_equal(there.term.subspace.pivots, here.term.subspace.pivots)
+    assert there.term.subspace.kernel.gamma == pytest.approx(here.term.subspace.kernel.gamma, rel=1e-13)
 
 
 def test_duplicates_and_low_rank_end_with_fewer_pivots(client):
     X, y = sequences(30, n_features=2)
     X = [np.round(x) for x in X]
     crf = ChainCRF(Polynomial(2, gamma=1.0), rank=50, random_state=0, dtype="float64")
-    here, there = on_threads(crf, X, y)[0][0], on_cluster(crf, X, y, client)[0][0]
-    assert here.subspace.rank == there.subspace.rank == 6
-    np.testing.assert_array_equal(there.subspace.indices, here.subspace.indices)
+    here, there = on_threads(crf, X, y)[2][0], on_cluster(crf, X, y, client)[2][0]
+    assert here.term.subspace.rank == there.term.subspace.rank == 6
+    np.testing.assert_array_equal(there.term.subspace.indices, here.term.subspace.indices)
 
 
 def test_a_shard_without_cliques_of_a_set_takes_part(client):
@@ -42,9 +44,9 @@ def test_a_shard_without_cliques_of_a_set_takes_part(client):
     y = [labels[:1] if index < 30 else labels for index, labels in enumerate(y)]
     cliques = [NodeCliques("rbf", rank=20), EdgeCliques(RBF(0.5), rank=20)]
     crf = ChainCRF(cliques=cliques, random_state=0, dtype="float64")
-    here, there = on_threads(crf, X, y)[0], on_cluster(crf, X, y, client)[0]
+    here, there = on_threads(crf, X, y)[2], on_cluster(crf, X, y, client)[2]
     for mine, theirs in zip(there, here, strict=True):
-        np.testing.assert_array_equal(mine.subspace.indices, theirs.subspace.indices)
+        np.testing.assert_array_equal(mine.term.subspace.indices, theirs.term.subspace.indices)
 
 
 def test_the_generator_ends_where_it_does_on_one_machine(client):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.engines.dask_group import ShardGroup, Taken
-from kernelfields.engines.dask_shards import Shard, answer
-from kernelfields.fields import Chains
+from kernelfields.engines.dask.shards import Shard, ShardGroup, Taken, answer
+from kernelfields.fields.chains import Chains
 
 
 class Done:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
-from kernelfields.engines import Threads
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_spaces import chain_spaces
-from kernelfields.estimators.spaces import name_cliques
-from kernelfields.fields import Chains, resolve_constraints
-from kernelfields.posterior import LogPosterior
+from kernelfields import ChainCRF
+from kernelfields.engines.threads import Threads
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import parts_of_fit
 
 ENGINES = [
     "threads",
@@ -37,7 +34,7 @@ def engine_named(name):
     if name == "dask":
         return dask_engine_here()
     torch = pytest.importorskip("torch")
-    from kernelfields.engines.torch_engine import Torch
+    from kernelfields.engines.torch.engine import Torch
 
     if name == "torch on CUDA" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
@@ -47,7 +44,7 @@ def engine_named(name):
 def dask_engine_here():
     """Return the engine of a cluster of two workers in this process."""
     distributed = pytest.importorskip("distributed")
-    from kernelfields.engines.dask_engine import Dask
+    from kernelfields.engines.dask.engine import Dask
 
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=False
@@ -70,9 +67,12 @@ class ThreadsElsewhere(Threads):
         super().__init__(memory="1GB")
         self.keep = keep
 
-    def _plan(self, request, precision):
-        plan = super()._plan(request, precision)
-        return replace(plan, keep=self.keep)
+    def place(self, data, structure, settings):
+        """Return labelled data whose features are kept elsewhere."""
+        sample = super().place(data, structure, settings)
+        plan = sample.memory_plan
+        sample.memory_plan = lambda *sizes: replace(plan(*sizes), keep=self.keep)
+        return sample
 
 
 def sequences(seed=0):
@@ -85,20 +85,9 @@ def sequences(seed=0):
 
 
 def problem(engine, cliques):
-    """Return the posterior of a field on an engine, and its spaces; sequences have weights."""
+    """Return the posterior of a field on an engine, and its designs; sequences have weights."""
     X, y = sequences()
-    offsets = np.cumsum([0, *map(len, y)])
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25])
-    chains = Chains(np.vstack(X), offsets, np.concatenate(y), weights)
-    settings = {"random": np.random.default_rng(0), "say": lambda text: None, "tol": 1e-12, "dtype": "float64"}
-    if engine.name == "dask":
-        from kernelfields.estimators.dask_data import shards_of_chains
-        from kernelfields.estimators.dask_spaces import dask_engine, remote_spaces
-
-        group = shards_of_chains(engine.client, chains)
-        spaces = remote_spaces(group, N_LABELS, name_cliques(cliques), **settings)
-        engine_of = partial(dask_engine, group, N_LABELS, resolve_constraints(None, np.arange(N_LABELS)))
-    else:
-        spaces = chain_spaces(chains, N_LABELS, name_cliques(cliques), engine=engine, **settings)
-        engine_of = partial(chain_engine, chains, n_labels=N_LABELS, engine=engine)
-    return LogPosterior(engine_of([space.clique_features(N_LABELS) for space in spaces])), spaces
+    crf = ChainCRF(cliques=cliques, tol=1e-12, dtype="float64", random_state=0)
+    _, sample, designs = parts_of_fit(crf, X, y, weights, engine)
+    return LogPosterior(sample.datafit(designs)), designs

@@ -8,8 +8,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelfields import ChainCRF
-from kernelfields.engines import blas_threads as blas_module
-from kernelfields.engines.blas_threads import blas_threads
+from kernelfields.numerics import threads as blas_module
+from kernelfields.numerics.threads import blas_threads
 
 
 def threads_now():

@@ -5,9 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.engines import ChainLikelihood, Potentials
-from kernelfields.fields import Chains, resolve_constraints
-from kernelfields.inference.enumeration import enumerate_chain
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.objective.likelihoods.chain import ChainLikelihood
+from kernelfields.objective.potentials import Potentials
+from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 4, 5, 9, 12])
 LABELS = np.array([0, 1, 1, 2, 2, 0, 0, 1, 2, 2, 2, 0])

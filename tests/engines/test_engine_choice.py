@@ -8,8 +8,10 @@ from conforming_engines import sequences
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.engines import Threads, choice
-from kernelfields.engines.choice import resolve_engine
+from kernelfields.engines import engine as choice
+from kernelfields.engines.engine import resolve_engine
+from kernelfields.engines.threads import Threads
+from kernelfields.engines.torch.engine import Torch
 from kernelfields.fields.cliques import SkipCliques
 
 X, y = sequences()
@@ -17,7 +19,7 @@ X, y = sequences()
 
 def test_names_stand_for_engines():
     assert isinstance(resolve_engine("auto"), Threads)
-    assert resolve_engine("threads", memory="2GB").memory == "2GB"
+    assert isinstance(resolve_engine("threads"), Threads)
     engine = Threads(memory=10**9)
     assert resolve_engine(engine) is engine
 
@@ -27,10 +29,9 @@ def test_names_stand_for_engines():
     [
         ({"engine": "gpu"}, "engine must be one of 'auto', 'threads', 'torch', 'dask'"),
         ({"engine": 3}, "engine must be one of"),
-        ({"engine": "threads", "device": "cuda"}, "device='cuda' is for engine='torch', got engine='threads'"),
-        ({"engine": Threads(), "memory": "1GB"}, "has settings of its own"),
-        ({"memory": "lots"}, "memory must be a number of bytes or text such as '8GB'"),
-        ({"memory": "0B"}, "memory must be at least one byte"),
+        ({"engine": Threads}, "engine must be one of"),
+        ({"engine": Threads(memory="lots")}, "memory must be a number of bytes or text such as '8GB'"),
+        ({"engine": Threads(memory="0B")}, "memory must be at least one byte"),
     ],
 )
 def test_what_cannot_be_meant_is_an_error_before_any_work(settings, message):
@@ -49,13 +50,11 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
 
 def test_auto_takes_a_device_only_for_large_features(monkeypatch):
     torch = pytest.importorskip("torch")
-    from kernelfields.engines.torch_engine import Torch
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(Torch, "check", lambda self: None)
     assert isinstance(resolve_engine("auto", n_values=10**7), Threads)
     assert isinstance(resolve_engine("auto", n_values=10**9), Torch)
-    assert isinstance(resolve_engine("auto", n_values=10**9, memory="1GB"), Threads)
+    assert isinstance(resolve_engine(Threads("1GB"), n_values=10**9), Threads)
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     assert isinstance(resolve_engine("auto", n_values=10**9), Threads)
 
@@ -63,39 +62,40 @@ def test_auto_takes_a_device_only_for_large_features(monkeypatch):
 def test_devices_that_are_not_there(monkeypatch):
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device must be a name such as 'cuda'"):
-        ChainCRF(device="graphics").fit(X, y)
+        ChainCRF(engine=Torch("graphics")).fit(X, y)
     with pytest.raises(ValueError, match="inference needs float64"):
-        ChainCRF(device="meta").fit(X, y)
-    with pytest.raises(ValueError, match="memory is a budget for engine='threads'"):
-        ChainCRF(engine="torch", memory="1GB").fit(X, y)
+        ChainCRF(engine=Torch("meta")).fit(X, y)
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(RuntimeError, match=r"knows no CUDA\. Install one that does, or use device='cpu'"):
-        ChainCRF(device="cuda").fit(X, y)
+        ChainCRF(engine=Torch("cuda")).fit(X, y)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(RuntimeError, match="no CUDA device is there"):
-        ChainCRF(device="cuda").fit(X, y)
+        ChainCRF(engine=Torch("cuda")).fit(X, y)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(RuntimeError, match="there are CUDA devices 0 to 1 only"):
-        ChainCRF(device="cuda:2").fit(X, y)
+        ChainCRF(engine=Torch("cuda:2")).fit(X, y)
 
 
 def test_fields_that_torch_does_not_know():
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="support='observed' is for engine='threads'"):
-        ChainCRF("linear", support="observed", device="cpu").fit(X, y)
+        ChainCRF("linear", support="observed", engine=Torch("cpu")).fit(X, y)
     far = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
     with pytest.raises(ValueError, match="knows neighbouring labels only"):
-        ChainCRF(cliques=far, device="cpu").fit(X, y)
+        ChainCRF(cliques=far, engine=Torch("cpu")).fit(X, y)
 
 
-def test_a_field_fitted_with_torch_predicts_and_is_saved_without_it(tmp_path):
+def test_a_field_fitted_with_torch_predicts_and_is_saved_without_it(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    crf = ChainCRF("rbf", rank=10, device="cpu", random_state=0).fit(X, y)
+    crf = ChainCRF("rbf", rank=10, engine=Torch("cpu"), random_state=0).fit(X, y)
     there = crf.predict_marginals(X)
     crf.save(tmp_path / "field.kf")
-    loaded = ChainCRF.load(tmp_path / "field.kf")
-    assert (loaded.engine, loaded.device) == ("auto", None)
+    assert ChainCRF.load(tmp_path / "field.kf").engine.get_params() == {"device": "cpu"}
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.warns(UserWarning, match=r"engine=Torch\(device='cpu'\) is not here, 'auto' takes its place"):
+        loaded = ChainCRF.load(tmp_path / "field.kf")
+    assert loaded.engine == "auto"
     for ours, theirs in zip(loaded.predict_marginals(X), there, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
@@ -107,7 +107,7 @@ def test_clones_share_their_engine():
 
 def test_a_field_under_a_budget_is_the_same_field():
     ours = ChainCRF("rbf", rank=20, random_state=0, tol=1e-9, max_iter=500).fit(X, y)
-    theirs = ChainCRF("rbf", rank=20, random_state=0, tol=1e-9, max_iter=500, memory="100MB").fit(X, y)
+    theirs = ChainCRF("rbf", rank=20, random_state=0, tol=1e-9, max_iter=500, engine=Threads("100MB")).fit(X, y)
     assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=1e-9)
     with pytest.raises(MemoryError, match="clique set 'node': features of 37 positions at rank 20 do not fit"):
-        ChainCRF("rbf", rank=20, memory="10kB").fit(X, y)
+        ChainCRF("rbf", rank=20, engine=Threads("10kB")).fit(X, y)

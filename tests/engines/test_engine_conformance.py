@@ -12,8 +12,9 @@ import pytest
 from conforming_engines import ENGINES, EXACT, close, engine_named, problem, sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.posterior.points import Direction
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.posterior import Direction
 
 FIELDS = {
     "kernel": [NodeCliques(RBF(0.3), rank=12), EdgeCliques()],
@@ -45,8 +46,9 @@ def theta_of(posterior, seed):
 
 
 def test_the_pivots_are_the_same(pair):
-    (_, reference), (_, spaces) = pair
-    for ours, theirs in zip(reference, spaces, strict=True):
+    (_, reference), (_, designs) = pair
+    for ours, theirs in zip(reference, designs, strict=True):
+        ours, theirs = ours.term, theirs.term
         if hasattr(ours.subspace, "indices"):
             np.testing.assert_array_equal(ours.subspace.indices, theirs.subspace.indices)
             np.testing.assert_allclose(ours.subspace.factor, theirs.subspace.factor, rtol=1e-8, atol=1e-9)
@@ -78,8 +80,8 @@ def test_curvature_blocks_agree(pair):
         expected = reference.curvature_block(ours, index)
         block = posterior.curvature_block(theirs, index)
         np.testing.assert_allclose(block, expected, rtol=0, atol=EXACT * np.abs(expected).max())
-        assert posterior.engine.start_curvature(index) == pytest.approx(
-            reference.engine.start_curvature(index), rel=1e-9
+        assert posterior.datafit.start_curvature(index) == pytest.approx(
+            reference.datafit.start_curvature(index), rel=1e-9
         )
 
 
@@ -96,10 +98,10 @@ def test_lines_agree(pair):
 def test_what_lies_outside_the_span_agrees(pair):
     (reference, _), (posterior, _) = pair
     residuals = [each.at(theta_of(reference, 4)).evaluation.residual for each in (reference, posterior)]
-    for index, each in enumerate(reference.engine.sets):
+    for index, each in enumerate(reference.datafit.designs):
         bounds = [
-            engine.outside_bound(residual, index)
-            for engine, residual in zip((reference.engine, posterior.engine), residuals, strict=True)
+            datafit.outside_bound(residual, index)
+            for datafit, residual in zip((reference.datafit, posterior.datafit), residuals, strict=True)
         ]
         assert bounds[1] == pytest.approx(bounds[0], rel=1e-8, abs=1e-10)
         assert (bounds[0] == 0.0) == (each.origin is None)

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import observed_support
-from kernelfields.engines import CliqueFeatures, ThreadsEngine, fused_passes
-from kernelfields.fields import Chains, EdgeCliques, resolve_constraints
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Direction, LogPosterior
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.likelihoods import fused as fused_passes
+from kernelfields.objective.posterior import Direction, LogPosterior
+from tests.samples import chain_datafit, design_of
 
 N_LABELS, N_FEATURES = 5, 40
 
@@ -22,7 +25,7 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
     labels = random.integers(0, N_LABELS, size=n)
     chains = Chains(Z, offsets, labels, random.uniform(0.2, 3.0, size=30) if weighted else None)
     shared = {"n_labels": N_LABELS, "l1": l1}
-    node = CliqueFeatures(
+    node = design_of(
         "node",
         Z,
         positions=None,
@@ -31,16 +34,16 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
         support=observed_support(Z, labels, N_LABELS),
         **shared,
     )
-    sets = [node]
+    designs = [node]
     if edges:
         steps = EdgeCliques().positions(chains)
         pairs = observed_support(None, labels[steps - 1] * N_LABELS + labels[steps], N_LABELS**2)
-        sets.append(
-            CliqueFeatures(
+        designs.append(
+            design_of(
                 "edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared
             )
         )
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, N_LABELS, masks=masks, workers=Workers(threads)))
+    return LogPosterior(chain_datafit(chains, designs, N_LABELS, masks=masks, workers=Workers(threads)))
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +77,8 @@ def test_value_gradient_and_curvature_are_the_same(variant):
 def test_constraints_hold_in_every_block():
     allowed = np.random.default_rng(3)
     posterior = sparse_field()
-    labels, offsets = posterior.engine.likelihood.chains.labels, posterior.engine.likelihood.chains.offsets
-    steps = np.flatnonzero(~posterior.engine.likelihood.chains.is_start)
+    labels, offsets = posterior.datafit.likelihood.chains.labels, posterior.datafit.likelihood.chains.offsets
+    steps = np.flatnonzero(~posterior.datafit.likelihood.chains.is_start)
     seen = set(zip(labels[steps - 1].tolist(), labels[steps].tolist(), strict=True))
     unseen = [(a, b) for a in range(N_LABELS) for b in range(N_LABELS) if (a, b) not in seen]
     never_first = sorted(set(range(N_LABELS)) - set(labels[offsets[:-1]].tolist()))
@@ -115,10 +118,10 @@ def test_coefficients_that_are_no_numbers_are_no_point():
 
 def test_other_fields_keep_their_potentials():
     dense = sparse_field()
-    node = dense.engine.sets[0]
-    node_all = CliqueFeatures(
+    node = dense.datafit.designs[0]
+    node_all = design_of(
         "node", node.features, positions=None, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
-    posterior = LogPosterior(ThreadsEngine.for_chains(dense.engine.likelihood.chains, [node_all], N_LABELS))
+    posterior = LogPosterior(chain_datafit(dense.datafit.likelihood.chains, [node_all], N_LABELS))
     posterior.prefer_fused_passes()
     assert not posterior.fused

@@ -6,10 +6,11 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from kernelfields.basis import PanelCholesky, RandomCholesky
-from kernelfields.engines import memory
-from kernelfields.engines.memory import factor_bytes, parse_memory, plan_features, working_bytes
-from kernelfields.kernels import RBF
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import RandomCholesky
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.designs import memory
+from kernelfields.objective.designs.memory import factor_bytes, parse_memory, plan_features, working_bytes
 
 N_ROWS, RANK = 50_000, 2000
 VALUES = 4 * N_ROWS * RANK

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from kernelfields import ChainCRF
-from kernelfields.engines import CliqueFeatures
+from tests.samples import design_of
 
 
 def sparse_chains(seed, n_unused):
@@ -38,7 +38,7 @@ def test_warm_start_takes_up_features_that_were_unused_before():
 
 def test_compress_and_expand_are_inverse_on_occupied_rows():
     features = scipy.sparse.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]]))
-    each = CliqueFeatures("node", features, positions=None, labels_per_clique=1, n_labels=2, prior_variance=1.0)
+    each = design_of("node", features, positions=None, labels_per_clique=1, n_labels=2, prior_variance=1.0)
     coefficients = np.arange(4.0).reshape(2, 2)
     assert each.shape == (2, 2)
     full = each.expand(coefficients)

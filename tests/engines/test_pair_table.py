@@ -6,12 +6,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.basis import Support
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.engines.pair_table import PairLayout, PairScorer, PairTable
-from kernelfields.fields import Chains
-from kernelfields.inference import workers as workers_module
-from kernelfields.inference.workers import Workers
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics import threads as workers_module
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
+from tests.samples import chain_datafit, design_of
 
 
 def support_of(mask):
@@ -141,15 +140,13 @@ def chains_with_support(seed=0, lengths=(1, 4, 3, 5, 2), n_labels=3, n_features=
     masks = rng.random((n_features, n_labels)) < 0.6, rng.random((1, n_labels**2)) < 0.7
     steps = np.flatnonzero(~chains.is_start)
     seen = [
-        CliqueFeatures(
-            "node", inputs, positions=None, labels_per_clique=1, support=support_of(masks[0]), **shared
-        ),
-        CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, support=support_of(masks[1]), **shared),
-        CliqueFeatures("end", inputs[chains.ends], positions=chains.ends, labels_per_clique=1, **shared),
+        design_of("node", inputs, positions=None, labels_per_clique=1, support=support_of(masks[0]), **shared),
+        design_of("edge", None, positions=steps, labels_per_clique=2, support=support_of(masks[1]), **shared),
+        design_of("end", inputs[chains.ends], positions=chains.ends, labels_per_clique=1, **shared),
     ]
     every = [
-        CliqueFeatures("node", inputs, positions=None, labels_per_clique=1, **shared),
-        CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, **shared),
+        design_of("node", inputs, positions=None, labels_per_clique=1, **shared),
+        design_of("edge", None, positions=steps, labels_per_clique=2, **shared),
         seen[2],
     ]
     return chains, seen, every, masks
@@ -158,10 +155,10 @@ def chains_with_support(seed=0, lengths=(1, 4, 3, 5, 2), n_labels=3, n_features=
 def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
     chains, seen, every, masks = chains_with_support()
     rng = np.random.default_rng(1)
-    engine, twin = (ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
+    engine, twin = (chain_datafit(chains, designs, 3, workers=Workers(1)) for designs in (seen, every))
     coefficients = [rng.normal(size=each.shape) for each in seen]
     spread = [
-        *(each.support.matrix(part).toarray() for each, part in zip(seen, coefficients[:2], strict=False)),
+        *(each.term.support.matrix(part).toarray() for each, part in zip(seen, coefficients[:2], strict=False)),
         coefficients[2],
     ]
     potentials, expected = engine.potentials(coefficients), twin.potentials(spread)
@@ -177,7 +174,7 @@ def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
 def test_curvature_of_the_pairs_is_that_part_of_the_full_block():
     chains, seen, every, masks = chains_with_support()
     rng = np.random.default_rng(2)
-    engine, twin = (ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)) for sets in (seen, every))
+    engine, twin = (chain_datafit(chains, designs, 3, workers=Workers(1)) for designs in (seen, every))
     evaluation = engine.evaluate(engine.potentials([rng.normal(size=each.shape) for each in seen]))
     for index, mask in enumerate(masks):
         block, full = engine.curvature_block(evaluation, index), twin.curvature_block(evaluation, index)
@@ -193,7 +190,7 @@ def test_curvature_of_the_pairs_is_that_part_of_the_full_block():
 def test_without_steps_the_block_is_the_hessian():
     # Chains of length one have no covariances across cliques; derivatives of the gradient by differences.
     chains, seen, _, _ = chains_with_support(lengths=(1,) * 12)
-    engine = ThreadsEngine.for_chains(chains, seen[:1], 3, workers=Workers(1))
+    engine = chain_datafit(chains, seen[:1], 3, workers=Workers(1))
     rng = np.random.default_rng(3)
     theta, step = rng.normal(size=seen[0].shape), 1e-5
 
@@ -209,7 +206,7 @@ def test_without_steps_the_block_is_the_hessian():
 def test_the_share_of_stored_values():
     features, support, _ = random_table(np.random.default_rng(5))
     shared = {"positions": None, "labels_per_clique": 1, "n_labels": 9, "prior_variance": 1.0}
-    sparse = CliqueFeatures("node", features, support=support, **shared)
+    sparse = design_of("node", features, support=support, **shared)
     assert sparse.density == pytest.approx(features.nnz / (40 * 30))
-    assert CliqueFeatures("node", features.toarray(), **shared).density == 1.0
-    assert CliqueFeatures("node", None, **shared).density == 1.0
+    assert design_of("node", features.toarray(), **shared).density == 1.0
+    assert design_of("node", None, **shared).density == 1.0

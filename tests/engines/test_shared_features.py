@@ -1,28 +1,35 @@
 """Sets that share their features: one product gives what one for each would."""
 
-import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.engines import CliqueFeatures, GraphLikelihood, Potentials, ThreadsEngine
-from kernelfields.engines.shared_features import runs_of_one_table, shared_pull_back, shared_scores
-from kernelfields.fields import Graphs
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.workers import Workers
+from kernelfields.fields.graphs import Graphs
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import (
+    DenseTable,
+    runs_of_one_table,
+    shared_pull_back,
+    shared_scores,
+)
+from kernelfields.objective.likelihoods.graph import GraphLikelihood
+from kernelfields.objective.potentials import Potentials
+from tests.samples import design_of
 
 
 def sets_on(features, count=3):
     rng = np.random.default_rng(0)
-    first = CliqueFeatures(
-        "set 0", features, positions=np.arange(0, 18, 3), labels_per_clique=1, n_labels=2, prior_variance=1.0
-    )
-    sets = [copy.copy(first) for _ in range(count)]
-    for number, each in enumerate(sets):
-        each.name, each.positions = f"set {number}", np.arange(number, 18, 3)
-        each.label_factor = rng.normal(size=(2, 1)) if number % 2 else None
-    return sets
+    first = design_of("set 0", features, n_labels=2)
+    designs = []
+    for number in range(count):
+        factor = rng.normal(size=(2, 1)) if number % 2 else None
+        term = replace(first.term, name=f"set {number}", label_factor=factor)
+        designs.append(first.for_term(term, np.arange(number, 18, 3)))
+    return designs
 
 
 def features_of(kind):
@@ -34,20 +41,20 @@ def features_of(kind):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_one_product_for_all_equals_one_for_each(kind):
     rng, workers = np.random.default_rng(2), Workers(1)
-    sets = sets_on(features_of(kind))
-    coefficients = [rng.normal(size=each.shape) for each in sets]
-    residuals = [rng.normal(size=(6, 2)) for _ in sets]
-    for ours, each, part in zip(shared_scores(sets, coefficients, workers), sets, coefficients, strict=True):
+    designs = sets_on(features_of(kind))
+    coefficients = [rng.normal(size=each.shape) for each in designs]
+    residuals = [rng.normal(size=(6, 2)) for _ in designs]
+    for ours, each, part in zip(shared_scores(designs, coefficients, workers), designs, coefficients, strict=True):
         np.testing.assert_allclose(ours, each.scores(part), atol=1e-13)
-    for ours, each, rows in zip(shared_pull_back(sets, residuals, workers), sets, residuals, strict=True):
+    for ours, each, rows in zip(shared_pull_back(designs, residuals, workers), designs, residuals, strict=True):
         assert ours.shape == each.shape
         np.testing.assert_allclose(ours, each.pull_back(rows), atol=1e-13)
 
 
 def test_runs_end_where_the_features_change():
     Z = features_of("dense")
-    sets = [*sets_on(None, 2), *sets_on(Z), *sets_on(Z.copy(), 1), *sets_on(None, 1)]
-    runs = list(runs_of_one_table(list(enumerate(sets))))
+    designs = [*sets_on(None, 2), *sets_on(Z), *sets_on(Z.copy(), 1), *sets_on(None, 1)]
+    runs = list(runs_of_one_table(list(enumerate(designs))))
     assert [[index for index, _ in run] for run in runs] == [[0], [1], [2, 3, 4], [5], [6]]
     assert list(runs_of_one_table([])) == []
 
@@ -56,17 +63,15 @@ def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
     rng = np.random.default_rng(3)
     graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), (), rng.integers(2, size=18))
     shared = sets_on(features_of("dense"))
-    alone = [copy.copy(each) for each in shared]
-    for each in alone:
-        each.features = each.features.copy()
+    alone = [each.moved(DenseTable(each.features.copy()), each.positions, None) for each in shared]
     results = []
     coefficients = [rng.normal(size=each.shape) for each in shared]
     residual = Potentials(rng.normal(size=(18, 2)))
-    for sets in (shared, alone):
-        likelihood = GraphLikelihood(graphs, 2, sets, plan_inference(graphs.offsets, [], 2), workers=Workers(1))
-        engine = ThreadsEngine(likelihood, sets)
-        some = engine.potentials(coefficients, only=[0, 2]).node
-        results.append((engine.potentials(coefficients).node, some, engine.pull_back(residual), engine.passes))
+    for designs in (shared, alone):
+        likelihood = GraphLikelihood(graphs, 2, designs, plan_inference(graphs.offsets, [], 2), workers=Workers(1))
+        datafit = LocalDatafit(likelihood, designs)
+        some = datafit.potentials(coefficients, only=[0, 2]).node
+        results.append((datafit.potentials(coefficients).node, some, datafit.pull_back(residual), datafit.passes))
     np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-13)
     np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-13)
     for one, other in zip(results[0][2], results[1][2], strict=True):

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import observed_support
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains, EdgeCliques
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.constraints import Constraints, resolve_constraints
-from kernelfields.inference.workers import Workers
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
-from kernelfields.posterior import LogPosterior
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_datafit, design_of
 
 L = 3
 CONTRASTS = Delta().factor(L)
@@ -31,7 +32,7 @@ def sparse_chains(seed=0, n_sequences=30, n_features=8, weighted=True):
 def node_set(chains, observed=False, label_factor=None, prior_variance=2.0, features=None, **settings):
     features = chains.inputs if features is None else features
     support = observed_support(features, chains.labels, L) if observed else None
-    return CliqueFeatures(
+    return design_of(
         "node",
         features,
         positions=None,
@@ -48,7 +49,7 @@ def node_set(chains, observed=False, label_factor=None, prior_variance=2.0, feat
 def edge_set(chains, observed=False, prior_variance=0.7, features=None, label_factor=None):
     steps = np.flatnonzero(~chains.is_start)
     support = observed_support(None, EdgeCliques().labellings(chains, L), L**2) if observed else None
-    return CliqueFeatures(
+    return design_of(
         "edge",
         None if features is None else features[steps],
         positions=steps,
@@ -60,8 +61,8 @@ def edge_set(chains, observed=False, prior_variance=0.7, features=None, label_fa
     )
 
 
-def engine_of(chains, sets, masks=None):
-    return ThreadsEngine.for_chains(chains, sets, L, masks=masks, workers=Workers(1))
+def engine_of(chains, designs, masks=None):
+    return chain_datafit(chains, designs, L, masks=masks, workers=Workers(1))
 
 
 FIELDS = {
@@ -78,20 +79,20 @@ FIELDS = {
 def test_a_step_is_one_along_the_gradient_of_its_sequence(field):
     """w <- (1 - speed / (s n)) w - speed * weight * gradient, spelled out with the gradient of an engine."""
     chains = sparse_chains()
-    sets = FIELDS[field](chains)
-    descent = engine_of(chains, sets).stochastic_descent()
+    designs = FIELDS[field](chains)
+    descent = engine_of(chains, designs).stochastic_descent()
     rate, order = 0.05, np.array([4, 17, 4, 9])
-    cooling = max(rate / (sets[0].prior_variance * chains.n_sequences), 0.1 / chains.n_sequences)
+    cooling = max(rate / (designs[0].term.prior_variance * chains.n_sequences), 0.1 / chains.n_sequences)
     state = descent._fresh()
-    expected = [np.zeros(each.shape) for each in sets]
+    expected = [np.zeros(each.shape) for each in designs]
     for step, sequence in enumerate(order):
         only = np.where(np.arange(chains.n_sequences) == sequence, chains.weights, 0.0)
-        there = engine_of(Chains(chains.inputs, chains.offsets, chains.labels, only), sets)
+        there = engine_of(Chains(chains.inputs, chains.offsets, chains.labels, only), designs)
         gradients = there.pull_back(there.evaluate(there.potentials(expected)).residual)
         speed = rate / (1.0 + cooling * step)
         expected = [
-            (1.0 - speed / (each.prior_variance * chains.n_sequences)) * part - speed * gradient
-            for each, part, gradient in zip(sets, expected, gradients, strict=True)
+            (1.0 - speed / (each.term.prior_variance * chains.n_sequences)) * part - speed * gradient
+            for each, part, gradient in zip(designs, expected, gradients, strict=True)
         ]
         descent._epoch(state, order[step : step + 1], rate)
         for part, wanted in zip(descent._coefficients(state), expected, strict=True):
@@ -135,7 +136,7 @@ def test_contrasts_come_back_exactly():
 def test_a_few_epochs_do_the_work_of_several_gradient_steps(field):
     chains = sparse_chains(weighted=False)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains)))
-    descent = posterior.engine.stochastic_descent()
+    descent = posterior.datafit.stochastic_descent()
     start = posterior.at(np.zeros(posterior.size))
     reached = posterior.at(posterior.flatten(descent.run(4, np.random.default_rng(0))))
     assert reached.value < 0.7 * start.value
@@ -174,10 +175,8 @@ def refused():
     half = resolve_label_kernel(np.eye(L) + 0.5).factor(L) * 1.3
     # A projection onto one contrast is orthonormal as well, but gradients leave its space.
     narrow = CONTRASTS[:, :1]
-    start = CliqueFeatures(
-        "start", None, positions=chains.starts, labels_per_clique=1, n_labels=L, prior_variance=1.0
-    )
-    everywhere = CliqueFeatures(
+    start = design_of("start", None, positions=chains.starts, labels_per_clique=1, n_labels=L, prior_variance=1.0)
+    everywhere = design_of(
         "everywhere", chains.inputs, positions=None, labels_per_clique=1, n_labels=L, prior_variance=1.0
     )
     pairs = resolve_label_kernel(np.eye(L**2) + 0.2).factor(L**2)
@@ -203,9 +202,9 @@ def test_fields_of_another_kind_have_no_stochastic_start(name):
 def test_constraints_have_no_stochastic_start():
     chains = sparse_chains()
     masks = resolve_constraints(Constraints(end=[0]), np.arange(L))
-    sets = FIELDS["observed"](chains)
-    assert engine_of(chains, sets).stochastic_descent() is not None
-    assert engine_of(chains, sets, masks).stochastic_descent() is None
+    designs = FIELDS["observed"](chains)
+    assert engine_of(chains, designs).stochastic_descent() is not None
+    assert engine_of(chains, designs, masks).stochastic_descent() is None
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2])
@@ -215,9 +214,9 @@ def test_the_rate_suits_features_and_weights_of_any_size(scale, weight):
     chains = Chains(
         scale * chains.inputs, chains.offsets, chains.labels, np.full(chains.n_sequences, float(weight))
     )
-    sets = [node_set(chains, prior_variance=1.0 / scale**2), edge_set(chains)]
-    posterior = LogPosterior(engine_of(chains, sets))
-    coefficients = posterior.flatten(posterior.engine.stochastic_descent().run(4, np.random.default_rng(0)))
+    designs = [node_set(chains, prior_variance=1.0 / scale**2), edge_set(chains)]
+    posterior = LogPosterior(engine_of(chains, designs))
+    coefficients = posterior.flatten(posterior.datafit.stochastic_descent().run(4, np.random.default_rng(0)))
     assert np.isfinite(coefficients).all()
     assert posterior.at(coefficients).value < posterior.at(np.zeros(posterior.size)).value
 

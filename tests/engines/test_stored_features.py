@@ -7,17 +7,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.basis import Gradient, PanelCholesky, RandomCholesky
-from kernelfields.engines import CliqueFeatures, ThreadsEngine, tiled_features
-from kernelfields.engines.feature_file import StoredFactor
-from kernelfields.engines.feature_tables import DenseTable, SparseTable
-from kernelfields.engines.recomputed_features import RecomputedColumns
-from kernelfields.engines.stored_features import FeatureFile, HalfColumns, HalfFeatures
-from kernelfields.engines.stored_tables import RecomputedTable, TiledTable, table_of
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF, Polynomial
-from kernelfields.posterior import LogPosterior
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import Gradient, RandomCholesky
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs import tiles as tiled_features
+from kernelfields.objective.designs.design import DenseTable, SparseTable, table_of
+from kernelfields.objective.designs.files import FeatureFile, HalfColumns, HalfFeatures, StoredFactor
+from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedTable, TiledTable
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_datafit, design_of
 
 N_ROWS, RANK = 700, 90
 
@@ -115,7 +116,7 @@ def test_half_precision_refuses_values_beyond_its_range():
     ],
 )
 def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads, monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.workers._SMALL_PRODUCT", 1)
+    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
     features = grown(dtype=np.float64).features
     table = table_of(grown(columns(N_ROWS, RANK, dtype), dtype).features)
     random, workers = np.random.default_rng(3), Workers(n_threads)
@@ -168,7 +169,7 @@ def test_the_file_has_no_name_and_its_room_is_taken_at_once(tmp_path):
 
 
 def test_threads_read_into_buffers_of_their_own_that_are_used_again(monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.workers._SMALL_PRODUCT", 1)
+    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
     columns = FeatureFile(N_ROWS, RANK, np.float32)
     table, workers = table_of(grown(columns, np.float32).features), Workers(3)
     for _ in range(5):
@@ -216,9 +217,9 @@ def test_a_posterior_has_the_same_value_and_gradient_wherever_its_features_are(c
     points = []
     for place in (None, columns(N_ROWS, RANK, np.float64)):
         common = {"positions": None, "n_labels": 3, "prior_variance": 2.0}
-        node = CliqueFeatures("node", table_of(grown(place).features), labels_per_clique=1, **common)
-        edge = CliqueFeatures("edge", None, labels_per_clique=2, **common)
-        posterior = LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 3))
+        node = design_of("node", table_of(grown(place).features), labels_per_clique=1, **common)
+        edge = design_of("edge", None, labels_per_clique=2, **common)
+        posterior = LogPosterior(chain_datafit(chains, [node, edge], 3))
         points.append(posterior.at(np.random.default_rng(7).normal(size=posterior.size)))
     assert points[1].value == pytest.approx(points[0].value, rel=1e-11)
     np.testing.assert_allclose(points[1].gradient, points[0].gradient, atol=1e-9)

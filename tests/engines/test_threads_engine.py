@@ -1,12 +1,13 @@
-"""Products with features: scores and their adjoint for dense, sparse, constant, float32 and partial sets."""
+"""Products with features: scores and their adjoint for dense, sparse, constant, float32 and partial designs."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.engines import CliqueFeatures, Potentials, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.potentials import Potentials
+from tests.samples import chain_datafit, design_of
 
 N_LABELS = 3
 OFFSETS = np.array([0, 1, 5, 8])
@@ -14,7 +15,7 @@ STEPS = np.array([2, 3, 4, 6, 7])
 
 
 def clique_features(name, features, positions=None, labels=1, variance=1.0, factor=None):
-    return CliqueFeatures(
+    return design_of(
         name,
         features,
         positions=positions,
@@ -59,61 +60,61 @@ def test_single_precision_features_give_double_precision_results(sparse):
         np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-5)
 
 
-def mixed_engine(weights=None):
+def mixed_datafit(weights=None):
     rng = np.random.default_rng(2)
-    sets = [
+    designs = [
         clique_features("node", rng.normal(size=(8, 2))),
         clique_features("edge", None, STEPS, 2),
         clique_features("seen", rng.normal(size=(5, 2)), STEPS, 2),
         clique_features("start", None, OFFSETS[:-1]),
         clique_features("bias", None),
     ]
-    return ThreadsEngine.for_chains(labelled_chains(weights), sets, N_LABELS, workers=Workers(1)), rng
+    return chain_datafit(labelled_chains(weights), designs, N_LABELS, workers=Workers(1)), rng
 
 
 def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
-    engine, rng = mixed_engine()
-    assert not engine.likelihood.layout.tied
-    coefficients = [rng.normal(size=each.shape) for each in engine.sets]
-    potentials = engine.potentials(coefficients)
+    datafit, rng = mixed_datafit()
+    assert not datafit.likelihood.layout.tied
+    coefficients = [rng.normal(size=each.shape) for each in datafit.designs]
+    potentials = datafit.potentials(coefficients)
     residual = Potentials(rng.normal(size=(8, 3)), rng.normal(size=(8, 3, 3)))
     residual.edge[OFFSETS[:-1]] = 0.0  # nothing steps into a start
-    gradients = engine.pull_back(residual)
+    gradients = datafit.pull_back(residual)
     inner = sum(np.vdot(V, G) for V, G in zip(coefficients, gradients, strict=True))
     np.testing.assert_allclose(potentials.dot(residual), inner, rtol=1e-12)
     for only in ([0], [2, 4], [3, 1]):
-        alone = engine.potentials(coefficients, only)
+        alone = datafit.potentials(coefficients, only)
         zeroed = [V if index in only else 0 * V for index, V in enumerate(coefficients)]
-        np.testing.assert_allclose(alone.node, engine.potentials(zeroed).node, atol=1e-15)
-        np.testing.assert_allclose(alone.edge, engine.potentials(zeroed).edge, atol=1e-15)
-        for index, gradient in zip(only, engine.pull_back(residual, only), strict=True):
+        np.testing.assert_allclose(alone.node, datafit.potentials(zeroed).node, atol=1e-15)
+        np.testing.assert_allclose(alone.edge, datafit.potentials(zeroed).edge, atol=1e-15)
+        for index, gradient in zip(only, datafit.pull_back(residual, only), strict=True):
             np.testing.assert_array_equal(gradient, gradients[index])
 
 
 def test_one_matrix_of_transitions_is_kept_as_one():
     rng = np.random.default_rng(3)
-    sets = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
-    engine = ThreadsEngine.for_chains(labelled_chains(), sets, N_LABELS)
-    assert engine.likelihood.layout.tied
-    V = [rng.normal(size=each.shape) for each in sets]
-    potentials = engine.potentials(V)
+    designs = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
+    datafit = chain_datafit(labelled_chains(), designs, N_LABELS)
+    assert datafit.likelihood.layout.tied
+    V = [rng.normal(size=each.shape) for each in designs]
+    potentials = datafit.potentials(V)
     assert potentials.edge.shape == (1, 3, 3)
     np.testing.assert_array_equal(potentials.edge.ravel(), V[1].ravel())
     summed = Potentials(np.zeros((8, 3)), rng.normal(size=(1, 3, 3)))
-    np.testing.assert_array_equal(engine.pull_back(summed, [1])[0].ravel(), summed.edge.ravel())
+    np.testing.assert_array_equal(datafit.pull_back(summed, [1])[0].ravel(), summed.edge.ravel())
 
 
 def test_passes_are_shares_of_the_stored_values():
-    engine, rng = mixed_engine()  # 16 numbers in node, 10 in seen
-    coefficients = [rng.normal(size=each.shape) for each in engine.sets]
+    datafit, rng = mixed_datafit()  # 16 numbers in node, 10 in seen
+    coefficients = [rng.normal(size=each.shape) for each in datafit.designs]
     for only, expected in ((None, 0.5), ([0], 8 / 26), ([1, 3, 4], 0.0), ([2], 5 / 26)):
-        before = engine.passes
-        potentials = engine.potentials(coefficients, only)
-        np.testing.assert_allclose(engine.passes - before, expected, atol=1e-15)
-    before = engine.passes
-    evaluation = engine.evaluate(potentials)
-    engine.hessian_response(evaluation, potentials)
-    assert engine.passes == before
+        before = datafit.passes
+        potentials = datafit.potentials(coefficients, only)
+        np.testing.assert_allclose(datafit.passes - before, expected, atol=1e-15)
+    before = datafit.passes
+    evaluation = datafit.evaluate(potentials)
+    datafit.hessian_response(evaluation, potentials)
+    assert datafit.passes == before
 
 
 def test_curvature_of_single_precision_and_sparse_features():
@@ -122,9 +123,9 @@ def test_curvature_of_single_precision_and_sparse_features():
     weights = np.array([1.0, 0.5, 2.0])
     blocks = []
     for features in (Z, Z.astype(np.float64), sp.csr_array(Z.astype(np.float64))):
-        engine = ThreadsEngine.for_chains(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
-        evaluation = engine.evaluate(Potentials(np.log(np.arange(1.0, 25.0)).reshape(8, 3), np.zeros((1, 3, 3))))
-        blocks.append(engine.curvature_block(evaluation, 0))
+        datafit = chain_datafit(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
+        evaluation = datafit.evaluate(Potentials(np.log(np.arange(1.0, 25.0)).reshape(8, 3), np.zeros((1, 3, 3))))
+        blocks.append(datafit.curvature_block(evaluation, 0))
     p = evaluation.beliefs.node_marginals
     covariances = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
     expected = np.einsum("t,ti,tj,tab->iajb", np.repeat(weights, [1, 4, 3]), Z, Z, covariances).reshape(9, 9)

@@ -6,14 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from labelled_sequences import as_words, labelled_sequences
 
-from kernelfields import ChainCRF as PlainChainCRF
-from kernelfields.estimators.chain_inspection import ChainInspection
-from kernelfields.kernels import Kernel
-
-
-class ChainCRF(PlainChainCRF, ChainInspection):
-    pass
-
+from kernelfields import ChainCRF
+from kernelfields.kernels.kernel import Kernel
 
 X, Y = labelled_sequences()
 NAMED = as_words(Y)
@@ -44,7 +38,7 @@ def words_field(**parameters):
 def observed_only(crf, seed=0):
     """The same field with weights of half of the pairs only, kept sparse as observed support keeps them."""
     random = np.random.default_rng(seed)
-    for each in crf.model_.sets:
+    for each in crf.field_.terms:
         weights = crf.coef_[each.name] * (random.random(crf.coef_[each.name].shape) < 0.5)
         each.coefficients, each.label_factor = weights, None
         crf.coef_[each.name] = sp.csr_array(weights)

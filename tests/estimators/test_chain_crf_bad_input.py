@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Precomputed
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()
 LENGTH = len(X[3])

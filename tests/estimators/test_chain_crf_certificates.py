@@ -5,8 +5,8 @@ import pytest
 from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.basis import Gradient
-from kernelfields.kernels import RBF
+from kernelfields.basis.selection import Gradient
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences(n_sequences=14)
 N_POSITIONS = sum(map(len, X))

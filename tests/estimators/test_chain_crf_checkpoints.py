@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.estimators.checkpoints import Checkpoint
+from kernelfields.models.checkpoints import Checkpoint
 
 X, y = labelled_sequences(20)
 X_dev, y_dev = labelled_sequences(6, seed=1)
@@ -136,7 +136,7 @@ PROGRAM = """
     sys.path.insert(0, sys.argv[1])
     from labelled_sequences import labelled_sequences
     from kernelfields import ChainCRF
-    from kernelfields.estimators.checkpoints import Checkpoint
+    from kernelfields.models.checkpoints import Checkpoint
 
     X, y = labelled_sequences(20)
     slowly = lambda iteration: time.sleep(0.05)

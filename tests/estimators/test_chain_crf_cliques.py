@@ -5,7 +5,8 @@ import pytest
 from labelled_sequences import all_labellings, labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.kernels import RBF, Constant, Linear
+from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()
 TIGHT = {"solver": "newton", "tol": 1e-11, "n_jobs": 1, "random_state": 0}

@@ -7,8 +7,7 @@ import pytest
 from labelled_sequences import enumerated, labelled_sequences
 
 from kernelfields import ChainCRF, Constraints
-from kernelfields.estimators import field_model
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 # B-I-O tags: I may follow B or I only, and may not begin a sequence.
 RULES = {"transitions": [("O", "I")], "start": ["I"], "end": ["B"]}
@@ -110,7 +109,7 @@ def test_forms_of_the_same_constraints(constraints):
     crf = ChainCRF("linear", constraints=constraints).fit(X, y)
     expected = np.zeros((3, 3))
     expected[2, 1] = -np.inf
-    np.testing.assert_array_equal(crf.model_.masks.edge, expected)
+    np.testing.assert_array_equal(crf.field_.structure.masks.edge, expected)
 
 
 def test_labels_forbidden_everywhere():
@@ -147,8 +146,7 @@ def test_certify_refuses_labels_that_break_the_constraints():
         crf.certify(X[:1], [["I"] * len(X[0])])
 
 
-def test_prediction_names_the_sequence_that_the_constraints_leave_no_labelling(monkeypatch):
-    monkeypatch.setattr(field_model, "_BATCH_POSITIONS", 4)  # numbers count through all batches
+def test_prediction_names_the_sequence_that_the_constraints_leave_no_labelling():
     inputs, labels = [np.eye(2)] * 6, [["a", "b"]] * 6
     crf = ChainCRF(constraints={"start": ["b"], "end": ["a"]}).fit(inputs, labels)
     assert len(crf.predict(inputs)) == 6

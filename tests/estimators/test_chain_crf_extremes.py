@@ -5,9 +5,8 @@ import pytest
 from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF
-from kernelfields.engines import feature_memory
-from kernelfields.estimators import spaces
-from kernelfields.kernels import Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.objective.designs import memory
 
 X, y = labelled_sequences(n_sequences=30)
 
@@ -54,8 +53,7 @@ def test_two_hundred_labels():
 
 
 def test_what_cannot_fit_in_memory_says_so_before_the_work_starts(monkeypatch):
-    for module in (spaces, feature_memory):
-        monkeypatch.setattr(module, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"clique set 'node': features of .* Use rank=\d+ or less"):
         ChainCRF().fit(X, y)
     with pytest.raises(MemoryError, match=r"\(L, L\) scores at every position: .* Leave out the edge kernel"):

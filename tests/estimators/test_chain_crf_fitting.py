@@ -8,8 +8,8 @@ from labelled_sequences import labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF
-from kernelfields.solvers import Iteration
+from kernelfields.kernels.stationary import RBF
+from kernelfields.solvers.loop import Iteration
 
 X, y = labelled_sequences()
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from labelled_sequences import as_words, labelled_sequences
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()
 TIGHT = {"tol": 1e-10, "max_iter": 1000, "random_state": 0, "n_jobs": 1}

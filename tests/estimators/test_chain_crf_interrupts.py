@@ -10,9 +10,9 @@ from labelled_sequences import labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.basis import Gradient
-from kernelfields.engines import ThreadsEngine
-from kernelfields.estimators import fitting
+from kernelfields.basis.selection import Gradient
+from kernelfields.models import fit as fitting
+from kernelfields.objective.datafit import LocalDatafit
 
 X, y = labelled_sequences()
 
@@ -58,7 +58,7 @@ def test_an_interrupted_fit_can_be_continued():
     assert crf.solution_.converged
 
 
-@pytest.mark.parametrize(("owner", "stage"), [(ThreadsEngine, "outside_gradient"), (fitting, "_grow")])
+@pytest.mark.parametrize(("owner", "stage"), [(LocalDatafit, "outside_gradient"), (fitting, "_grow")])
 def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -95,7 +95,7 @@ def test_an_interrupt_before_the_first_estimate_is_passed_on():
     crf = ChainCRF(kernel)
     with pytest.raises(KeyboardInterrupt):
         crf.fit(X, y)
-    assert not hasattr(crf, "model_")
+    assert not hasattr(crf, "field_")
 
 
 PROGRAM = """
@@ -142,14 +142,14 @@ def test_a_real_signal_in_another_process():
 
 def test_an_interrupt_after_the_last_step_keeps_the_estimate(monkeypatch):
     interrupts = iter([KeyboardInterrupt])
-    assess = fitting.span_certificate
+    assess = fitting._assess
 
     def interrupted_once(*arguments):
         for interrupt in interrupts:
             raise interrupt
         return assess(*arguments)
 
-    monkeypatch.setattr(fitting, "span_certificate", interrupted_once)
+    monkeypatch.setattr(fitting, "_assess", interrupted_once)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         crf = ChainCRF(random_state=0, rank=30).fit(X, y)
     assert crf.solution_.reason == "interrupted"

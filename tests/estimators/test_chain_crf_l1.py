@@ -11,7 +11,8 @@ from labelled_sequences import as_words, labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.kernels import RBF, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences(n_sequences=14)
 STRINGS = [[["bias", f"a{round(row[0])}", f"b{round(row[1])}", f"c{round(row[2])}"] for row in x] for x in X]
@@ -69,7 +70,7 @@ def test_the_optimum_satisfies_the_subgradient_conditions(name):
     }
     zeros = {}
     for (key, (weight, s)), slopes, each in zip(
-        penalties.items(), residual_sums(crf), crf.model_.sets, strict=True
+        penalties.items(), residual_sums(crf), crf.field_.terms, strict=True
     ):
         weights = dense(crf.coef_[key])
         gradient = slopes.reshape(weights.shape) + weights / s
@@ -218,7 +219,7 @@ def test_without_a_prior_only_explicit_features_will_do():
 
 def test_a_prior_on_some_sets_only():
     crf = fit(X, y, prior_variance=np.inf, edge_prior_variance=0.5)
-    assert crf.model_.sets[0].clique.prior_variance == np.inf
+    assert crf.field_.terms[0].clique.prior_variance == np.inf
     # The transitions are where their prior wants them: gradient zero.
     edge = crf.coef_["edge"].reshape(3, 3)
     _, pairs = crf.predict_marginals(X, pairs=True)
@@ -239,7 +240,7 @@ def test_l1_survives_files_and_warm_starts(tmp_path):
         np.inf,
         2.0,
     )
-    assert [each.clique.l1 for each in loaded.model_.sets] == [0.5, 0.1]
+    assert [each.clique.l1 for each in loaded.field_.terms] == [0.5, 0.1]
     assert loaded.certify(STRINGS, WORDS) == crf.certify(STRINGS, WORDS)
     assert loaded.certificate_ == crf.certificate_
     np.testing.assert_array_equal(loaded.solution_.theta, crf.solution_.theta)
@@ -268,7 +269,7 @@ def test_spelled_out_cliques_have_penalties_of_their_own():
     ).fit(STRINGS, WORDS)
     assert not crf.coef_["start"].any()
     assert np.count_nonzero(crf.coef_["edge"]) == 9
-    assert 0 < np.count_nonzero(crf.coef_["node"].data) < crf.model_.sets[0].support.size
+    assert 0 < np.count_nonzero(crf.coef_["node"].data) < crf.field_.terms[0].support.size
 
 
 @pytest.mark.parametrize(

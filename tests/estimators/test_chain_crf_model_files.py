@@ -11,9 +11,12 @@ from sklearn.gaussian_process.kernels import RBF as ScikitRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.basis import Gradient, GreedyCholesky
-from kernelfields.formats import ModelFileError, read_model, write_model
-from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
+from kernelfields.basis.selection import Gradient, GreedyCholesky
+from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()
 SPARSE = [sp.csr_array(np.where(np.abs(x) > 1, x, 0.0)) for x in X]
@@ -178,44 +181,53 @@ def test_truncated_and_damaged_files(tmp_path, saved):
 
 def test_a_newer_format_is_refused(tmp_path, saved, monkeypatch):
     crf, _ = saved
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 2)
+    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 3)
     crf.save(tmp_path / "newer")
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 1)
+    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 2)
     with pytest.raises(ModelFileError, match=r"newer version of kernelfields.*upgrade"):
         ChainCRF.load(tmp_path / "newer")
 
 
-def first_set(document):
-    return document["sets"][0]
+def term(document):
+    return document["terms"][0]
+
+
+def clique(document):
+    return term(document)["cliques"]["parameters"]
+
+
+def basis(document):
+    return document["subspaces"][0]
 
 
 TAMPERED = {
-    "coefficients with a row too few": lambda d: first_set(d).update(
-        coefficients=first_set(d)["coefficients"][:-1]
+    "coefficients with a row too few": lambda d: term(d).update(coefficients=term(d)["coefficients"][:-1]),
+    "coefficients with a column too few": lambda d: term(d).update(
+        coefficients=np.ascontiguousarray(term(d)["coefficients"][:, :-1])
     ),
-    "coefficients with a column too few": lambda d: first_set(d).update(
-        coefficients=np.ascontiguousarray(first_set(d)["coefficients"][:, :-1])
-    ),
-    "label factor": lambda d: first_set(d).update(label_factor=np.eye(5, 2)),
-    "pivots with a row too few": lambda d: first_set(d).update(pivots=first_set(d)["pivots"][:-1]),
-    "pivots of another width": lambda d: first_set(d).update(pivots=np.ones((9, 4))),
-    "pivots that are numbers": lambda d: first_set(d).update(pivots=3),
-    "factor": lambda d: first_set(d).update(factor=first_set(d)["factor"][:-1]),
-    "window": lambda d: first_set(d).update(window=3),
-    "even window": lambda d: first_set(d).update(window=2),
-    "kernel": lambda d: first_set(d).update(kernel={"kind": "os.system"}),
-    "clique set": lambda d: first_set(d).update(cliques="super"),
-    "basis": lambda d: first_set(d).update(basis={"kind": "eval"}),
-    "no basis": lambda d: first_set(d).pop("basis"),
+    "label factor": lambda d: term(d).update(label_factor=np.eye(5, 2)),
+    "number of a basis": lambda d: term(d).update(subspace=7),
+    "pivots with a row too few": lambda d: basis(d).update(pivots=basis(d)["pivots"][:-1]),
+    "pivots of another width": lambda d: basis(d).update(pivots=np.ones((9, 4))),
+    "pivots that are numbers": lambda d: basis(d).update(pivots=3),
+    "factor": lambda d: basis(d).update(factor=basis(d)["factor"][:-1]),
+    "window": lambda d: clique(d).update(window=3),
+    "even window": lambda d: clique(d).update(window=2),
+    "kernel": lambda d: basis(d).update(kernel={"kind": "os.system"}),
+    "clique set": lambda d: term(d)["cliques"].update(name="super"),
+    "no clique set": lambda d: term(d).update(cliques={"as": "list", "items": []}),
+    "kind of parameter": lambda d: clique(d).update(basis={"as": "eval", "items": []}),
+    "choice of pivots": lambda d: clique(d)["basis"].update(name="eval"),
+    "no basis": lambda d: d["subspaces"].pop(),
     "a class too many": lambda d: d.update(classes=np.arange(4)),
     "classes out of order": lambda d: d.update(classes=np.array([2, 1, 0])),
     "one class": lambda d: d.update(classes=np.array([0])),
-    "edge mask": lambda d: d["masks"].update(edge=np.zeros((2, 2))),
-    "label mask": lambda d: d["masks"].update(label=np.zeros(2)),
-    "no masks": lambda d: d.pop("masks"),
-    "number of features": lambda d: d.update(n_features=7),
-    "feature names": lambda d: d.update(feature_names=["a"]),
-    "no sets": lambda d: d.update(sets=[]),
+    "edge mask": lambda d: d["structure"]["masks"].update(edge=np.zeros((2, 2))),
+    "label mask": lambda d: d["structure"]["masks"].update(label=np.zeros(2)),
+    "no masks": lambda d: d["structure"].pop("masks"),
+    "number of features": lambda d: d["inputs"].update(n_features=7),
+    "feature names": lambda d: d["inputs"].update(feature_names=["a"]),
+    "no terms": lambda d: d.update(terms=[]),
     "solution": lambda d: d["solution"].pop("value"),
     "certificates": lambda d: d.update(certificates=[]),
     "parameters": lambda d: d["parameters"].update(unknown=1),

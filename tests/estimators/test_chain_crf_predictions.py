@@ -5,7 +5,8 @@ import pytest
 from labelled_sequences import enumerated, labelled_sequences
 
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 
 X, y = labelled_sequences()
 SHORT = [x[:4] for x in X]
@@ -127,16 +128,18 @@ def test_log_likelihood_is_a_sum_over_sequences(crf):
 
 def test_the_objective_is_prior_plus_likelihood():
     crf = ChainCRF(RBF(gamma=0.3), rank=15, prior_variance=0.5, edge_prior_variance=2.0, random_state=0).fit(X, y)
-    sets = {each.name: each for each in crf.model_.sets}
+    sets = {each.name: each for each in crf.field_.terms}
     norms = {name: np.square(each.coefficients).sum() for name, each in sets.items()}
     prior = norms["node"] / (2 * 0.5) + norms["edge"] / (2 * 2.0)
     assert crf.solution_.value == pytest.approx(prior - crf.log_likelihood(X, y), rel=1e-12)
 
 
-def test_batches_do_not_change_answers(crf, monkeypatch):
-    whole = np.concatenate(crf.predict_marginals(X)), crf.entropy(X), crf.log_likelihood(X, crf.predict(X))
-    monkeypatch.setattr("kernelfields.estimators.field_model._BATCH_POSITIONS", 9)
-    assert len(list(crf.model_.batches(crf._inputs.chains(X)[0]))) > 3
-    parts = np.concatenate(crf.predict_marginals(X)), crf.entropy(X), crf.log_likelihood(X, crf.predict(X))
-    for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-10)
+def test_batches_do_not_change_answers(crf):
+    batches = list(crf.field_.batches(crf._reader.read(X), 9))
+    assert len(batches) > 3
+    answers = [crf.field_.answers(batch, Workers(1)) for batch in batches]
+    marginals = np.concatenate([each.marginals for each in answers])
+    np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
+    np.testing.assert_allclose(np.concatenate([each.entropies() for each in answers]), crf.entropy(X), atol=1e-10)
+    best = np.concatenate([each.best_labels() for each in answers])
+    np.testing.assert_array_equal(crf.classes_[best], np.concatenate(crf.predict(X)))

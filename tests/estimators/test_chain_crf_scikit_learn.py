@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, Sequencewise
-from kernelfields.basis import PivotSubspace
-from kernelfields.kernels import RBF
-from kernelfields.posterior import Certificate
-from kernelfields.solvers import Solution
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.bounds import Certificate
+from kernelfields.solvers.loop import Solution
 
 X, y = labelled_sequences()
 
@@ -28,7 +28,7 @@ def test_parameters_can_be_read_set_and_cloned():
     copied = clone(crf)
     assert copied.get_params() == crf.get_params()
     assert copied.kernel is not crf.kernel
-    assert not hasattr(clone(ChainCRF(random_state=0).fit(X, y)), "model_")
+    assert not hasattr(clone(ChainCRF(random_state=0).fit(X, y)), "field_")
     with pytest.raises(ValueError, match="Invalid parameter 'gamma'"):
         crf.set_params(gamma=1.0)
     spelled = ChainCRF(cliques=[NodeCliques(RBF(gamma=0.1)), EdgeCliques()])

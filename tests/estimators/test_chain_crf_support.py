@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
-from kernelfields.formats import ModelFileError, read_model, write_model
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.kernels import RBF
+from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.kernels.stationary import RBF
+from tests.oracles.chains import enumerate_chain
 
 X, y = labelled_sequences(n_sequences=12)
 STRINGS = [[["bias", f"a{round(row[0])}", f"b{round(row[1])}", f"c{round(row[2])}"] for row in x] for x in X]
@@ -41,8 +41,8 @@ def counted(inputs, labels):
 
 
 def pairs_with_weights(crf):
-    node = crf.model_.sets[0].support
-    edge = crf.model_.sets[1].support
+    node = crf.field_.terms[0].support
+    edge = crf.field_.terms[1].support
     classes, names = crf.classes_.tolist(), crf.feature_names_in_.tolist()
     states = {(names[f], classes[b]) for f, b in zip(node.features, node.outcomes, strict=True)}
     steps = {(classes[p // len(classes)], classes[p % len(classes)]) for p in edge.outcomes}
@@ -96,7 +96,7 @@ def test_where_every_pair_is_seen_the_support_makes_no_difference():
     # Dense inputs have every feature everywhere; every step occurs in these labels, too.
     assert len({(a, b) for labels in y for a, b in itertools.pairwise(labels)}) == 9
     every, seen = (fit(X, y, support=support) for support in ("all", "observed"))
-    assert seen.model_.sets[0].support.size == 9
+    assert seen.field_.terms[0].support.size == 9
     assert seen.solution_.value == pytest.approx(every.solution_.value, rel=1e-9)
     for one, two in zip(every.predict_marginals(X), seen.predict_marginals(X), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-5)
@@ -112,7 +112,7 @@ def test_unseen_pairs_are_the_only_difference():
     assert every.solution_.value < crf.solution_.value - 0.1
     mixed = fit(edge_support="all", prior_variance=0.5)
     assert every.solution_.value <= mixed.solution_.value <= crf.solution_.value + 1e-9
-    assert mixed.model_.sets[1].support is None
+    assert mixed.field_.terms[1].support is None
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -165,7 +165,7 @@ def test_certificates_of_random_problems(seed, min_freq, prior_variance):
 def test_dense_sparse_and_single_precision_inputs_agree():
     spread = [np.where(np.abs(x) > 0.7, x, 0.0) for x in X]
     dense, sparse = fit(spread, y), fit([sp.csr_array(x) for x in spread], y)
-    assert dense.model_.sets[0].support.size == sparse.model_.sets[0].support.size
+    assert dense.field_.terms[0].support.size == sparse.field_.terms[0].support.size
     assert dense.solution_.value == pytest.approx(sparse.solution_.value, rel=1e-9)
     single = fit([sp.csr_array(x.astype(np.float32)) for x in spread], y, tol=1e-6)
     assert single.solution_.value == pytest.approx(sparse.solution_.value, rel=1e-5)
@@ -197,7 +197,7 @@ def test_a_frequency_that_nothing_reaches_leaves_the_uniform_field():
 
 def test_chains_of_length_one_have_no_steps_to_observe():
     crf = fit([x[:1] for x in STRINGS], [labels[:1] for labels in WORDS])
-    assert crf.model_.sets[1].support.size == 0
+    assert crf.field_.terms[1].support.size == 0
     np.testing.assert_array_equal(crf.transitions_, np.zeros((3, 3)))
     assert crf.certify([x[:1] for x in STRINGS], [each[:1] for each in WORDS]).relative_gap < 1e-8
 
@@ -229,7 +229,7 @@ def test_every_kind_of_clique_may_have_a_support():
         ],
         **EXACT,
     ).fit(STRINGS, WORDS)
-    ends = crf.model_.sets[2].support
+    ends = crf.field_.terms[2].support
     assert set(crf.classes_[ends.outcomes]) == {labels[-1] for labels in WORDS}
     steps = {
         (feature, tags[t - 1], tags[t])
@@ -237,7 +237,7 @@ def test_every_kind_of_clique_may_have_a_support():
         for t in range(1, len(tags))
         for feature in x[t]
     }
-    assert crf.model_.sets[1].support.size == len(steps)
+    assert crf.field_.terms[1].support.size == len(steps)
     assert crf.certify(STRINGS, WORDS).relative_gap < 1e-8
 
 
@@ -258,13 +258,13 @@ def test_a_warm_start_refuses_another_support(change, words):
 
 def test_a_warm_start_keeps_the_support():
     crf = fit(warm_start=True)
-    before, value = crf.model_.sets[0].support, crf.solution_.value
+    before, value = crf.field_.terms[0].support, crf.solution_.value
     assert crf.fit(STRINGS, WORDS).solution_.iterations <= 1
     assert crf.solution_.value == pytest.approx(value, rel=1e-10)
     # New sequences, with pairs that were not seen then: they get no weight now.
     shuffled = [np.roll(labels, 1) for labels in WORDS]
     crf.fit(STRINGS, shuffled)
-    assert crf.model_.sets[0].support is before
+    assert crf.field_.terms[0].support is before
     assert crf.certificate_.relative_gap <= 1e-10
     crf.set_params(prior_variance=0.1).fit(STRINGS, WORDS)
     afresh = fit(prior_variance=0.1)
@@ -306,7 +306,7 @@ def test_files_whose_pairs_do_not_fit_are_refused(tmp_path):
         lambda pairs: pairs["outcomes"].__setitem__(slice(0, 3), pairs["outcomes"][0]),
     ):
         document, tensors = read_model(tmp_path / "sound", "ChainCRF")
-        pairs = document["sets"][0]["pairs"] = {k: v.copy() for k, v in document["sets"][0]["pairs"].items()}
+        pairs = document["terms"][0]["pairs"] = {k: v.copy() for k, v in document["terms"][0]["pairs"].items()}
         spoil(pairs)
         write_model(tmp_path / "spoilt", "ChainCRF", document, tensors)
         with pytest.raises(ModelFileError, match="not a sound ChainCRF model: the pairs"):

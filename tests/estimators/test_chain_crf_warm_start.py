@@ -5,7 +5,7 @@ import pytest
 from labelled_sequences import as_words, labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()
 

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,8 +26,10 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.fields import resolve_constraints
-from kernelfields.kernels import RBF, Linear
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 
 FIELDS = {
     "dicts": lambda: (words_field(), DICTS[1]),
@@ -79,8 +82,9 @@ FIELDS = {
 
 def score_differences(crf, x, explanation):
     """node_t(a) - node_t(o) + the steps into and out of t, from the potentials."""
-    chains, _ = crf._inputs.chains([x])
-    node, edge = crf.model_.potentials(chains, constrained=False)
+    chains = crf._reader.read([x])
+    potentials = crf.field_.potentials(chains, crf.field_.layout(chains), Workers(1))
+    node, edge = potentials.node, potentials.edge
     edge = np.broadcast_to(edge, (len(node), *edge.shape[1:]))
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
     labels = [place[each.label] for each in explanation.positions]
@@ -134,7 +138,7 @@ def test_a_difference_is_the_log_odds_of_two_labellings(name):
 
 def test_features_contribute_value_times_difference_of_weights():
     crf = words_field(window=(1, 0))
-    weights, names = crf.coef_["node"], crf._inputs.encoder.feature_names_
+    weights, names = crf.coef_["node"], crf._reader.encoder.feature_names_
     transitions = crf.transitions_
     explanation = crf.explain(DICTS[1], ["D", "N", "V", "P"], top=100, against="V")
     noun, verb, det = (crf.classes_.tolist().index(label) for label in "NVD")
@@ -248,7 +252,8 @@ def test_constraints_are_noted_beside_finite_differences():
     broken = crf.explain(DICTS[1], ["N", "V", "V", "P"]).positions[0]
     assert "N is forbidden at the first position by the constraints" in broken.notes
     assert broken.probability == 0.0
-    crf.model_.masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
+    masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
+    crf.field_ = replace(crf.field_, structure=replace(crf.field_.structure, masks=masks))
     last = crf.explain(DICTS[1], against="P").positions[3]
     assert last.notes == ("P is forbidden everywhere by the constraints",)
     assert words_field().explain(DICTS[1]).positions[0].notes == ()

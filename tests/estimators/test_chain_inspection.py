@@ -27,12 +27,14 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.basis import ExplicitSubspace
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.feature_weights import largest, tabulate
-from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.fields import resolve_constraints
-from kernelfields.kernels import RBF, Linear
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.field import Field
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.term import Term
 
 
 def rows_of(listed):
@@ -42,7 +44,7 @@ def rows_of(listed):
 @pytest.mark.parametrize("count", [1, 3, 1000])
 def test_tables_hold_the_largest_weights_of_each_label(count):
     crf = words_field()
-    names, weights = crf._inputs.encoder.feature_names_, crf.coef_["node"]
+    names, weights = crf._reader.encoder.feature_names_, crf.coef_["node"]
     table = crf.weights(count)
     (node,) = table.sets
     assert [listed.label for listed in node.lists] == list(table.labels) == ["D", "N", "P", "V"]
@@ -60,7 +62,7 @@ def test_tables_hold_the_largest_weights_of_each_label(count):
 
 def test_positive_and_negative_weights_can_be_counted_apart():
     crf = words_field()
-    names = crf._inputs.encoder.feature_names_
+    names = crf._reader.encoder.feature_names_
     table = crf.weights((2, 1), labels=["V"])
     (listed,) = table.sets[0].lists
     column = crf.coef_["node"][:, 3]
@@ -217,19 +219,19 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
     weights = sp.csr_array((random.normal(size=columns.size), columns, begins), shape=(n_features, n_labels))
     weights.sum_duplicates()
     steps = sp.csr_array(random.normal(size=(1, n_labels**2)))
-    sets = [
-        FittedSet(NodeCliques("linear"), "node", ExplicitSubspace(Linear(), n_features), None, weights),
-        FittedSet(EdgeCliques(), "edge", fitted(NodeCliques("linear"), EdgeCliques()).basis_["edge"], None, steps),
+    terms = [
+        Term(NodeCliques("linear"), "node", ExplicitSubspace(Linear(), n_features), coefficients=weights),
+        Term(EdgeCliques(), "edge", ConstantSubspace(Constant()), coefficients=steps),
     ]
-    model = FieldModel(sets, n_labels, resolve_constraints(None, classes))
-    return model, {"node": weights, "edge": steps}, classes
+    field = Field(terms, ChainStructure(n_labels, resolve_constraints(None, classes)))
+    return field, {"node": weights, "edge": steps}, classes
 
 
 def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
-    model, weights, classes = large_field()
+    field, weights, classes = large_field()
     names = CountedNames(300_000)
     tracemalloc.start()
-    table = tabulate(model, weights, classes.tolist(), names, top=20, shown=range(22), pattern=None)
+    table = tabulate(field, weights, classes.tolist(), names, top=20, shown=range(22), pattern=None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert names.asked == 22 * 20

@@ -6,7 +6,7 @@ import scipy.sparse
 from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 BALANCED, UNEQUAL = np.repeat([0, 1], 20), np.repeat([0, 1], [10, 30])
 

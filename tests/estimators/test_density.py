@@ -7,9 +7,10 @@ import scipy.optimize
 import scipy.stats
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.estimators.density_quadrature import Quadrature
-from kernelfields.estimators.density_sampling import Envelope, Target, _build_envelope, _draw_below
-from kernelfields.kernels import RBF, Laplacian, Linear, Matern
+from kernelfields.family.quadrature import Quadrature
+from kernelfields.family.sampling import Envelope, Target, _build_envelope, _draw_below
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 def two_modes(n=200, seed=0):

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.evidence_blocks import BlockedChains
-from kernelfields.estimators.evidence_curvature import (
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.curvature import (
+    BlockedChains,
     _slopes_one_by_one,
-    curvature_matrix,
+    likelihood_hessian,
     trace_slopes,
     works_in_blocks,
 )
-from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains, resolve_constraints
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF, Columns
-from kernelfields.posterior import LogPosterior
-from kernelfields.posterior.laplace import likelihood_hessian
+from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_sample, designs_on
 
 FIELDS = {
     "one kernel": [NodeCliques(RBF(0.6), rank=6, prior_variance=2.0), EdgeCliques(prior_variance=0.8)],
@@ -37,25 +37,29 @@ def point_of(cliques, *, constraints=None, n_jobs=1, edge_kernel=False):
     lengths = [1, 9, 4, 6, 1, 5, 7]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     labels = np.arange(offsets[-1]) % 4
-    sample = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
+    chains = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
     if edge_kernel:
         cliques = [*cliques, EdgeCliques(RBF(0.3), rank=2, name="seen")]
     masks = resolve_constraints(constraints, np.arange(4))
-    spaces = [
-        build_space(*each, sample, 4, tol=1e-12, dtype="float64", random=random) for each in name_cliques(cliques)
-    ]
-    sets = [space.clique_features(4) for space in spaces]
-    posterior = LogPosterior(chain_engine(sample, sets, n_labels=4, masks=masks, workers=Workers(n_jobs)))
+    sample = chain_sample(chains, 4, masks=masks, workers=Workers(n_jobs))
+    posterior = LogPosterior(sample.datafit(designs_on(sample, cliques)))
     return posterior.at(random.normal(size=posterior.size))
+
+
+def by_single_products(point):
+    """The Hessian of the likelihood, column by column."""
+    posterior = point.posterior
+    columns = [posterior.hessian_product(point, unit)[0] for unit in np.eye(posterior.size)]
+    return np.array(columns) - np.diag(posterior.prior_precision)
 
 
 def half_trace(point, roots, signs, potentials):
     """(1/2) sum_k sign_k d_k^T Cov d_k at other potentials."""
     posterior = point.posterior
-    evaluation = posterior.engine.evaluate(potentials)
+    evaluation = posterior.datafit.evaluate(potentials)
     directions = [posterior.potentials(root) for root in roots]
     return 0.5 * sum(
-        sign * posterior.engine.hessian_response(evaluation, each).dot(each)
+        sign * posterior.datafit.hessian_response(evaluation, each).dot(each)
         for sign, each in zip(signs, directions, strict=True)
     )
 
@@ -65,15 +69,15 @@ def half_trace(point, roots, signs, potentials):
 def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
     point = point_of(FIELDS[name], n_jobs=n_jobs)
     assert works_in_blocks(point.posterior)
-    expected = likelihood_hessian(point)
+    expected = by_single_products(point)
     np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_allclose(curvature_matrix(point), expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(likelihood_hessian(point), expected, atol=1e-12 * np.abs(expected).max())
 
 
 def test_labels_of_probability_zero_are_no_trouble():
     point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
     assert (point.evaluation.beliefs.edge_marginals()[:, 0, 0] == 0.0).all()
-    expected = likelihood_hessian(point)
+    expected = by_single_products(point)
     np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
     roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
     found = trace_slopes(point, roots, np.ones(5), [0])
@@ -108,5 +112,5 @@ def test_slopes_are_derivatives_of_the_trace(edge_kernel):
 def test_other_likelihoods_take_one_product_at_a_time():
     point = point_of(FIELDS["one kernel"], edge_kernel=True)
     assert not works_in_blocks(point.posterior)
-    assert not isinstance(point.posterior.engine.likelihood, SoftmaxLikelihood)
-    np.testing.assert_array_equal(curvature_matrix(point), likelihood_hessian(point))
+    assert not isinstance(point.posterior.datafit.likelihood, SoftmaxLikelihood)
+    np.testing.assert_allclose(likelihood_hessian(point), by_single_products(point), atol=1e-12)

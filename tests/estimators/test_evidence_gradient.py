@@ -1,37 +1,37 @@
 """The gradient of the evidence against finite differences of fits, in prior variances and kernel parameters."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.engines import GraphLikelihood, ThreadsEngine
-from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
-from kernelfields.estimators import evidence_problem
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.evidence_mode import EXACT_MODE, GuidedNewton
-from kernelfields.estimators.evidence_parameters import cut_space, variances_of, widths_of, with_parameters
-from kernelfields.estimators.evidence_problem import EvidenceProblem, KnownMode
-from kernelfields.estimators.evidence_settings import EvidenceSearch
-from kernelfields.estimators.graph_model import plan_graphs
-from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains, GraphFactors, GraphNodes, Graphs
-from kernelfields.kernels import RBF, Columns, Matern, Polynomial
-from kernelfields.solvers import minimize
+from kernelfields.engines.engine import SampleSettings
+from kernelfields.engines.threads import Threads
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.graphs import Graphs
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF, Matern
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.likelihoods.graph import GraphStructure
+from kernelfields.objective.likelihoods.softmax import SingleStructure
+from kernelfields.solvers.loop import minimize
+from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
+from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode
+from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.uncertainty.laplace import laplace as laplace_module
+from kernelfields.uncertainty.laplace.mode import EXACT_MODE, GuidedNewton
+from tests.samples import designs_on
 
-PRECISE = {"tol": 1e-12, "dtype": "float64"}
+PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}
 
 
-def spaces_on(fields, cliques, n_labels):
-    random = np.random.default_rng(0)
-    return [build_space(*each, fields, n_labels, random=random, **PRECISE) for each in name_cliques(cliques)]
-
-
-def problem_on(fields, cliques, n_labels, engine_of, **settings):
-    spaces = spaces_on(fields, cliques, n_labels)
-    parameters = variances_of(spaces) + widths_of(spaces)
-    problem = EvidenceProblem(spaces, parameters, engine_of, n_labels, EvidenceSearch(**settings), 0, EXACT_MODE)
+def problem_on(data, cliques, structure, **settings):
+    sample = Threads().place(data, structure, SampleSettings(**PRECISE))
+    designs = designs_on(sample, cliques)
+    parameters = variances_of(designs) + widths_of(designs)
+    problem = EvidenceProblem(designs, parameters, sample, EvidenceSearch(**settings), 0, EXACT_MODE)
     return problem, np.log([parameter.value for parameter in parameters])
 
 
@@ -39,20 +39,17 @@ def single_labels(cliques, n_labels=3, **settings):
     random = np.random.default_rng(0)
     labels = random.integers(n_labels, size=40)
     inputs = random.normal(size=(40, 4)) + np.eye(4)[labels]
-    sample = Graphs(inputs, np.arange(41), (), labels, random.uniform(0.5, 1.5, 40))
-
-    def engine_of(sets):
-        return ThreadsEngine(SoftmaxLikelihood(labels, n_labels, sample.weights), sets)
-
-    return problem_on(sample, cliques, n_labels, engine_of, **settings)
+    data = Graphs(inputs, np.arange(41), (), labels, random.uniform(0.5, 1.5, 40))
+    return problem_on(data, cliques, SingleStructure(n_labels), **settings)
 
 
 def chains(cliques, **settings):
     random = np.random.default_rng(0)
     offsets = np.arange(0, 41, 5)
     labels = np.repeat(random.integers(3, size=20), 2)
-    sample = Chains(random.normal(size=(40, 2)) + np.eye(3)[labels][:, :2], offsets, labels)
-    return problem_on(sample, cliques, 3, partial(chain_engine, sample, n_labels=3), **settings)
+    data = Chains(random.normal(size=(40, 2)) + np.eye(3)[labels][:, :2], offsets, labels)
+    structure = ChainStructure(3, resolve_constraints(None, np.arange(3)))
+    return problem_on(data, cliques, structure, **settings)
 
 
 def graphs(cliques, **settings):
@@ -60,13 +57,7 @@ def graphs(cliques, **settings):
     random = np.random.default_rng(0)
     labels = np.repeat(random.integers(2, size=10), 2)
     chains = Chains(random.normal(size=(20, 2)) + labels[:, None], np.arange(0, 21, 5), labels)
-    sample = Graphs.from_chains(chains, lags=(1, 2))
-    plan = plan_graphs(sample, 2, "auto")
-
-    def engine_of(sets):
-        return ThreadsEngine(GraphLikelihood(sample, 2, sets, plan), sets)
-
-    return problem_on(sample, cliques, 2, engine_of, **settings)
+    return problem_on(Graphs.from_chains(chains, lags=(1, 2)), cliques, GraphStructure(2, "auto"), **settings)
 
 
 def numerical_gradient(problem, logs, step=1e-3):
@@ -140,28 +131,28 @@ def test_weights_of_kernels_count_within_sums_only():
     ]
 
 
-def test_moved_spaces_have_the_kernel_of_their_parameters():
+def test_moved_designs_have_the_kernel_of_their_parameters():
     problem, logs = CASES["softmax and bias"]()
-    moved = with_parameters(problem.spaces, problem.parameters, np.exp(logs + 0.5))
+    moved = with_parameters(problem.designs, problem.parameters, np.exp(logs + 0.5), problem._sample)
     node = moved[0]
-    assert node.subspace.kernel == RBF(0.4 * np.exp(0.5))
-    assert node.clique.prior_variance == pytest.approx(1.7 * np.exp(0.5))
-    gram = node.subspace.kernel(node.subspace.pivots)
+    assert node.term.subspace.kernel == RBF(0.4 * np.exp(0.5))
+    assert node.term.clique.prior_variance == pytest.approx(1.7 * np.exp(0.5))
+    gram = node.term.subspace.kernel(node.term.subspace.pivots)
     np.testing.assert_allclose(
-        node.features[node.subspace.indices] @ node.features[node.subspace.indices].T, gram, atol=1e-8
+        node.features[node.term.subspace.indices] @ node.features[node.term.subspace.indices].T, gram, atol=1e-8
     )
-    same = with_parameters(problem.spaces, problem.parameters, np.exp(logs))
-    assert same[0].features is problem.spaces[0].features or np.allclose(
-        same[0].features, problem.spaces[0].features, atol=1e-6
+    same = with_parameters(problem.designs, problem.parameters, np.exp(logs), problem._sample)
+    assert same[0].features is problem.designs[0].features or np.allclose(
+        same[0].features, problem.designs[0].features, atol=1e-6
     )
 
 
 def test_float32_features_give_about_the_same_gradient(monkeypatch):
     problem, logs = CASES["chain"]()
     expected = problem.gradient(problem.laplace(logs), logs)
-    monkeypatch.setitem(PRECISE, "dtype", "float32")
+    monkeypatch.setitem(PRECISE, "dtype", np.dtype("float32"))
     rounded, _ = CASES["chain"]()
-    assert rounded.spaces[0].features.dtype == np.float32
+    assert rounded.designs[0].features.dtype == np.float32
     found = rounded.gradient(rounded.laplace(logs), logs)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
@@ -170,12 +161,12 @@ def test_large_fields_estimate_the_gradient_by_probes(monkeypatch):
     problem, logs = CASES["chain"]()
     laplace = problem.laplace(logs)
     expected = problem.gradient(laplace, logs)
-    monkeypatch.setattr(evidence_problem, "ALL_ROOTS", 0)
+    monkeypatch.setattr(laplace_module, "ALL_ROOTS", 0)
     size = laplace.posterior.size
     # As many orthogonal probes as there are coefficients are exact; half of them come close.
-    monkeypatch.setattr(evidence_problem, "GRADIENT_PROBES", size)
+    monkeypatch.setattr(laplace_module, "GRADIENT_PROBES", size)
     np.testing.assert_allclose(problem.gradient(laplace, logs), expected, rtol=1e-9)
-    monkeypatch.setattr(evidence_problem, "GRADIENT_PROBES", size // 2)
+    monkeypatch.setattr(laplace_module, "GRADIENT_PROBES", size // 2)
     estimated = problem.gradient(laplace, logs)
     assert not np.allclose(estimated, expected, rtol=1e-6)
     np.testing.assert_allclose(estimated, expected, atol=1.0)
@@ -197,18 +188,17 @@ def test_a_mode_is_carried_to_other_pivots():
     problem, logs = CASES["chain"]()
     known = problem.laplace(logs)
     other = EvidenceProblem(
-        [cut_space(space, 6) for space in problem.spaces],
+        [cut_design(design, 6) for design in problem.designs],
         problem.parameters,
-        problem._engine_of,
-        3,
+        problem._sample,
         EvidenceSearch(),
         0,
         EXACT_MODE,
     )
     alone = other.laplace(logs).evidence.value
-    other.continue_from(KnownMode(problem.spaces, known.posterior.expanded(known.mode), known.curvature))
+    other.continue_from(KnownMode(problem.designs, known.posterior.expanded(known.mode), known.curvature))
     assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
-    assert [space.subspace.rank for space in other.spaces] == [6, 1]
+    assert [design.term.subspace.rank for design in other.designs] == [6, 1]
 
 
 def test_probes_estimate_the_same_gradient():

@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, GraphCRF
-from kernelfields.estimators import EvidenceSearch
-from kernelfields.fields import grid_edges
-from kernelfields.kernels import RBF
+from kernelfields.fields.grids import grid_edges
+from kernelfields.kernels.stationary import RBF
+from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)
 
@@ -51,7 +51,7 @@ def test_fields_with_cycles_climb_their_evidence():
     assert chosen.log_likelihood(new, labels) > plain.log_likelihood(new, labels)
     # What the user gave stays as it was; what was chosen is in the fitted sets.
     assert chosen.get_params()["prior_variance"] == 0.05
-    variances = {f"{each.name} prior_variance": each.clique.prior_variance for each in chosen.model_.sets}
+    variances = {f"{each.name} prior_variance": each.clique.prior_variance for each in chosen.field_.terms}
     assert all(value == pytest.approx(path.best.parameters[name]) for name, value in variances.items())
 
 
@@ -97,7 +97,7 @@ def test_approximate_inference_has_no_evidence(inference):
     crf = GraphCRF("linear", inference=inference, random_state=0)
     with pytest.raises(ValueError, match=f"needs the exact Hessian, and inference='{inference}' is approximate"):
         crf.fit(X, y, optimize="evidence")
-    assert not hasattr(crf, "model_")
+    assert not hasattr(crf, "field_")
 
 
 def test_bad_searches_are_named():

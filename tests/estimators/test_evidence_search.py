@@ -13,10 +13,11 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.estimators import evidence_problem
-from kernelfields.estimators.evidence_problem import FieldLaplace
-from kernelfields.estimators.evidence_settings import EvidenceSearch
-from kernelfields.kernels import RBF, Columns
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.stationary import RBF
+from kernelfields.uncertainty.evidence import problem as evidence_problem
+from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.uncertainty.laplace.laplace import Laplace
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)
 
@@ -29,7 +30,7 @@ def test_the_optimum_is_that_of_gaussian_process_classification():
     best = ours.evidence_path_.best
     assert best.value == pytest.approx(theirs.log_marginal_likelihood_value_, abs=1e-2)
     assert ours.laplace(X, y).value == pytest.approx(best.value, abs=1e-3)
-    chosen = ours.sets_[0].clique
+    chosen = ours.field_.terms[0].clique
     expected = theirs.kernel_.get_params()
     assert 2 * chosen.prior_variance == pytest.approx(expected["k1__constant_value"], rel=0.2)
     assert np.sqrt(0.5 / chosen.kernel.gamma) == pytest.approx(expected["k2__length_scale"], rel=0.1)
@@ -45,7 +46,7 @@ def test_groups_of_features_that_say_nothing_lose_their_weight():
     kernel = Columns(RBF(0.5), 0, 2) + Columns(RBF(0.5), 2, 4)
     crf = KernelClassifier(kernel, prior_variance=(1.0, 1.0), rank=25, random_state=0)
     crf.fit(X, y, optimize=EvidenceSearch(kernels=False, restarts=0))
-    weights = {each.name: each.clique.prior_variance for each in crf.sets_}
+    weights = {each.name: each.clique.prior_variance for each in crf.field_.terms}
     assert weights["node"] > 100 * weights["node_2"]
     assert set(crf.evidence_path_.best.parameters) == {
         "node prior_variance",
@@ -98,26 +99,26 @@ def test_probes_find_about_the_same_field():
 def test_where_the_evidence_is_not_finite_the_search_steps_back_and_says_so(monkeypatch):
     X, y = make_moons(60, noise=0.3, random_state=0)
 
-    class Cliff(FieldLaplace):
+    class Cliff(Laplace):
         def __init__(self, point, **settings):
             if point.posterior.blocks[0].prior_variance > 4.0:
                 raise np.linalg.LinAlgError("the factor does not exist")
             super().__init__(point, **settings)
 
-    monkeypatch.setattr(evidence_problem, "FieldLaplace", Cliff)
+    monkeypatch.setattr(evidence_problem, "Laplace", Cliff)
     crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"not finite at \d+ of \d+ points \(the factor does not exist\)"):
         crf.fit(X, y, optimize=SHORT)
     path = crf.evidence_path_
     assert np.isnan([step.value for step in path.steps]).any()
-    assert crf.sets_[0].clique.prior_variance <= 4.0
+    assert crf.field_.terms[0].clique.prior_variance <= 4.0
     assert path.best.value > path.steps[0].value
 
-    class Nowhere(FieldLaplace):
+    class Nowhere(Laplace):
         def __init__(self, point, **settings):
             raise np.linalg.LinAlgError("the factor does not exist")
 
-    monkeypatch.setattr(evidence_problem, "FieldLaplace", Nowhere)
+    monkeypatch.setattr(evidence_problem, "Laplace", Nowhere)
     with pytest.raises(ValueError, match="nowhere finite from here: the factor does not exist"):
         crf.fit(X, y, optimize=SHORT)
 
@@ -125,17 +126,17 @@ def test_where_the_evidence_is_not_finite_the_search_steps_back_and_says_so(monk
 def test_a_value_that_is_no_number_is_stepped_back_from(monkeypatch):
     X, y = make_moons(60, noise=0.3, random_state=0)
 
-    class Fog(FieldLaplace):
+    class Fog(Laplace):
         def __init__(self, point, **settings):
             super().__init__(point, **settings)
             if point.posterior.blocks[0].prior_variance > 4.0:
                 self.evidence = replace(self.evidence, value=np.nan)
 
-    monkeypatch.setattr(evidence_problem, "FieldLaplace", Fog)
+    monkeypatch.setattr(evidence_problem, "Laplace", Fog)
     crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
     with pytest.warns(ConvergenceWarning, match="the evidence or its gradient is not finite"):
         crf.fit(X, y, optimize=SHORT)
-    assert crf.sets_[0].clique.prior_variance <= 4.0
+    assert crf.field_.terms[0].clique.prior_variance <= 4.0
     assert np.isfinite(crf.evidence_path_.best.value)
 
 
@@ -149,7 +150,7 @@ def test_large_fields_are_climbed_with_few_pivots_first():
     assert stages == sorted(stages, reverse=True)
     assert not any(step.coarse for step in plain.evidence_path_.steps)
     assert not coarse.evidence_path_.best.coarse
-    assert coarse.model_.sets[0].subspace.rank == plain.model_.sets[0].subspace.rank == 15
+    assert coarse.field_.terms[0].subspace.rank == plain.field_.terms[0].subspace.rank == 15
     assert coarse.laplace(X, y).value == pytest.approx(coarse.evidence_path_.best.value, abs=1e-3)
     assert coarse.evidence_path_.best.value > plain.evidence_path_.best.value - 0.5
 
@@ -168,19 +169,19 @@ def test_an_interrupt_keeps_the_best_point(monkeypatch):
     X, y = make_moons(60, noise=0.3, random_state=0)
     calls = []
 
-    class Impatient(FieldLaplace):
+    class Impatient(Laplace):
         def __init__(self, point, **settings):
             calls.append(point)
             if len(calls) == 3:
                 raise KeyboardInterrupt
             super().__init__(point, **settings)
 
-    monkeypatch.setattr(evidence_problem, "FieldLaplace", Impatient)
+    monkeypatch.setattr(evidence_problem, "Laplace", Impatient)
     crf = KernelClassifier(RBF(1.0), rank=15, random_state=0)
     with pytest.warns(ConvergenceWarning, match="interrupted; the best point so far was kept"):
         crf.fit(X, y, optimize="evidence")
     assert len(crf.evidence_path_.steps) == 2
-    assert crf.sets_[0].clique.prior_variance == pytest.approx(
+    assert crf.field_.terms[0].clique.prior_variance == pytest.approx(
         crf.evidence_path_.best.parameters["node prior_variance"]
     )
 

@@ -5,9 +5,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.estimators import chain_crf
-from kernelfields.estimators.fitting import fit_field
-from kernelfields.kernels import RBF
+from kernelfields.estimators import base
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.fit import fit_field
 
 
 def smooth_data(n_sequences=80, seed=1):
@@ -28,7 +28,7 @@ def fitted(monkeypatch, **parameters):
         kept.append(fit_field(*arguments, **options))
         return kept[-1]
 
-    monkeypatch.setattr(chain_crf, "fit_field", kept_fit)
+    monkeypatch.setattr(base, "fit_field", kept_fit)
     crf = ChainCRF(RBF(0.05), random_state=0, max_iter=1000, **parameters).fit(X, y)
     return crf, sum(kept[0].roundings)
 

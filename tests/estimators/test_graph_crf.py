@@ -10,9 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF, GraphCRF, GraphFactors, GraphNodes
-from kernelfields.fields import grid_edges
-from kernelfields.inference.graph_approximations import Gibbs, LoopyBelief
-from kernelfields.kernels import RBF
+from kernelfields.fields.grids import grid_edges
+from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
 
@@ -101,7 +102,7 @@ def test_likelihoods_on_grids_agree_with_the_sum_over_labellings():
     assert abs(horizontal - horizontal.T).max() > 1e-6
     x, edges = X[0]
     labellings = np.array(list(itertools.product(range(2), repeat=6)))
-    node = crf.model_.scored(crf._inputs.graphs(X[:1]), _workers()).potentials.node
+    node = crf.field_.answers(crf._reader.read(X[:1]), Workers(1)).node
     scores = node[np.arange(6), labellings].sum(axis=1)
     for name, table in (("vertical", vertical), ("horizontal", horizontal)):
         scores += table[labellings[:, edges[name][:, 0]], labellings[:, edges[name][:, 1]]].sum(axis=1)
@@ -120,7 +121,7 @@ def test_likelihoods_on_grids_agree_with_the_sum_over_labellings():
 
 
 def _workers():
-    from kernelfields.inference.workers import Workers
+    from kernelfields.numerics.threads import Workers
 
     return Workers(1)
 

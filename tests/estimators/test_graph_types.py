@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from kernelfields import GraphCRF, GraphFactors, GraphNodes
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000, "random_state": 0}
 
@@ -109,7 +109,7 @@ def test_prediction_remembers_the_types(tmp_path):
         with pytest.raises(ValueError, match=r"nodes of X have no types, but this model was fitted .* with them"):
             field.predict(untyped(X))
     loaded = GraphCRF.load(tmp_path / "model")
-    assert [each.node_type for each in loaded.cliques[:2]] == ["stop", "word"]
+    assert [term.clique.node_type for term in loaded.field_.terms[:2]] == ["stop", "word"]
     plain = GraphCRF("linear").fit(untyped(X), y)
     with pytest.raises(ValueError, match=r"nodes of X have types, but this model was fitted .* with none"):
         plain.predict(X)

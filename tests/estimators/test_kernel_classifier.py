@@ -16,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
-from kernelfields.kernels import RBF, Polynomial
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
 
 EXACT = {"rank": None, "basis": "all", "tol": 1e-12, "random_state": 0, "dtype": "float64"}
 

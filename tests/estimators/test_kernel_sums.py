@@ -9,9 +9,9 @@ from labelled_sequences import labelled_sequences
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.estimators.kernel_sums import parts_of_sum, split_sum
-from kernelfields.estimators.spaces import name_cliques
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.models.build import name_cliques, parts_of_sum, split_sum
 
 X, y = labelled_sequences(n_sequences=12)
 STRINGS = [[[f"a{round(row[0])}", f"b{round(row[1])}"] for row in x] for x in X]
@@ -42,8 +42,8 @@ def marginals(crf, inputs=X):
 @pytest.mark.parametrize("prior_variance", [0.2, 1.0, 5.0])
 def test_a_sum_taken_apart_is_the_field_of_the_sum(prior_variance):
     split, whole = (fit(kernel, prior_variance=prior_variance) for kernel in (SUM, Undivided(gamma=0.3)))
-    assert [each.name for each in split.model_.sets] == ["node", "node_2", "edge"]
-    assert [each.name for each in whole.model_.sets] == ["node", "edge"]
+    assert [each.name for each in split.field_.terms] == ["node", "node_2", "edge"]
+    assert [each.name for each in whole.field_.terms] == ["node", "edge"]
     assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
     new, _ = labelled_sequences(n_sequences=5, seed=7)
@@ -57,7 +57,7 @@ def test_on_edges_as_well():
     split, whole = (
         fit("linear", edge_kernel=kernel, prior_variance=0.5) for kernel in (SUM, Undivided(gamma=0.3))
     )
-    assert [each.name for each in split.model_.sets] == ["node", "edge", "edge_2"]
+    assert [each.name for each in split.field_.terms] == ["node", "edge", "edge_2"]
     assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
     assert split.transitions_ is None
@@ -68,9 +68,9 @@ def test_a_prior_variance_for_each_part_scales_its_kernel():
     together = fit(0.3 * Linear() + 4.0 * RBF(gamma=0.3), prior_variance=1.0)
     assert apart.solution_.value == pytest.approx(together.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(apart), marginals(together), atol=1e-5)
-    assert [each.clique.prior_variance for each in apart.model_.sets] == [0.3, 4.0, 1.0]
+    assert [each.clique.prior_variance for each in apart.field_.terms] == [0.3, 4.0, 1.0]
     # Without one of their own, transitions take that of the first part.
-    assert fit(SUM, prior_variance=(0.3, 4.0)).model_.sets[2].clique.prior_variance == 0.3
+    assert fit(SUM, prior_variance=(0.3, 4.0)).field_.terms[2].clique.prior_variance == 0.3
 
 
 def test_parts_with_features_stay_together_unless_told_apart():
@@ -94,12 +94,12 @@ def test_parts_with_features_stay_together_unless_told_apart():
 def test_the_linear_part_of_a_sum_stays_sparse_and_exact():
     crf = ChainCRF(SUM, rank=5, support="observed", l1=0.05, tol=1e-4, max_iter=2000, random_state=0)
     crf.fit(STRINGS, y)
-    linear, other = crf.model_.sets[:2]
+    linear, other = crf.field_.terms[:2]
     assert linear.support is not None
     assert (linear.clique.support, linear.clique.l1) == ("observed", 0.05)
     assert (other.support, other.clique.support, other.clique.l1, other.clique.min_freq) == (None, "all", 0.0, 0.0)
     assert other.subspace.rank == 5
-    assert sp.issparse(linear.features(crf._inputs.chains(STRINGS)[0]))
+    assert sp.issparse(linear.features(crf._reader.read(STRINGS)))
     for scope in ("span", "rkhs"):
         certificate = crf.certify(STRINGS, y, scope=scope)
         assert certificate.value == pytest.approx(crf.solution_.value, rel=1e-9)

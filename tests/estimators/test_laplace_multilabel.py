@@ -5,7 +5,7 @@ import pytest
 from labelled_instances import joint_probabilities, labelled_instances
 
 from kernelfields import KernelClassifier, MultiLabelCRF
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 
 X, Y = labelled_instances()
 NEW, _ = labelled_instances(20, seed=1)

@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques, OrderCliques
-from kernelfields.kernels import RBF, Columns
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.stationary import RBF
 
 EXACT = {"rank": None, "basis": "all", "random_state": 0, "dtype": "float64"}
 

@@ -7,8 +7,8 @@ from labelled_sequences import labelled_sequences
 from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.estimators.laplace_probit import probit_marginals, resolve_uncertainty
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
+from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
 
 
 def logistic(values):
@@ -77,7 +77,7 @@ def test_several_labels_have_the_temperature_of_the_best_against_the_others():
     p = crf.predict_proba(new)
     best = p.argmax(axis=1)
     odds = np.take_along_axis(scores, np.broadcast_to(best[None, :, None], (30, len(new), 1)), axis=2) - scores
-    free = crf.laplace_.outside(0, crf.sets_[0], crf._sample(new), crf.basis_["node"].features(new))
+    free = crf.laplace_.outside(0, crf.field_.terms[0], crf._read(new), crf.basis_["node"].features(new))
     # Two labels each have the prior variance, less their covariance: twice it, under a centred label kernel too.
     variances = np.var(odds, axis=0, ddof=1) + 2.0 * np.square(free)[:, None]
     others = np.where(np.arange(3) == best[:, None], 0.0, p)
@@ -161,7 +161,7 @@ def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_whe
 ):
     crf, X, y, new, predict = fitted(kind)
     if method == "lanczos":
-        monkeypatch.setattr("kernelfields.posterior.laplace.EXACT_SIZE", 3)
+        monkeypatch.setattr("kernelfields.uncertainty.laplace.laplace.EXACT_SIZE", 3)
     crf.laplace(X, y, n_samples=8, random_state=0)
     assert crf.laplace_.method == method
     drawn = crf.sample_coefficients()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques, SkipCliques
-from kernelfields.fields import Chains
-from kernelfields.kernels import RBF
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
 
 L, T = 3, 5
 
@@ -38,8 +38,8 @@ def all_scores(crf, x):
     length = len(x)
     labellings = np.array(list(itertools.product(range(L), repeat=length)))
     scores = np.zeros(len(labellings))
-    for each in crf.model_.sets:
-        from kernelfields.inference.workers import Workers
+    for each in crf.field_.terms:
+        from kernelfields.numerics.threads import Workers
 
         rows = each.scores(chains, Workers(1))
         positions = each.clique.positions(chains)
@@ -124,7 +124,7 @@ def test_a_longer_field_survives_its_file(crf, tmp_path):
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model")
     assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
-    kept, known = ([each.clique for each in model.model_.sets] for model in (loaded, crf))
+    kept, known = ([each.clique for each in model.field_.terms] for model in (loaded, crf))
     assert [type(each) for each in kept] == [type(each) for each in known]
     assert [each.group for each in kept] == [None, "lag1", "lag2", "order2"]
     assert loaded.transitions_.shape == (L, L)

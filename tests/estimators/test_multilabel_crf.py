@@ -9,7 +9,9 @@ from labelled_instances import joint_probabilities, labelled_instances
 from sklearn.linear_model import LogisticRegression
 
 from kernelfields import GraphCRF, MultiLabelCRF
-from kernelfields.kernels import RBF, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 
 X, Y = labelled_instances()
 NEW, _ = labelled_instances(20, seed=1)
@@ -231,14 +233,17 @@ def test_samples_have_the_frequencies_of_the_marginals():
     assert crf.sample(NEW, random_state=0).shape == (20, 4)
 
 
-def test_batches_do_not_change_predictions(monkeypatch):
+def test_batches_do_not_change_predictions():
     crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
-    expected = crf.predict_proba(X), crf.log_likelihood(X, Y, per_instance=True), crf.predict_joint(X)
-    monkeypatch.setattr("kernelfields.estimators.multilabel_model._BATCH_VALUES", 700)
-    assert len(list(crf.model_.batches(X))) > 5
-    np.testing.assert_allclose(crf.predict_proba(X), expected[0], atol=1e-12)
-    np.testing.assert_allclose(crf.log_likelihood(X, Y, per_instance=True), expected[1], atol=1e-10)
-    np.testing.assert_array_equal(crf.predict_joint(X)[0], expected[2][0])
+    batches = list(crf.field_.batches(crf._read(X, Y), 7))
+    assert len(batches) > 5
+    answers = [crf.field_.answers(batch, Workers(1)) for batch in batches]
+    marginals = np.concatenate([each.marginals[:, 1].reshape(-1, 4) for each in answers])
+    np.testing.assert_allclose(marginals, crf.predict_proba(X), atol=1e-12)
+    logs = [each.label_scores(each.data.labels) - each.log_partition for each in answers]
+    np.testing.assert_allclose(np.concatenate(logs), crf.log_likelihood(X, Y, per_instance=True), atol=1e-10)
+    best = np.concatenate([each.best_labels().reshape(-1, 4) for each in answers])
+    np.testing.assert_array_equal(best, crf.predict_joint(X)[0])
 
 
 def test_callbacks_see_iterations_and_can_stop():

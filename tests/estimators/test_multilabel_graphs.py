@@ -8,7 +8,8 @@ from labelled_instances import labelled_instances
 from sklearn.metrics import mutual_info_score
 
 from kernelfields import MultiLabelCRF
-from kernelfields.estimators.multilabel_graphs import label_edges, mutual_information, plan_labels, spanning_tree
+from kernelfields.objective.likelihoods.graph import plan_labels
+from kernelfields.structure.candidates import label_edges, mutual_information, spanning_tree
 
 _, Y = labelled_instances(300)
 

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import MultiLabelCRF
-from kernelfields.formats import ModelFileError, read_model, write_model
-from kernelfields.kernels import RBF, Linear
+from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
 
 X, Y = labelled_instances()
 
@@ -65,7 +66,7 @@ def test_parameters_can_be_read_set_and_cloned():
     before = dict(crf.get_params())
     assert crf.fit(X, Y) is crf
     assert crf.get_params() == before
-    assert not hasattr(clone(crf), "model_")
+    assert not hasattr(clone(crf), "field_")
 
 
 def test_attributes_after_fit():
@@ -162,10 +163,10 @@ def test_a_file_that_is_not_sound_is_refused(tmp_path):
     MultiLabelCRF("linear").fit(X, Y).save(path)
     document, _ = read_model(path, "MultiLabelCRF")
     for spoil in (
-        lambda it: it["pairs"].pop(),
-        lambda it: it["pairs"][0].__setitem__(2, 9),
-        lambda it: it["parts"][0]["labels"].__setitem__(0, 7),
-        lambda it: it["parts"][0]["names"].pop(),
+        lambda it: it["structure"]["pairs"].pop(),
+        lambda it: it["structure"]["pairs"][0].__setitem__(2, 9),
+        lambda it: it["terms"][0]["cliques"]["parameters"].__setitem__("label", 7),
+        lambda it: it["terms"][0].pop("name"),
         lambda it: it["parameters"].__setitem__("inference", "guess"),
         lambda it: it.pop("certificates"),
     ):

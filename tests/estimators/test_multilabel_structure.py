@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import MultiLabelCRF
-from kernelfields.structure import StructureSearch
+from kernelfields.structure.search import StructureSearch
 
 
 def dependent(seed=0, n_instances=400):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.evaluation import Span, entity_f1_score, entity_spans, evaluate
+from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
+from kernelfields.evaluation.evaluation import evaluate
 
 
 def split(*sequences):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.evaluation import compare, evaluate
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.evaluation import evaluate
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation import Estimate, compare, entity_f1_score, evaluate, resampling, token_accuracy
-from kernelfields.evaluation.resampling import Resampling
+from kernelfields.evaluation import resampling
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation.label_scores import token_accuracy
+from kernelfields.evaluation.resampling import Estimate, Resampling
 
 LABELS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
 

@@ -16,7 +16,8 @@ from experiments.kernel_families import (
     verdict,
 )
 from kernelfields import ChainCRF
-from kernelfields.kernels import RBF, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
 
 TRUE = [["a", "b", "a"], ["b"], ["a", "a"]]
 GUESSED = [["a", "b", "b"], ["b"], ["b", "b"]]

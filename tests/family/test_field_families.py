@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.family import ChainFamily, FiniteFamily, GraphFamily, NoEstimate
-from kernelfields.inference.enumeration import enumerate_chain
+from kernelfields.family.exponential_family import NoEstimate
+from kernelfields.family.fields import ChainFamily, GraphFamily
+from kernelfields.family.finite import FiniteFamily
+from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 3, 5])
 SQUARE = [np.array([[0, 1], [1, 2], [2, 3], [3, 0]])]

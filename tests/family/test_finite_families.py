@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from kernelfields.family import FiniteFamily, NoEstimate
+from kernelfields.family.exponential_family import NoEstimate
+from kernelfields.family.finite import FiniteFamily
 
 STATISTICS = np.random.default_rng(0).normal(size=(7, 3))
 BASE = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 0.25])

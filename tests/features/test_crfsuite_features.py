@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import FeatureDictEncoder
-from kernelfields.features.position_features import features_of
+from kernelfields.features.chunks import features_of
+from kernelfields.features.dicts import FeatureDictEncoder
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 

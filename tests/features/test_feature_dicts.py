@@ -11,7 +11,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import FeatureDictEncoder, dicts, is_feature_sequences
+from kernelfields.features import dicts
+from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
 
 
 class Tag(str):

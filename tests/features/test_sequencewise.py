@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from kernelfields.features import Sequencewise
+from kernelfields.features.sequencewise import Sequencewise
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (4, 1, 7)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields import ConstraintMasks, Constraints, resolve_constraints
+from kernelfields.fields.constraints import ConstraintMasks, Constraints, resolve_constraints
 
 CLASSES = np.array(["B", "I", "O"])
 BIO = Constraints(transitions=[("O", "I")], start=["I"])

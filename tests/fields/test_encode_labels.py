@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields import check_sample_weight, encode_labels
+from kernelfields.fields.reading import check_sample_weight, encode_labels
 
 LABELS = st.one_of(
     st.lists(st.lists(st.text("abcßé-", min_size=0, max_size=4), min_size=1, max_size=5), min_size=1, max_size=6),

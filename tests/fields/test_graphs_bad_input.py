@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields import Graphs
-from kernelfields.fields.graph_members import stack_members
+from kernelfields.fields.graph_reading import stack_members
+from kernelfields.fields.graphs import Graphs
 
 NODES = np.ones((4, 2))
 GOOD = (NODES, np.array([[0, 1], [1, 2]]))

@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields import Chains, Factors, Graphs
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Factors, Graphs
 
 LENGTHS = [3, 1, 4]
 OFFSETS = np.array([0, 3, 4, 8])

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.fields import GraphNodes, Graphs
+from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.node_types import NodeTypes
 
 X = np.arange(6.0).reshape(3, 2)

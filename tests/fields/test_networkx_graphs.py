@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.fields import Graphs
+from kernelfields.fields.graphs import Graphs
 
 
 class Drawn:

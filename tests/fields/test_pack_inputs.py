@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields import Chains, pack_inputs
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import pack_inputs
 
 
 class Table:

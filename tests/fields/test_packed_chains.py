@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields import Chains
+from kernelfields.fields.chains import Chains
 
 LENGTHS = [3, 1, 4]
 OFFSETS = np.array([0, 3, 4, 8])

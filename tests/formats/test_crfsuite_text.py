@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.formats import SequenceFileError, read_crfsuite, write_crfsuite
+from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+from kernelfields.formats.text_files import SequenceFileError
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.formats import SequenceFileError, Template
+from kernelfields.formats.templates import Template
+from kernelfields.formats.text_files import SequenceFileError
 
 MANUAL = """# Unigram
 U00:%x[-2,0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.graph_enumeration import GraphEnumeration
+from tests.oracles.graphs import GraphEnumeration
 
 
 def packed(sizes):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.graph_approximations import LoopyBelief, TreeReweighted
-from kernelfields.inference.graph_enumeration import GraphEnumeration
-from kernelfields.inference.pair_layout import PairLayout
+from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
+from kernelfields.inference.approximate.pair_layout import PairLayout
+from kernelfields.inference.beliefs import plan_inference
+from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]
 

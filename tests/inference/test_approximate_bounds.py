@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.graph_approximations import LoopyBelief, MeanField, TreeReweighted
-from kernelfields.inference.graph_enumeration import GraphEnumeration
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.approximate.base import LoopyBelief, MeanField, TreeReweighted
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.numerics.threads import Workers
+from tests.oracles.graphs import GraphEnumeration
 
 
 def random_graphs(rng, orders=(2, 2), spread=1.0, forbidden=0.0, sizes=(1, 2, 5, 4), n_labels=None):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.graph_approximations import Gibbs
-from kernelfields.inference.graph_enumeration import GraphEnumeration
+from kernelfields.inference.approximate.base import Gibbs
+from kernelfields.inference.beliefs import plan_inference
+from tests.oracles.graphs import GraphEnumeration
 
 
 def triangle_and_pair(rng, spread=1.0):

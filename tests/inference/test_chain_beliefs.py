@@ -4,23 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.chain_reference import reference_beliefs, reference_hessian_product
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.inference.workers import Workers
-
-
-def random_chains(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
-    """Potentials on a grid of 1/64, so that scores add up without rounding however large the spread."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    n_edges = 1 if tied else offsets[-1]
-
-    def draw(*shape):
-        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
-        potentials[rng.random(shape) < forbidden] = -np.inf
-        return potentials
-
-    return draw(offsets[-1], n_labels), draw(n_edges, n_labels, n_labels), offsets
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.reference import reference_beliefs, reference_hessian_product
+from kernelfields.numerics.threads import Workers
+from tests.oracles.chains import enumerate_chain
+from tests.samples import chain_potentials
 
 
 def weighted_sums(marginals, pairs, position_weights, tied):
@@ -51,7 +39,7 @@ def test_equal_to_enumeration_and_to_the_reference(spread, forbidden, tied, weig
     for n_labels in range(1, 6):
         rng = np.random.default_rng(n_labels)
         for _ in range(3):
-            node, edge, offsets = random_chains(rng, n_labels, spread, forbidden, tied)
+            node, edge, offsets = chain_potentials(rng, n_labels, spread, forbidden, tied)
             lengths = np.diff(offsets)
             position_weights = np.repeat(rng.uniform(0, 3, size=len(lengths)), lengths)
             given = position_weights if weighted else None
@@ -79,7 +67,7 @@ def test_equal_to_enumeration_and_to_the_reference(spread, forbidden, tied, weig
 @pytest.mark.parametrize("tied", [True, False])
 def test_only_the_sequences_that_need_it_are_rescued(tied):
     rng = np.random.default_rng(0)
-    node, edge, offsets = random_chains(rng, 3, tied=tied)
+    node, edge, offsets = chain_potentials(rng, 3, tied=tied)
     node[offsets[2] : offsets[3]] *= 2000
     beliefs = infer_chains(node, edge, offsets)
     assert list(beliefs._rescued) == [2]
@@ -137,7 +125,7 @@ def test_a_step_that_underflows_is_not_taken_for_a_forbidden_one():
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e300])
 def test_edge_potentials_at_starts_are_never_read(garbage):
     rng = np.random.default_rng(1)
-    node, edge, offsets = random_chains(rng, 3, tied=False)
+    node, edge, offsets = chain_potentials(rng, 3, tied=False)
     clean = edge.copy()
     clean[offsets[:-1]] = 0.0
     edge[offsets[:-1]] = garbage
@@ -153,7 +141,7 @@ def test_edge_potentials_at_starts_are_never_read(garbage):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_an_infeasible_sequence_is_named(tied):
-    node, edge, offsets = random_chains(np.random.default_rng(2), 2, tied=tied)
+    node, edge, offsets = chain_potentials(np.random.default_rng(2), 2, tied=tied)
     node[offsets[4] + 1] = -np.inf
     with pytest.raises(ValueError, match="sequence 4: every labelling is forbidden"):
         infer_chains(node, edge, offsets)
@@ -161,7 +149,7 @@ def test_an_infeasible_sequence_is_named(tied):
 
 def test_the_number_of_threads_does_not_change_a_digit():
     rng = np.random.default_rng(3)
-    node, edge, offsets = random_chains(rng, 5, lengths=rng.integers(1, 60, size=200))
+    node, edge, offsets = chain_potentials(rng, 5, lengths=rng.integers(1, 60, size=200))
     directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
     position_weights = np.repeat(rng.random(200), np.diff(offsets))
     results = []
@@ -177,7 +165,7 @@ def test_the_number_of_threads_does_not_change_a_digit():
 
 def test_hessian_products_are_symmetric_and_ignore_constants():
     rng = np.random.default_rng(4)
-    node, edge, offsets = random_chains(rng, 4, spread=3.0, tied=False, lengths=(1, 40, 19))
+    node, edge, offsets = chain_potentials(rng, 4, spread=3.0, tied=False, lengths=(1, 40, 19))
     beliefs = infer_chains(node, edge, offsets)
     first = rng.normal(size=node.shape), rng.normal(size=edge.shape)
     second = rng.normal(size=node.shape), rng.normal(size=edge.shape)
@@ -192,7 +180,7 @@ def test_hessian_products_are_symmetric_and_ignore_constants():
 
 
 def test_a_direction_of_another_shape_is_refused():
-    node, edge, offsets = random_chains(np.random.default_rng(5), 3)
+    node, edge, offsets = chain_potentials(np.random.default_rng(5), 3)
     with pytest.raises(ValueError, match=r"edge direction has shape \(3, 3\), expected \(1, 3, 3\)"):
         infer_chains(node, edge, offsets).hessian_product(node, edge[0])
 

@@ -3,23 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain_decoding import chain_entropy, n_best, sample_chains, viterbi
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.inference.workers import Workers
-
-
-def random_chains(rng, n_labels, spread, forbidden):
-    """Potentials on a grid of 1/64, so that scores add up without rounding and ties are exact."""
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, size=3))])
-    n_positions = offsets[-1]
-    n_edges = 1 if rng.random() < 0.5 else n_positions
-
-    def draw(*shape):
-        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
-        potentials[rng.random(shape) < forbidden] = -np.inf
-        return potentials
-
-    return draw(n_positions, n_labels), draw(n_edges, n_labels, n_labels), offsets
+from kernelfields.inference.chain.decoding import chain_entropy, n_best, sample_chains, viterbi
+from kernelfields.numerics.threads import Workers
+from tests.oracles.chains import enumerate_chain
+from tests.samples import any_chain_potentials
 
 
 # A spread of 1/64 leaves potentials of -1/64, 0 and 1/64, hence many ties.
@@ -30,7 +17,7 @@ def test_equal_to_enumeration(spread, forbidden, n_labels):
     rng = np.random.default_rng(n_labels)
     n_feasible = 0
     for _ in range(12):
-        node, edge, offsets = random_chains(rng, n_labels, spread, forbidden)
+        node, edge, offsets = any_chain_potentials(rng, n_labels, spread, forbidden)
         try:
             oracle = enumerate_chain(node, edge, offsets)
         except ValueError as error:

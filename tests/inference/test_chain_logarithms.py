@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.chain_logarithms import log_domain_beliefs
-from kernelfields.inference.chain_reference import reference_beliefs
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.logarithms_compiled import log_domain_beliefs
+from kernelfields.inference.chain.reference import reference_beliefs
+from kernelfields.numerics.threads import Workers
+from tests.oracles.chains import enumerate_chain
 
 
 def beliefs(node, edge):
@@ -120,8 +120,8 @@ def _stacked(edge):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_gradients_where_some_sequences_are_rescued(n_jobs, weighted, monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.workers._SMALL", 1)
-    monkeypatch.setattr("kernelfields.inference.workers._SMALL_PRODUCT", 1)
+    monkeypatch.setattr("kernelfields.numerics.threads._SMALL", 1)
+    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
     rng = np.random.default_rng(3)
     lengths = rng.integers(1, 7, size=20)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -142,7 +142,7 @@ def test_gradients_where_some_sequences_are_rescued(n_jobs, weighted, monkeypatc
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_expected_steps_are_the_same_on_any_number_of_threads(n_jobs, monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.workers._SMALL_PRODUCT", 1)
+    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
     rng = np.random.default_rng(4)
     offsets = np.array([0, 1, 7, 8, 30, 31])
     node, edge = rng.normal(size=(31, 4)), rng.normal(size=(1, 4, 4))

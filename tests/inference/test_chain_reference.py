@@ -3,22 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain_reference import reference_beliefs, reference_hessian_product
-from kernelfields.inference.enumeration import enumerate_chain
-
-
-def random_chains(rng, n_labels, spread, forbidden):
-    """Potentials on a grid of 1/64, so that scores add up without rounding however large the spread."""
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, size=3))])
-    n_positions = offsets[-1]
-    n_edges = 1 if rng.random() < 0.5 else n_positions
-
-    def draw(*shape):
-        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
-        potentials[rng.random(shape) < forbidden] = -np.inf
-        return potentials
-
-    return draw(n_positions, n_labels), draw(n_edges, n_labels, n_labels), offsets
+from kernelfields.inference.chain.reference import reference_beliefs, reference_hessian_product
+from tests.oracles.chains import enumerate_chain
+from tests.samples import any_chain_potentials
 
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 5000.0])
@@ -28,7 +15,7 @@ def test_equal_to_enumeration(spread, forbidden, n_labels):
     rng = np.random.default_rng(n_labels)
     n_feasible = 0
     for _ in range(12):
-        node, edge, offsets = random_chains(rng, n_labels, spread, forbidden)
+        node, edge, offsets = any_chain_potentials(rng, n_labels, spread, forbidden)
         try:
             oracle = enumerate_chain(node, edge, offsets)
         except ValueError as error:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.enumeration import enumerate_chain
+from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 1, 4, 8])
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_graphs import directions_like, random_graphs, random_potentials
 
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.inference.graph_enumeration import GraphEnumeration
+from tests.oracles.chains import enumerate_chain
+from tests.oracles.graphs import GraphEnumeration
 
 
 def test_a_chain_equals_the_enumeration_of_chains():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.graph import GraphBeliefs, plan_inference
+from kernelfields.inference.beliefs import GraphBeliefs, plan_inference
 
 PAIRS = np.array([[0, 1], [1, 2]])
 

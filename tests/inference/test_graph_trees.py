@@ -11,9 +11,9 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.numerics.threads import Workers
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])

@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 from small_graphs import random_graphs
 
-from kernelfields.inference import junction_orders
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.junction_elimination import eliminate, later_neighbours
-from kernelfields.inference.junction_orders import min_degree_order, min_fill_order, neighbour_sets
-from kernelfields.inference.junction_plans import plan_junction
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.junction import orders as junction_orders
+from kernelfields.inference.junction.orders import (
+    eliminate,
+    later_neighbours,
+    min_degree_order,
+    min_fill_order,
+    neighbour_sets,
+)
+from kernelfields.inference.junction.plan import plan_junction
 
 networkx = pytest.importorskip("networkx")
 

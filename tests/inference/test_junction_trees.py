@@ -11,8 +11,8 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.numerics.threads import Workers
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
@@ -60,7 +60,7 @@ def test_samples_follow_the_marginals():
 
 
 def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.junction_trees._ENTRIES_PER_RUN", 100)
+    monkeypatch.setattr("kernelfields.inference.junction.inference._ENTRIES_PER_RUN", 100)
     rng = np.random.default_rng(3)
     plan = loopy(rng, n_graphs=60)
     assert len(plan.runs) > 5
@@ -81,7 +81,7 @@ def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
 
 def test_a_long_second_order_chain_equals_the_chain_of_pairs():
     # Labels (y_{t-1}, y_t) make a second-order chain a first-order one with L^2 labels.
-    from kernelfields.inference.chain import infer_chains
+    from kernelfields.inference.chain.beliefs import infer_chains
 
     rng = np.random.default_rng(4)
     length, n_labels = 400, 3

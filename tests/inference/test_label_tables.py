@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference import label_table_rows, label_tables
-from kernelfields.inference.graph import plan_inference
-from kernelfields.inference.graph_enumeration import GraphEnumeration
-from kernelfields.inference.label_tables import LabelTables
-from kernelfields.inference.workers import Workers
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.table import inference as label_tables
+from kernelfields.inference.table import rows as label_table_rows
+from kernelfields.inference.table.inference import LabelTables
+from kernelfields.numerics.threads import Workers
+from tests.oracles.graphs import GraphEnumeration
 
 
 def equal_graphs(rng, n_graphs, n_columns, orders=(2, 2, 3)):

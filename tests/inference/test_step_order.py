@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.step_order import StepOrder
+from kernelfields.engines.torch.steps import StepOrder
 
 LENGTHS = [3, 1, 5, 3, 5, 1, 2]
 

@@ -9,17 +9,10 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from kernelfields.kernels import (
-    RBF,
-    Constant,
-    Cosine,
-    Laplacian,
-    Linear,
-    Matern,
-    Normalized,
-    Polynomial,
-    inputs,
-)
+from kernelfields.kernels import arrays as inputs
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Normalized
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 def rows_of_norm_ten(n, seed):

@@ -8,7 +8,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
-from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed, ScikitLearnKernel
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel
+from kernelfields.kernels.stationary import RBF
 
 X = np.random.default_rng(1).standard_normal((12, 3))
 Z = np.random.default_rng(2).standard_normal((70, 3))

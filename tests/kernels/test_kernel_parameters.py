@@ -12,20 +12,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from kernelfields.kernels import (
-    RBF,
-    Constant,
-    Cosine,
-    Laplacian,
-    Linear,
-    Matern,
-    Normalized,
-    Polynomial,
-    Power,
-    Precomputed,
-    Scaled,
-    Sum,
-)
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Normalized, Power, Scaled, Sum
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 @pytest.fixture

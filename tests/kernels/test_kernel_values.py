@@ -10,22 +10,10 @@ from scipy import sparse
 from scipy.special import gamma as gamma_function
 from scipy.special import kv
 
-from kernelfields.kernels import (
-    RBF,
-    CallableKernel,
-    Constant,
-    Cosine,
-    Kernel,
-    Laplacian,
-    Linear,
-    Matern,
-    Normalized,
-    Polynomial,
-    Power,
-    Product,
-    Scaled,
-    Sum,
-)
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel, Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 def matern(nu, length_scale):

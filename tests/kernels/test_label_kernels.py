@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from sklearn.base import clone
 
-from kernelfields.kernels import (
+from kernelfields.kernels.labels import (
     CentredDelta,
     Delta,
     LabelKernel,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.chain import infer_chains
-from kernelfields.posterior import LogPosterior
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_datafit, design_of
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 
@@ -57,11 +57,11 @@ def test_the_objective_at_its_weights_is_its_loss(trained):
     chains, _ = Chains.from_sequences(X, y)
     node, edge = weights_of(tagger, X[0].shape[1])
     shared = {"positions": None, "n_labels": 3, "prior_variance": 1.0 / (2.0 * C2)}
-    sets = [
-        CliqueFeatures("node", chains.inputs, labels_per_clique=1, **shared),
-        CliqueFeatures("edge", None, labels_per_clique=2, **shared),
+    designs = [
+        design_of("node", chains.inputs, labels_per_clique=1, **shared),
+        design_of("edge", None, labels_per_clique=2, **shared),
     ]
-    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, 3))
+    posterior = LogPosterior(chain_datafit(chains, designs, 3))
     point = posterior.at(posterior.flatten([node, edge]))
     # Its weights are printed with six digits after the point, and it stops short of the optimum.
     assert point.value == pytest.approx(loss, rel=1e-6)

@@ -13,26 +13,16 @@ from itertools import product
 
 import numpy as np
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.estimators.spaces import build_space, name_cliques
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.dense import Newton, full_hessian
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.loop import minimize
+from kernelfields.solvers.newton import Newton, full_hessian
+from tests.samples import chain_datafit, chain_sample, design_of, designs_on, random_chains
 
 KERNEL = RBF(gamma=0.4)
-
-
-def random_chains(lengths=(3, 1, 4, 2), n_labels=3, n_features=2, seed=0, weighted=False):
-    """Chains with normal inputs and random labels; every label occurs."""
-    random = np.random.default_rng(seed)
-    n_positions = sum(lengths)
-    labels = random.permutation(np.arange(n_positions) % n_labels)
-    weights = random.uniform(0.5, 2.0, len(lengths)) if weighted else None
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Chains(random.normal(size=(n_positions, n_features)), offsets, labels, weights)
 
 
 def as_lists(chains):
@@ -51,12 +41,12 @@ class SmallField:
     """Labelled chains and clique sets, seen as an exponential family on labellings."""
 
     chains: Chains
-    sets: list[CliqueFeatures]
+    designs: list[LocalDesign]
     n_labels: int
 
     def __post_init__(self):
-        engine = ThreadsEngine.for_chains(self.chains, self.sets, self.n_labels, workers=Workers(1))
-        self.posterior = LogPosterior(engine)
+        datafit = chain_datafit(self.chains, self.designs, self.n_labels, workers=Workers(1))
+        self.posterior = LogPosterior(datafit)
         self.statistics = [self._statistics(i) for i in range(self.chains.n_sequences)]
         self.observed = np.array([self._observed(i) for i in range(self.chains.n_sequences)])
 
@@ -82,7 +72,7 @@ class SmallField:
 
     def clique_statistics(self, each, i):
         """One array (labellings, r q) per clique of a set in sequence i."""
-        factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
+        factor = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         labellings = self.labellings(i)
         return [
             np.einsum("r,kq->krq", z, factor[self.configurations(each, t, labellings)]).reshape(
@@ -93,7 +83,7 @@ class SmallField:
 
     def _statistics(self, i):
         parts = []
-        for each, block in zip(self.sets, self.posterior.blocks, strict=True):
+        for each, block in zip(self.designs, self.posterior.blocks, strict=True):
             total = np.zeros((len(self.labellings(i)), block.shape[0] * block.shape[1]))
             parts.append(sum(self.clique_statistics(each, i), total))
         return np.hstack(parts)
@@ -155,12 +145,7 @@ def derivative_along(function, theta, direction, step=1e-3):
 def small_field(cliques, chains=None, n_labels=3):
     """The field of some clique sets on some chains, in the library's own coordinates."""
     chains = random_chains(n_labels=n_labels) if chains is None else chains
-    random = np.random.default_rng(0)
-    spaces = [
-        build_space(name, clique, chains, n_labels, tol=1e-12, dtype="float64", random=random)
-        for name, clique in name_cliques(cliques)
-    ]
-    return SmallField(chains, [space.clique_features(n_labels) for space in spaces], n_labels)
+    return SmallField(chains, designs_on(chain_sample(chains, n_labels), cliques), n_labels)
 
 
 def whitened(inputs, kernel=KERNEL):
@@ -172,26 +157,26 @@ def untied_field(n_sequences=3, length=3, n_labels=2, node_variance=0.8, edge_va
     """A field in which every position has potentials of its own, as in eq. 9, 10, 23 and 24."""
     chains = random_chains((length,) * n_sequences, n_labels, seed=seed)
     features = whitened(chains.inputs)
-    sets = []
+    designs = []
     for t in range(length):
         positions = chains.starts + t
         shared = {"positions": positions, "n_labels": n_labels}
-        sets.append(
-            CliqueFeatures(
+        designs.append(
+            design_of(
                 f"node {t}", features[positions], labels_per_clique=1, prior_variance=node_variance, **shared
             )
         )
         if t > 0:
             ones = np.ones((n_sequences, 1))
-            sets.append(
-                CliqueFeatures(f"edge {t}", ones, labels_per_clique=2, prior_variance=edge_variance, **shared)
+            designs.append(
+                design_of(f"edge {t}", ones, labels_per_clique=2, prior_variance=edge_variance, **shared)
             )
-    return SmallField(chains, sets, n_labels)
+    return SmallField(chains, designs, n_labels)
 
 
 def tied_field(chains, n_labels, node_variance=0.8, edge_variance=0.5, features=None, label_factor=None):
     """Node cliques (whitened coordinates, uncentred labels unless given) and one transition matrix."""
-    node = CliqueFeatures(
+    node = design_of(
         "node",
         whitened(chains.inputs) if features is None else features,
         positions=None,
@@ -200,7 +185,7 @@ def tied_field(chains, n_labels, node_variance=0.8, edge_variance=0.5, features=
         prior_variance=node_variance,
         label_factor=label_factor,
     )
-    edge = CliqueFeatures(
+    edge = design_of(
         "edge",
         None,
         positions=np.flatnonzero(~chains.is_start),

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import GreedyCholesky, PanelCholesky
-from kernelfields.family import FiniteFamily
-from kernelfields.kernels import RBF, Laplacian
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import GreedyCholesky
+from kernelfields.family.finite import FiniteFamily
+from kernelfields.kernels.stationary import RBF, Laplacian
 
 GRID = (np.arange(400) + 0.5)[:, None] / 400
 KINK = np.exp(-4 * np.abs(GRID[:, 0] - 0.4)) + 0.2

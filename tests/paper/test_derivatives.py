@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, derivative_along, random_chains, small_field
+from small_fields import KERNEL, derivative_along, small_field
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.kernels import Linear
-from kernelfields.posterior import Direction
-from kernelfields.solvers.dense import full_hessian
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.objective.posterior import Direction
+from kernelfields.solvers.newton import full_hessian
+from tests.samples import random_chains
 
 LABEL_KERNEL = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
 FIELDS = {

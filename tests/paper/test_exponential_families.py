@@ -4,9 +4,9 @@ import numpy as np
 from small_fields import KERNEL, all_labellings, derivative_along, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.engines import Potentials
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.enumeration import enumerate_chain
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.objective.potentials import Potentials
+from tests.oracles.chains import enumerate_chain
 
 LENGTH, N_LABELS = 4, 3
 OFFSETS = np.array([0, LENGTH])
@@ -77,7 +77,7 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
     beliefs = posterior.at(theta).evaluation.beliefs
     np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
 
-    mean = posterior.flatten(posterior.engine.pull_back(Potentials(*beliefs.gradient())))
+    mean = posterior.flatten(posterior.datafit.pull_back(Potentials(*beliefs.gradient())))
     np.testing.assert_allclose(mean, field.mean(theta).sum(axis=0), rtol=1e-11, atol=1e-13)
 
     variance = field.covariance(theta).sum(axis=0)
@@ -85,7 +85,7 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
         direction = field.random_theta(seed)
         moved = posterior.potentials(direction)
         response = Potentials(*beliefs.hessian_product(moved.node, moved.edge))
-        product = posterior.flatten(posterior.engine.pull_back(response))
+        product = posterior.flatten(posterior.datafit.pull_back(response))
         np.testing.assert_allclose(product, variance @ direction, rtol=1e-11, atol=1e-13)
 
 

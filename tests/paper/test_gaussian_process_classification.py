@@ -5,11 +5,12 @@ import pytest
 from scipy.special import logit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process import kernels as sklearn_kernels
-from small_fields import KERNEL, random_chains, small_field
+from small_fields import KERNEL, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields import Chains
-from kernelfields.kernels import RBF
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
+from tests.samples import potentials_of, random_chains
 
 GAMMA = 0.4
 
@@ -32,7 +33,7 @@ def fitted(inputs, labels, variance):
 
 
 def node_potentials(crf, inputs):
-    return crf.model_.potentials(Chains(inputs, np.arange(len(inputs) + 1)))[0]
+    return potentials_of(crf, Chains(inputs, np.arange(len(inputs) + 1)))[0]
 
 
 def test_remark_7_prior_covariance_of_potentials():

@@ -1,11 +1,12 @@
 """Section 4: cliques without labels do not matter for p(y | x) (Lemma 12)."""
 
 import numpy as np
-from small_fields import KERNEL, as_lists, random_chains
+from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.inference.chain import infer_chains
-from kernelfields.inference.enumeration import enumerate_chain
+from kernelfields.inference.chain.beliefs import infer_chains
+from tests.oracles.chains import enumerate_chain
+from tests.samples import random_chains
 
 
 def marginals(cliques, X, y):

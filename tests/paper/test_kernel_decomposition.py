@@ -4,10 +4,11 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from small_fields import KERNEL, random_chains, tied_field, untied_field
+from small_fields import KERNEL, tied_field, untied_field
 
-from kernelfields.fields import Chains
-from kernelfields.kernels import Polynomial
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.dot_product import Polynomial
+from tests.samples import random_chains
 
 
 def node_cliques(inputs, labels):

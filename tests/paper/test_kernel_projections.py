@@ -7,9 +7,10 @@ the sample with probabilities from enumeration.
 
 import numpy as np
 import scipy.linalg
-from small_fields import KERNEL, random_chains, tied_field, untied_field
+from small_fields import KERNEL, tied_field, untied_field
 
-from kernelfields.solvers.dense import full_hessian
+from kernelfields.solvers.newton import full_hessian
+from tests.samples import random_chains
 
 NODE_VARIANCE, EDGE_VARIANCE = 0.8, 0.5
 PROBE_INPUTS = np.array([[0.3, -0.2], [1.1, 0.4]])
@@ -41,7 +42,7 @@ def _probe(field, name, z, configuration):
 def all_probes(field):
     """(name, kernel, vector): probes of every set, with k_C(probe, .) as a function of (i, t, labellings)."""
     chains, n_labels = field.chains, field.n_labels
-    for block, each in zip(field.posterior.blocks, field.sets, strict=True):
+    for block, each in zip(field.posterior.blocks, field.designs, strict=True):
         if each.labels_per_clique == 1:
             for x in PROBE_INPUTS:
                 for label in range(n_labels):
@@ -63,7 +64,7 @@ def all_probes(field):
 
 def clique_positions(field, name):
     """(i, t) of every clique of a set."""
-    each = next(each for each in field.sets if each.name == name)
+    each = next(each for each in field.designs if each.name == name)
     return [(i, t) for i in range(field.chains.n_sequences) for t, _ in field.cliques(each, i)]
 
 
@@ -76,7 +77,7 @@ def gradient_by_kernels(field, theta, name, kernel, vector):
     probabilities = field.probabilities(theta)
     observed = sum(kernel(i, t, observed_labelling(field, i))[0] for i, t in clique_positions(field, name))
     expected = sum(probabilities[i] @ kernel(i, t, field.labellings(i)) for i, t in clique_positions(field, name))
-    variance = next(each.prior_variance for each in field.sets if each.name == name)
+    variance = next(each.term.prior_variance for each in field.designs if each.name == name)
     return expected - observed + vector @ theta / variance
 
 
@@ -121,7 +122,7 @@ def test_equation_24_projected_hessian_of_untied_cliques():
     theta = field.random_theta()
     hessian = full_hessian(field.posterior.at(theta))
     probes = list(all_probes(field))
-    variances = {each.name: each.prior_variance for each in field.sets}
+    variances = {each.name: each.term.prior_variance for each in field.sets}
     for one in probes[::3]:
         for other in probes[::2]:
             expected = covariance_by_kernels(field, theta, one, other)
@@ -163,7 +164,7 @@ def test_equation_30_leaves_out_the_long_range_part():
     theta = field.random_theta()
     point = field.posterior.at(theta)
     hessian = full_hessian(point)
-    for index, (each, block) in enumerate(zip(field.sets, field.posterior.blocks, strict=True)):
+    for index, (each, block) in enumerate(zip(field.designs, field.posterior.blocks, strict=True)):
         kept = field.posterior.curvature_block(point, index)
         long_range = np.zeros_like(kept)
         for i, probabilities in enumerate(field.probabilities(theta)):
@@ -191,7 +192,7 @@ def test_equation_30_dominates_the_hessian_up_to_the_number_of_cliques():
     length = 4
     field = tied_field(random_chains((length,) * 3, n_labels=2), 2)
     point = field.posterior.at(field.random_theta())
-    engine, precision = field.posterior.engine, np.diag(field.posterior.prior_precision)
+    engine, precision = field.posterior.datafit, np.diag(field.posterior.prior_precision)
     kept = scipy.linalg.block_diag(*(engine.curvature_block(point.evaluation, index) for index in range(2)))
     difference = (2 * length - 1) * kept - (full_hessian(point) - precision)
     assert np.linalg.eigvalsh(difference)[0] > -1e-11

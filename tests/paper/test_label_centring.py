@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from small_fields import KERNEL, as_lists, random_chains, tied_field
+from small_fields import KERNEL, as_lists, tied_field
 
 from kernelfields import ChainCRF
-from kernelfields.fields import Chains
+from kernelfields.fields.chains import Chains
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelMatrix
+from tests.samples import potentials_of, random_chains
 
 VARIANCE = 1.2
 LABEL_MATRIX = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
@@ -119,7 +120,7 @@ def test_the_papers_binary_kernel_gives_sigmoid_of_twice_f():
     crf = fitted(chains, prior_variance=VARIANCE, label_kernel=SIGNS @ SIGNS.T)
     new = np.random.default_rng(5).normal(size=(6, 2))
     single = Chains(new, np.arange(7))
-    node, _ = crf.model_.potentials(single)
+    node, _ = potentials_of(crf, single)
     f = node[:, 1]
     np.testing.assert_allclose(node[:, 0], -f, atol=1e-14)
     np.testing.assert_allclose(marginals_of(crf, single)[:, 1], expit(2 * f), rtol=1e-12)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, random_chains, small_field
+from small_fields import KERNEL, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.posterior import LowerBound
-from kernelfields.posterior.lower_bound import maximise_on_simplex
-from kernelfields.solvers import minimize
+from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
 from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.loop import minimize
+from tests.samples import random_chains
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.linalg
-from small_fields import KERNEL, random_chains, tied_field
+from small_fields import KERNEL, tied_field
 
-from kernelfields.solvers import minimize, resolve_solver
-from kernelfields.solvers.dense import Newton, full_hessian
+from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.loop import minimize
+from kernelfields.solvers.newton import Newton, full_hessian
+from tests.samples import random_chains
 
 N_LABELS, NODE_VARIANCE, EDGE_VARIANCE = 3, 1.3, 0.7
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from small_fields import as_lists, random_chains
+from small_fields import as_lists
 
 from kernelfields import ChainCRF
-from kernelfields.basis import ExplicitSubspace, PivotSubspace
-from kernelfields.kernels import Polynomial
+from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
+from kernelfields.kernels.dot_product import Polynomial
+from tests.samples import random_chains
 
 NEW = np.random.default_rng(7).normal(size=(5, 3))
 

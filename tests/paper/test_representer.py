@@ -1,10 +1,11 @@
 """Section 4: the posterior (eq. 13-15) and the expansion of its minimiser (eq. 16)."""
 
 import numpy as np
-from small_fields import KERNEL, as_lists, random_chains, small_field, tied_field
+from small_fields import KERNEL, as_lists, small_field, tied_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields import Chains
+from kernelfields.fields.chains import Chains
+from tests.samples import potentials_of, random_chains
 
 VARIANCE, EDGE_VARIANCE = 1.4, 0.6
 
@@ -34,7 +35,7 @@ def test_equation_13_log_likelihood_is_score_minus_log_partition():
         ],
         chains,
     )
-    theta = np.concatenate([each.coefficients.ravel() for each in crf.model_.sets])
+    theta = np.concatenate([each.coefficients.ravel() for each in crf.field_.terms])
     each = field.observed @ theta - field.log_partition(theta)
     X, y = as_lists(chains)
     np.testing.assert_allclose(crf.log_likelihood(X, y, per_sequence=True), each, rtol=1e-11)
@@ -76,7 +77,7 @@ def test_equation_16_by_cliques_predicts_new_inputs():
     np.testing.assert_allclose(alpha.sum(axis=1), 0.0, atol=1e-13)
 
     new = np.random.default_rng(9).normal(size=(6, 2))
-    node, edge = crf.model_.potentials(Chains(new, np.array([0, 4, 6])))
+    node, edge = potentials_of(crf, Chains(new, np.array([0, 4, 6])))
     np.testing.assert_allclose(node, KERNEL(new, chains.inputs) @ alpha, atol=1e-8)
 
     _, pairs = crf.predict_marginals(X, pairs=True)

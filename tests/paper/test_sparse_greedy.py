@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, as_lists, random_chains
+from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF
-from kernelfields.basis import GreedyCholesky, PanelCholesky
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import GreedyCholesky
+from tests.samples import random_chains
 
 CHAINS = random_chains((6, 5, 7, 4), seed=3)
 

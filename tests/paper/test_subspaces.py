@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, as_lists, random_chains, small_field
+from small_fields import KERNEL, as_lists, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.basis import quadratic_form
+from kernelfields.objective.designs import design as quadratic_form
+from tests.samples import random_chains
 
 VARIANCE = 1.5
 CHAINS = random_chains((4, 3, 5, 2, 3), seed=4)
@@ -83,7 +84,7 @@ def test_away_from_the_restricted_optimum_the_span_part_is_added(whole):
     """min P >= P - (s / 2)(||g_span||^2 + ||g_perp||^2) everywhere; the last part alone bounds nothing."""
     node = NodeCliques(KERNEL, basis="greedy-cholesky", rank=6, prior_variance=VARIANCE)
     field = small_field([node, EdgeCliques(prior_variance=VARIANCE)], CHAINS)
-    features, factor = field.sets[0].features, field.sets[0].label_factor
+    features, factor = field.designs[0].features, field.designs[0].term.label_factor
     outside = KERNEL(CHAINS.inputs) - features @ features.T
     for seed in range(6):
         point = field.posterior.at(field.random_theta(seed, 1.0))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, as_lists, random_chains, tied_field, untied_field
+from small_fields import KERNEL, as_lists, tied_field, untied_field
 
 from kernelfields import ChainCRF
+from tests.samples import random_chains
 
 LENGTH, N_LABELS = 3, 2
 
@@ -74,7 +75,7 @@ def test_the_prior_does_not_grow_with_the_data():
     chains = random_chains((3, 2, 4))
     X, y = as_lists(chains)
     crf = ChainCRF(KERNEL, basis="all", prior_variance=0.9, solver="newton", tol=1e-12, n_jobs=1).fit(X, y)
-    prior = sum(np.vdot(each.coefficients, each.coefficients) for each in crf.model_.sets) / (2 * 0.9)
+    prior = sum(np.vdot(each.coefficients, each.coefficients) for each in crf.field_.terms) / (2 * 0.9)
     np.testing.assert_allclose(crf.solution_.value, prior - crf.log_likelihood(X, y), rtol=1e-12)
 
 

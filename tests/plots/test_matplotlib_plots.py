@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from kernelfields import plots
-from kernelfields.evaluation import Estimate, evaluate, reliability_curve
+from kernelfields.evaluation.calibration import reliability_curve
+from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation.resampling import Estimate
 from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.solvers import Iteration, Solution
+from kernelfields.solvers.loop import Iteration, Solution
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import plots
-from kernelfields.structure import StructurePath, StructureStep
+from kernelfields.structure.search import StructurePath, StructureStep
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.engines.softmax_likelihood import SoftmaxLikelihood
-from kernelfields.fields import Chains
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.fields.chains import Chains
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.loop import minimize
+from kernelfields.solvers.newton import NewtonCG
+from tests.samples import chain_datafit, design_of
 
 
 def chain_posterior(seed=0, variance=0.7):
@@ -18,10 +19,10 @@ def chain_posterior(seed=0, variance=0.7):
     labels = random.integers(3, size=offsets[-1])
     chains = Chains(random.normal(size=(offsets[-1], 2)), offsets, labels, random.uniform(0.5, 2.0, len(lengths)))
     inputs = chains.inputs + np.eye(3)[labels][:, :2]
-    node = CliqueFeatures("node", inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=variance)
+    node = design_of("node", inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=variance)
     steps = np.flatnonzero(~chains.is_start)
-    edge = CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.3)
-    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 3))
+    edge = design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.3)
+    return LogPosterior(chain_datafit(chains, [node, edge], 3))
 
 
 def single_posterior(seed=0, variance=0.7):
@@ -31,10 +32,10 @@ def single_posterior(seed=0, variance=0.7):
     inputs = random.normal(size=(25, 3)) + np.eye(3)[labels]
     contrasts = np.linalg.svd(np.eye(3) - 1 / 3)[0][:, :2]
     shared = {"positions": None, "labels_per_clique": 1, "n_labels": 3, "label_factor": contrasts}
-    node = CliqueFeatures("node", inputs, prior_variance=variance, **shared)
-    bias = CliqueFeatures("bias", None, prior_variance=2.0, **shared)
+    node = design_of("node", inputs, prior_variance=variance, **shared)
+    bias = design_of("bias", None, prior_variance=2.0, **shared)
     weights = random.uniform(0.5, 2.0, 25)
-    return LogPosterior(ThreadsEngine(SoftmaxLikelihood(labels, 3, weights), [node, bias]))
+    return LogPosterior(LocalDatafit(SoftmaxLikelihood(labels, 3, weights), [node, bias]))
 
 
 def mode(posterior):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.posterior import LogPosterior, LowerBound
-from kernelfields.posterior.lower_bound import maximise_on_simplex
+from kernelfields.fields.chains import Chains
+from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_datafit, design_of
 
 
 def small_posterior(seed=0, n_labels=3):
@@ -15,13 +15,11 @@ def small_posterior(seed=0, n_labels=3):
     offsets = np.arange(0, 41, 5)
     chains = Chains(rng.normal(size=(40, 6)), offsets, rng.integers(n_labels, size=40))
     steps = np.flatnonzero(~chains.is_start)
-    node = CliqueFeatures(
+    node = design_of(
         "node", chains.inputs, positions=None, labels_per_clique=1, n_labels=n_labels, prior_variance=0.5
     )
-    edge = CliqueFeatures(
-        "edge", None, positions=steps, labels_per_clique=2, n_labels=n_labels, prior_variance=4.0
-    )
-    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], n_labels))
+    edge = design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=n_labels, prior_variance=4.0)
+    return LogPosterior(chain_datafit(chains, [node, edge], n_labels))
 
 
 def optimum(posterior):

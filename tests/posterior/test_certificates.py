@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import AllPoints, GreedyCholesky, PanelCholesky
-from kernelfields.basis.quadratic_form import kernel_quadratic_form
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import AllPoints, GreedyCholesky
 from kernelfields.basis.subspace import row_blocks
-from kernelfields.engines import CliqueFeatures, FeatureOrigin, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.kernels import RBF
-from kernelfields.posterior import Certificate, LogPosterior
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.designs.design import FeatureOrigin, kernel_quadratic_form
+from kernelfields.objective.posterior import LogPosterior
+from tests.samples import chain_datafit, design_of
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -20,7 +22,7 @@ def test_the_quadratic_form_is_the_dense_one_however_it_is_cut(monkeypatch, budg
     inputs, residuals = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     residuals[rng.random(60) < 0.3] = 0.0
     monkeypatch.setattr(
-        "kernelfields.basis.quadratic_form.row_blocks", lambda n, m: row_blocks(n, m, budget=budget)
+        "kernelfields.objective.designs.design.row_blocks", lambda n, m: row_blocks(n, m, budget=budget)
     )
     kernel = RBF(gamma=0.5)
     form = kernel_quadratic_form(kernel, sp.csr_array(inputs) if sparse else inputs, residuals)
@@ -59,12 +61,10 @@ def kernel_chain(rank):
     chains = Chains(rng.normal(size=(36, 2)), np.arange(0, 37, 6), rng.integers(2, size=36))
     panel = PanelCholesky(RBF(gamma=0.8), chains.inputs, rank or 36)
     (GreedyCholesky() if rank else AllPoints()).select(panel, rng)
-    node = CliqueFeatures(
-        "node", panel.features, positions=None, labels_per_clique=1, n_labels=2, prior_variance=2.0
-    )
+    node = design_of("node", panel.features, positions=None, labels_per_clique=1, n_labels=2, prior_variance=2.0)
     steps = np.flatnonzero(~chains.is_start)
-    edge = CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=2, prior_variance=1.0)
-    return panel, LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], 2))
+    edge = design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=2, prior_variance=1.0)
+    return panel, LogPosterior(chain_datafit(chains, [node, edge], 2))
 
 
 def newton(posterior, theta, n_steps):

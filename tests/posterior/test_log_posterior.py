@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains, resolve_constraints
-from kernelfields.inference.enumeration import enumerate_chain
-from kernelfields.posterior import Direction, LogPosterior
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.objective.posterior import Direction, LogPosterior
+from tests.oracles.chains import enumerate_chain
+from tests.samples import chain_datafit, design_of
 
 N_LABELS = 3
 LENGTHS = (1, 3, 2, 4)
@@ -18,7 +19,7 @@ MASKS = resolve_constraints({"transitions": [(0, 2), (1, 1)], "start": [1], "end
 
 
 def clique_features(name, features, positions=None, labels=1, variance=1.0, factor=None):
-    return CliqueFeatures(
+    return design_of(
         name,
         features,
         positions=positions,
@@ -37,21 +38,21 @@ def build(kind):
     factor = rng.normal(size=(3, 2)) if "label kernel" in kind else None
     pair_factor = rng.normal(size=(9, 4)) if "label kernel" in kind else None
     sparse = sp.csr_array(dense * (rng.random(dense.shape) < 0.5))
-    sets = [clique_features("node", sparse if "sparse" in kind else dense, variance=0.7, factor=factor)]
+    designs = [clique_features("node", sparse if "sparse" in kind else dense, variance=0.7, factor=factor)]
     if "two node sets" in kind:
-        sets.append(clique_features("more", rng.normal(size=(10, 2)), variance=2.0))
-        sets.append(clique_features("bias", None, variance=0.5))
+        designs.append(clique_features("more", rng.normal(size=(10, 2)), variance=2.0))
+        designs.append(clique_features("bias", None, variance=0.5))
     if "seen edges" in kind:
         seen = rng.normal(size=(len(STEPS), 2))
-        sets.append(clique_features("seen", sp.csr_array(seen) if "sparse" in kind else seen, STEPS, 2, 0.4))
+        designs.append(clique_features("seen", sp.csr_array(seen) if "sparse" in kind else seen, STEPS, 2, 0.4))
     if "no edges" not in kind:
-        sets.append(clique_features("edge", None, STEPS, 2, 3.0, pair_factor))
+        designs.append(clique_features("edge", None, STEPS, 2, 3.0, pair_factor))
     if "ends" in kind:
-        sets.append(clique_features("start", None, OFFSETS[:-1], variance=1.5))
-        sets.append(clique_features("end", rng.normal(size=(4, 2)), OFFSETS[1:] - 1))
+        designs.append(clique_features("start", None, OFFSETS[:-1], variance=1.5))
+        designs.append(clique_features("end", rng.normal(size=(4, 2)), OFFSETS[1:] - 1))
     chains = Chains(dense, OFFSETS, LABELS, weights)
     masks = MASKS if "constraints" in kind else None
-    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, N_LABELS, masks=masks))
+    posterior = LogPosterior(chain_datafit(chains, designs, N_LABELS, masks=masks))
     return posterior, masks, rng.normal(size=posterior.size), rng.normal(size=posterior.size)
 
 
@@ -77,8 +78,8 @@ def as_dense(features):
 def spelled_out(posterior, theta):
     """Node (N, L) and edge (N, L, L) potentials, position by position."""
     node, edge = np.zeros((10, 3)), np.zeros((10, 3, 3))
-    for each, V in zip(posterior.engine.sets, posterior.split(theta), strict=True):
-        A = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
+    for each, V in zip(posterior.datafit.designs, posterior.split(theta), strict=True):
+        A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         positions = range(10) if each.positions is None else each.positions
         for row, t in enumerate(positions):
             z = np.ones(1) if each.features is None else as_dense(each.features)[row]
@@ -93,8 +94,8 @@ def spelled_out(posterior, theta):
 def pulled_back(posterior, node, edge):
     """The adjoint of ``spelled_out``, as one vector."""
     parts = []
-    for each in posterior.engine.sets:
-        A = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
+    for each in posterior.datafit.designs:
+        A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         part = np.zeros(each.shape)
         positions = range(10) if each.positions is None else each.positions
         for row, t in enumerate(positions):
@@ -107,7 +108,7 @@ def pulled_back(posterior, node, edge):
 def by_enumeration(posterior, masks, theta, vector):
     """Value, gradient and Hessian times vector from the list of all labellings."""
     node, edge = spelled_out(posterior, theta)
-    weights = posterior.engine.likelihood.chains.position_weights
+    weights = posterior.datafit.likelihood.chains.position_weights
     allowed_node, allowed_edge = node.copy(), edge
     if masks is not None:
         masks.apply(allowed_node, OFFSETS)
@@ -118,7 +119,7 @@ def by_enumeration(posterior, masks, theta, vector):
     score = np.sum(weights * np.sum(observed_node * node, axis=1))
     score += np.sum(weights * np.sum(observed_edge * edge, axis=(1, 2)))
     prior = posterior.prior_precision * theta
-    value = posterior.engine.likelihood.chains.weights @ oracle.log_partition - score + 0.5 * theta @ prior
+    value = posterior.datafit.likelihood.chains.weights @ oracle.log_partition - score + 0.5 * theta @ prior
     gradient = prior + pulled_back(
         posterior,
         weights[:, None] * (oracle.node_marginals - observed_node),
@@ -250,9 +251,9 @@ def test_curvature_blocks_are_sums_of_within_clique_covariances(kind):
     if masks is not None:
         node, edge = masks.apply(node, OFFSETS), edge + masks.edge
     oracle = enumerate_chain(node, edge, OFFSETS)
-    weights = posterior.engine.likelihood.chains.position_weights
-    for index, (each, block) in enumerate(zip(posterior.engine.sets, posterior.blocks, strict=True)):
-        A = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
+    weights = posterior.datafit.likelihood.chains.position_weights
+    for index, (each, block) in enumerate(zip(posterior.datafit.designs, posterior.blocks, strict=True)):
+        A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         expected = np.eye(each.shape[0] * each.shape[1]) / block.prior_variance
         for row, t in enumerate(range(10) if each.positions is None else each.positions):
             z = np.ones(1) if each.features is None else as_dense(each.features)[row]
@@ -277,17 +278,17 @@ def test_blocks_name_the_parts_of_theta():
 
 def test_a_weight_of_two_is_a_sequence_seen_twice():
     posterior, _, theta, _ = build("plain")
-    chains, (node, edge) = posterior.engine.likelihood.chains, posterior.engine.sets
+    chains, (node, edge) = posterior.datafit.likelihood.chains, posterior.datafit.designs
     twice = Chains(chains.inputs, OFFSETS, LABELS, np.array([1.0, 2.0, 1.0, 1.0]))
-    weighted = LogPosterior(ThreadsEngine.for_chains(twice, [node, edge], N_LABELS)).at(theta)
+    weighted = LogPosterior(chain_datafit(twice, [node, edge], N_LABELS)).at(theta)
     repeated = chains.subset([0, 1, 1, 2, 3])
     rows = np.concatenate([np.arange(4), np.arange(1, 10)])
     steps = np.flatnonzero(~repeated.is_start)
-    sets = [
+    designs = [
         clique_features("node", node.features[rows], variance=0.7),
         clique_features("edge", None, steps, 2, variance=3.0),
     ]
-    plain = LogPosterior(ThreadsEngine.for_chains(repeated, sets, N_LABELS)).at(theta)
+    plain = LogPosterior(chain_datafit(repeated, designs, N_LABELS)).at(theta)
     np.testing.assert_allclose(weighted.value, plain.value, rtol=1e-13)
     np.testing.assert_allclose(weighted.gradient, plain.gradient, atol=1e-12)
 

@@ -7,14 +7,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.basis import observed_support
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import LogPosterior
-from kernelfields.posterior.mixed_bound import MixedBound
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.bounds import MixedBound
+from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.orthant import OrthantLBFGS
+from tests.samples import chain_datafit, design_of
 
 L = 3
 
@@ -33,8 +33,8 @@ def small_posterior(seed=0, variances=(1.0, 1.0), l1=(0.5, 0.5), observed=True, 
         observed_support(chains.inputs, labels, L) if observed else None,
         observed_support(None, pairs, L**2) if observed else None,
     )
-    sets = [
-        CliqueFeatures(
+    designs = [
+        design_of(
             name,
             features,
             positions=positions,
@@ -48,7 +48,7 @@ def small_posterior(seed=0, variances=(1.0, 1.0), l1=(0.5, 0.5), observed=True, 
             ("node", "edge"), (chains.inputs, None), (None, steps), (1, 2), variances, supports, l1, strict=True
         )
     ]
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, L, workers=Workers(1)))
+    return LogPosterior(chain_datafit(chains, designs, L, workers=Workers(1)))
 
 
 def minimum(posterior):

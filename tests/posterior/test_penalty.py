@@ -6,7 +6,7 @@ import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelfields.posterior.penalty import penalty, penalty_gap
+from kernelfields.objective.posterior import penalty, penalty_gap
 
 VARIANCES = [0.3, 1.0, 7.0]
 WEIGHTS = [0.0, 0.2, 1.5]

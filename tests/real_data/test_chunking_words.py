@@ -40,7 +40,7 @@ def test_the_field_is_that_of_the_pairs_seen(sentences, fitted):
         (f, tag) for x, tags in zip(X, y, strict=True) for row, tag in zip(x, tags, strict=True) for f in row
     }
     steps = {pair for tags in y for pair in itertools.pairwise(tags)}
-    node, edge = fitted.model_.sets
+    node, edge = fitted.field_.terms
     assert node.support.size == len(states)
     assert edge.support.size == len(steps)
     assert set(fitted.feature_names_in_) == {feature for feature, _ in states}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernelfields import ChainCRF
 from kernelfields.reports.convergence import convergence_plot
 from kernelfields.reports.picture import standalone
-from kernelfields.solvers import Iteration, Solution
+from kernelfields.solvers.loop import Iteration, Solution
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")

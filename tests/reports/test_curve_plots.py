@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parsed_pages import HOSTILE, shapes, texts, titles
 
-from kernelfields.evaluation import Estimate
+from kernelfields.evaluation.resampling import Estimate
 from kernelfields.reports.degrees import degree_plot
 from kernelfields.reports.estimates import read_curves, read_figure
 from kernelfields.reports.ranks import rank_plot, rank_ticks

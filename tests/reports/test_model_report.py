@@ -7,7 +7,7 @@ import pytest
 from parsed_pages import HOSTILE, ParsedPage
 from test_model_summary import small_summary
 
-from kernelfields.evaluation import evaluate
+from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.reports.degrees import degree_plot
 from kernelfields.reports.labelled_sequences import LabelledSequence
 from kernelfields.reports.model_report import report_page

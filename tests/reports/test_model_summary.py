@@ -6,9 +6,9 @@ import math
 import numpy as np
 from parsed_pages import HOSTILE, ParsedPage
 
-from kernelfields.posterior import Certificate
+from kernelfields.objective.bounds import Certificate
 from kernelfields.reports.model_summary import ModelSummary, SetSummary
-from kernelfields.solvers import Iteration, Solution
+from kernelfields.solvers.loop import Iteration, Solution
 
 
 def small_summary(**changes):

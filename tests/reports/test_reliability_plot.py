@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from parsed_pages import shapes, texts, titles
 
-from kernelfields.evaluation import evaluate, expected_calibration_error, reliability_curve
+from kernelfields.evaluation.calibration import expected_calibration_error, reliability_curve
+from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.reports.reliability import read_reliability, reliability_plot
 
 CLASSES = ["a", "b", "c"]

@@ -7,7 +7,7 @@ import pytest
 from parsed_pages import HOSTILE, ParsedPage, shapes, texts, titles
 
 from kernelfields.reports.structure import read_structure, structure_plot
-from kernelfields.structure import StructurePath, StructureStep
+from kernelfields.structure.search import StructurePath, StructureStep
 
 
 def path_of(figures, *, kept=None, scores=None, names=None, left=None):

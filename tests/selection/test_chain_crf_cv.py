@@ -14,9 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelfields import ChainCRF, Sequencewise
-from kernelfields.evaluation import entity_f1_score
-from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.selection import ChainCRFCV
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 X, y = search_sequences()
 CRF = ChainCRF(rank=12, tol=1e-7, max_iter=500, random_state=0)
@@ -206,7 +207,7 @@ def test_fit_does_not_touch_the_parameters():
     before = dict(search.get_params())
     assert search.fit(X, y) is search
     assert search.get_params() == before
-    assert not hasattr(crf, "model_")
+    assert not hasattr(crf, "field_")
     # Callbacks belong to the last fit, and they are the user's own objects.
     assert len(seen) == len(search.solution_.history)
 

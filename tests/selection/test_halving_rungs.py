@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelfields.selection.halving import Rung, plan_rungs
+from kernelfields.selection.search import Rung, plan_rungs
 
 
 def test_each_rung_has_fewer_candidates_on_more_sequences():

@@ -5,7 +5,8 @@ import pytest
 from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, NodeCliques
-from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
 
 INPUTS = np.concatenate(search_sequences()[0])

@@ -5,7 +5,7 @@ import io
 import numpy as np
 from rich.console import Console
 
-from kernelfields.kernels import RBF
+from kernelfields.kernels.stationary import RBF
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.progress import SearchProgress, describe
 from kernelfields.selection.results import Evaluation, tabulate

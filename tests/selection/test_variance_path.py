@@ -5,9 +5,10 @@ import pytest
 from search_sequences import as_entities, as_feature_dicts, per_token, search_sequences
 
 from kernelfields import ChainCRF
-from kernelfields.fields import resolve_constraints
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF, Linear
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.training_data import TrainingData

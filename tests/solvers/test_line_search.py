@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.solvers.line_search import SLOPE_REDUCTION, SUFFICIENT_DECREASE, search
+from kernelfields.solvers.loop import SLOPE_REDUCTION, SUFFICIENT_DECREASE, search
 
 
 class Convex:

@@ -5,14 +5,15 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import minimize, orthant, resolve_solver
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.posterior import Direction, LogPosterior
+from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.orthant import OrthantLBFGS
 from kernelfields.solvers.stochastic import StochasticStart
+from tests.samples import chain_datafit, design_of
 
 L = 3
 
@@ -28,13 +29,13 @@ def sparse_posterior(l1=(0.8, 0.8), variances=(2.0, 2.0), seed=0, n_sequences=25
     chains = Chains(sp.csr_array(inputs), offsets, labels, rng.uniform(0.5, 2.0, size=n_sequences))
     steps = np.flatnonzero(~chains.is_start)
     shared = {"n_labels": L}
-    node = CliqueFeatures(
+    node = design_of(
         "node", chains.inputs, positions=None, labels_per_clique=1, prior_variance=variances[0], l1=l1[0], **shared
     )
-    edge = CliqueFeatures(
+    edge = design_of(
         "edge", None, positions=steps, labels_per_clique=2, prior_variance=variances[1], l1=l1[1], **shared
     )
-    return LogPosterior(ThreadsEngine.for_chains(chains, [node, edge], L, workers=Workers(1)))
+    return LogPosterior(chain_datafit(chains, [node, edge], L, workers=Workers(1)))
 
 
 def by_scipy(posterior):
@@ -120,7 +121,7 @@ def test_the_pseudo_gradient_holds_the_steepest_slopes():
 def test_values_include_the_penalty_and_never_rise():
     posterior = sparse_posterior()
     theta = np.random.default_rng(2).normal(size=posterior.size)
-    likelihood = posterior.engine.evaluate(posterior.potentials(theta)).value
+    likelihood = posterior.datafit.evaluate(posterior.potentials(theta)).value
     expected = likelihood + 0.25 * theta @ theta + 0.8 * np.abs(theta).sum()
     assert posterior.at(theta).value == pytest.approx(expected, rel=1e-12)
     solution = minimize(posterior, OrthantLBFGS(), tol=1e-7, max_iter=500)
@@ -143,7 +144,7 @@ def test_a_step_stays_in_its_orthant():
     rule.prepare(posterior)
     direction = rule.direction(point, 1.0).theta
     assert np.all(direction * point.steepest <= 0)
-    following, step = orthant.advance(posterior, point, 50.0 * direction)
+    following, step = OrthantLBFGS().advance(point, Direction(50.0 * direction))
     assert following.value < point.value
     assert 0 < step <= 1
     sides = np.where(theta == 0.0, -np.sign(point.steepest), np.sign(theta))
@@ -154,15 +155,15 @@ def test_a_step_stays_in_its_orthant():
 def test_no_step_is_made_where_none_improves():
     posterior = sparse_posterior()
     best = by_scipy(posterior)
-    assert orthant.advance(posterior, best, np.zeros(posterior.size)) == (None, 0.0)
-    assert orthant.advance(posterior, best, best.steepest) == (None, 0.0), "uphill"
+    assert OrthantLBFGS().advance(best, Direction(np.zeros(posterior.size))) == (None, 0.0)
+    assert OrthantLBFGS().advance(best, Direction(best.steepest)) == (None, 0.0), "uphill"
 
 
 def test_a_step_too_far_for_doubles_is_shortened():
     posterior = sparse_posterior(l1=(1e-6, 1e-6), variances=(1e8, 1e8))
     start = posterior.at(np.zeros(posterior.size))
     assert posterior.trial(-1e6 * start.gradient, near=start) is None
-    following, step = orthant.advance(posterior, start, -1e6 * start.gradient)
+    following, step = OrthantLBFGS().advance(start, Direction(-1e6 * start.gradient))
     assert following.value < start.value
     assert step < 1e-3
 

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.posterior import LogPosterior
-from kernelfields.posterior.certificate import relative_gap
-from kernelfields.solvers import SOLVERS, minimize
-from kernelfields.solvers.solution import REASONS
+from kernelfields.fields.chains import Chains
+from kernelfields.objective.bounds import relative_gap
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import SOLVERS
+from kernelfields.solvers.loop import REASONS, minimize
+from tests.samples import chain_datafit, design_of
 
 
 def small_posterior():
     rng = np.random.default_rng(0)
     chains = Chains(rng.normal(size=(60, 4)), np.arange(0, 61, 6), rng.integers(3, size=60))
     steps = np.flatnonzero(~chains.is_start)
-    sets = [
-        CliqueFeatures("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=1.0),
-        CliqueFeatures("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.0),
+    designs = [
+        design_of("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=1.0),
+        design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=1.0),
     ]
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 3))
+    return LogPosterior(chain_datafit(chains, designs, 3))
 
 
 @pytest.mark.parametrize("max_iter", [0, 1, 3])
@@ -112,11 +112,11 @@ def test_errors_of_a_callback_are_not_swallowed():
 
 def test_dense_solvers_refuse_what_does_not_fit(monkeypatch):
     posterior = small_posterior()  # 4 * 3 + 9 = 21 coefficients, blocks of 12 and 9
-    monkeypatch.setattr("kernelfields.solvers.dense.MAX_BYTES", 16 * 20**2)
+    monkeypatch.setattr("kernelfields.solvers.newton.MAX_BYTES", 16 * 20**2)
     with pytest.raises(MemoryError, match=r"solver='newton' would factor the Hessian of 21 coefficients, .*"):
         minimize(posterior, SOLVERS["newton"]())
     assert minimize(posterior, SOLVERS["block-jacobi"](), tol=1e-3).converged
-    monkeypatch.setattr("kernelfields.solvers.dense.MAX_BYTES", 16 * 10**2)
+    monkeypatch.setattr("kernelfields.solvers.newton.MAX_BYTES", 16 * 10**2)
     with pytest.raises(MemoryError, match=r"the block of clique set 'node' of 12 coefficients, .* use solver='"):
         minimize(posterior, SOLVERS["block-jacobi"]())
     before = posterior.passes

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from kernelfields.basis import PanelCholesky, RandomCholesky
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.kernels import RBF
-from kernelfields.posterior import Direction, LogPosterior
-from kernelfields.solvers import SOLVERS, minimize, resolve_solver
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import RandomCholesky
+from kernelfields.fields.chains import Chains
+from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.posterior import Direction, LogPosterior
+from kernelfields.solvers.choice import SOLVERS, resolve_solver
+from kernelfields.solvers.loop import minimize
+from tests.samples import chain_datafit, design_of
 
 NAMES = sorted(SOLVERS)
 
@@ -28,7 +30,7 @@ def kernel_chain(dtype=np.float64, seen_edges=True):
     RandomCholesky().select(panel, rng)
 
     def clique_features(name, features, positions, labels_per_clique, prior_variance):
-        return CliqueFeatures(
+        return design_of(
             name,
             features,
             positions=positions,
@@ -37,13 +39,13 @@ def kernel_chain(dtype=np.float64, seen_edges=True):
             prior_variance=prior_variance,
         )
 
-    sets = [
+    designs = [
         clique_features("node", panel.features, None, 1, 10.0),
         clique_features("edge", None, steps, 2, 2.0),
     ]
     if seen_edges:
-        sets.append(clique_features("seen", inputs[steps].astype(dtype), steps, 2, 0.1))
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 3, workers=Workers(1)))
+        designs.append(clique_features("seen", inputs[steps].astype(dtype), steps, 2, 0.1))
+    return LogPosterior(chain_datafit(chains, designs, 3, workers=Workers(1)))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def test_history_falls_in_value_and_rises_in_the_bound(name, optimum):
     assert last.relative_gap == solution.relative_gap
     assert last.gradient_norm == solution.gradient_norm
     assert solution.passes <= posterior.passes
-    np.testing.assert_allclose(values[0], posterior.engine.likelihood.chains.n_positions * np.log(3), rtol=1e-12)
+    np.testing.assert_allclose(values[0], posterior.datafit.likelihood.chains.n_positions * np.log(3), rtol=1e-12)
 
 
 def test_lbfgs_against_scipy(optimum):

@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import observed_support
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import choice, minimize, resolve_solver
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers import choice
+from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.solvers.loop import minimize
+from kernelfields.solvers.newton import NewtonCG
 from kernelfields.solvers.orthant import OrthantLBFGS
 from kernelfields.solvers.stochastic import StochasticStart
+from tests.samples import chain_datafit, design_of
 
 L = 4
 
@@ -39,8 +41,8 @@ def tagging_posterior(
     steps = np.flatnonzero(~chains.is_start)
     pairs = labels[steps - 1] * L + labels[steps]
     shared = {"n_labels": L, "prior_variance": prior_variance, "l1": l1}
-    sets = [
-        CliqueFeatures(
+    designs = [
+        design_of(
             "node",
             chains.inputs,
             positions=None,
@@ -49,7 +51,7 @@ def tagging_posterior(
             whitened=False,
             **shared,
         ),
-        CliqueFeatures(
+        design_of(
             "edge",
             None,
             positions=steps,
@@ -58,7 +60,7 @@ def tagging_posterior(
             **shared,
         ),
     ]
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, L, workers=Workers(1)))
+    return LogPosterior(chain_datafit(chains, designs, L, workers=Workers(1)))
 
 
 @pytest.mark.parametrize("observed", [True, False])
@@ -101,21 +103,21 @@ def test_epochs_count_as_passes():
 def test_weights_of_sequences_count():
     """Weighed one way or the other, each start explains best what it was weighed for."""
     lengths = [3] * 30
-    labels = tagging_posterior(lengths=lengths).engine.likelihood.chains.labels.reshape(30, 3)
+    labels = tagging_posterior(lengths=lengths).datafit.likelihood.chains.labels.reshape(30, 3)
     heavy = np.where(labels.min(axis=1) == 0, 1.0, 1e-3)
     assert 5 < heavy.sum() < 25
     posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]
     starts = [StochasticStart(random_state=0).point(each) for each in posteriors]
     for i, posterior in enumerate(posteriors):
         own, other = (
-            posterior.engine.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i]
+            posterior.datafit.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i]
         )
         assert own < 0.6 * other
 
 
 def test_fields_without_a_stochastic_start_begin_at_zero():
     posterior = tagging_posterior(observed=False, sparse=False)
-    assert posterior.engine.stochastic_descent() is None
+    assert posterior.datafit.stochastic_descent() is None
     assert not StochasticStart().point(posterior).any()
     solution = minimize(posterior, resolve_solver("sgd+lbfgs", posterior, 1e-6), tol=1e-6)
     assert solution.converged
@@ -136,7 +138,7 @@ class _Descent:
 def test_a_start_that_is_no_help_is_not_used(value, monkeypatch):
     posterior = tagging_posterior()
     parts = posterior.split(np.full(posterior.size, value))
-    monkeypatch.setattr(posterior.engine, "stochastic_descent", lambda: _Descent(parts))
+    monkeypatch.setattr(posterior.datafit, "stochastic_descent", lambda: _Descent(parts))
     assert not StochasticStart().point(posterior).any()
 
 
@@ -152,7 +154,7 @@ def test_many_sparse_values_ask_for_a_stochastic_start(monkeypatch):
     monkeypatch.setattr(choice, "SMALL", 10)
     assert choice.choose(posterior, 1e-3) == "lbfgs"
     monkeypatch.setattr(choice, "MANY_VALUES", 10)
-    assert posterior.sparse_values == posterior.engine.sets[0].stored_values > 10
+    assert posterior.sparse_values == posterior.datafit.designs[0].stored_values > 10
     assert choice.choose(posterior, 1e-3) == "sgd+lbfgs"
     dense = tagging_posterior(observed=False, sparse=False)
     assert dense.sparse_values == 0

@@ -6,10 +6,11 @@ The block of eq. 30 keeps within-clique covariances only and is too small by a f
 import numpy as np
 import pytest
 
-from kernelfields.engines import CliqueFeatures, ThreadsEngine
-from kernelfields.fields import Chains
-from kernelfields.posterior import LogPosterior
-from kernelfields.solvers import SOLVERS, minimize
+from kernelfields.fields.chains import Chains
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import SOLVERS
+from kernelfields.solvers.loop import minimize
+from tests.samples import chain_datafit, design_of
 
 
 def sticky_chains(length):
@@ -18,9 +19,9 @@ def sticky_chains(length):
     n_positions = 4 * length
     inputs, labels = rng.normal(size=(n_positions, 2)), np.repeat([0, 1, 0, 1], length)
     chains = Chains(inputs, np.arange(0, n_positions + 1, length), labels)
-    sets = [
-        CliqueFeatures("node", inputs, positions=None, labels_per_clique=1, n_labels=2, prior_variance=1.0),
-        CliqueFeatures(
+    designs = [
+        design_of("node", inputs, positions=None, labels_per_clique=1, n_labels=2, prior_variance=1.0),
+        design_of(
             "edge",
             None,
             positions=np.flatnonzero(~chains.is_start),
@@ -29,7 +30,7 @@ def sticky_chains(length):
             prior_variance=100.0,
         ),
     ]
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, 2))
+    return LogPosterior(chain_datafit(chains, designs, 2))
 
 
 def undamped_block_jacobi(posterior, n_steps):

@@ -12,10 +12,12 @@ from kernelfields import (
     SkipCliques,
     StartCliques,
 )
-from kernelfields.fields import Chains, Graphs
-from kernelfields.inference.graph import plan_inference
-from kernelfields.kernels import RBF
-from kernelfields.structure import StructureSearch
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.inference.beliefs import plan_inference
+from kernelfields.kernels.stationary import RBF
+from kernelfields.structure.search import StructureSearch
+from tests.samples import potentials_of
 
 L = 3
 
@@ -100,7 +102,7 @@ def test_bounds_are_the_gradients_of_what_is_not_there_yet():
     labellings = np.stack(np.unravel_index(np.arange(L**6), (L,) * 6), axis=1)
     gradient = np.zeros((L, L))
     for x, labels in zip(X, y, strict=True):
-        node, edge = crf.model_.potentials(Chains.from_sequences([x])[0])
+        node, edge = potentials_of(crf, Chains.from_sequences([x])[0])
         scores = node[np.arange(6), labellings].sum(axis=1) + edge[0][labellings[:, :-1], labellings[:, 1:]].sum(1)
         probability = np.exp(scores - scores.max())
         probability /= probability.sum()

@@ -3,25 +3,17 @@
 import numpy as np
 import pytest
 
+from tests.samples import chain_potentials
+
 torch = pytest.importorskip("torch")
 
-from kernelfields.inference.chain import infer_chains  # noqa: E402
-from kernelfields.inference.enumeration import enumerate_chain  # noqa: E402
-from kernelfields.inference.step_order import StepOrder  # noqa: E402
-from kernelfields.inference.torch_chains import infer_step_chains  # noqa: E402
-from kernelfields.inference.torch_steps import DeviceSteps  # noqa: E402
-
-
-def random_chains(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
-    """Potentials on a grid of 1/64, so that scores add up without rounding however large the spread."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-
-    def draw(*shape):
-        potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
-        potentials[rng.random(shape) < forbidden] = -np.inf
-        return potentials
-
-    return draw(offsets[-1], n_labels), draw(1 if tied else offsets[-1], n_labels, n_labels), offsets
+from kernelfields.engines.torch.chains import infer_step_chains  # noqa: E402
+from kernelfields.engines.torch.steps import (
+    DeviceSteps,
+    StepOrder,
+)
+from kernelfields.inference.chain.beliefs import infer_chains  # noqa: E402
+from tests.oracles.chains import enumerate_chain  # noqa: E402
 
 
 class OnDevice:
@@ -90,7 +82,7 @@ def test_equal_to_enumeration_and_to_threads(spread, forbidden, tied, weighted):
     for n_labels in range(1, 6):
         rng = np.random.default_rng(n_labels)
         for _ in range(3):
-            node, edge, offsets = random_chains(rng, n_labels, spread, forbidden, tied)
+            node, edge, offsets = chain_potentials(rng, n_labels, spread, forbidden, tied)
             weights = rng.uniform(0, 3, size=len(offsets) - 1)
             position_weights = np.repeat(weights, np.diff(offsets)) if weighted else None
             try:
@@ -119,7 +111,7 @@ def test_equal_to_enumeration_and_to_threads(spread, forbidden, tied, weighted):
 def test_equal_to_threads_on_ragged_batches(tied, constrained):
     rng = np.random.default_rng(7)
     lengths = np.concatenate([rng.integers(1, 40, size=300), [1] * 5, [17] * 600])
-    node, edge, offsets = random_chains(rng, 7, 3.0, tied=tied, lengths=rng.permutation(lengths))
+    node, edge, offsets = chain_potentials(rng, 7, 3.0, tied=tied, lengths=rng.permutation(lengths))
     if constrained:
         edge[:, rng.random((7, 7)) < 0.3] = -np.inf
         edge[:, np.arange(7), np.arange(7)] = 0.0
@@ -133,7 +125,7 @@ def test_equal_to_threads_on_ragged_batches(tied, constrained):
 
 def test_only_the_sequences_that_need_it_are_rescued():
     rng = np.random.default_rng(0)
-    node, edge, offsets = random_chains(rng, 3)
+    node, edge, offsets = chain_potentials(rng, 3)
     node[offsets[2] : offsets[3]] *= 2000
     assert OnDevice(node, edge, offsets).rescued == [2]
 
@@ -182,7 +174,7 @@ def test_labels_that_the_future_all_but_excludes_do_not_spoil_derivatives():
 @pytest.mark.parametrize("spread", [1.0, 4000.0])
 def test_edge_potentials_at_starts_are_never_read(garbage, spread):
     rng = np.random.default_rng(1)
-    node, edge, offsets = random_chains(rng, 3, spread, tied=False)
+    node, edge, offsets = chain_potentials(rng, 3, spread, tied=False)
     clean = edge.copy()
     clean[offsets[:-1]] = 0.0
     edge[offsets[:-1]] = garbage
@@ -197,7 +189,7 @@ def test_edge_potentials_at_starts_are_never_read(garbage, spread):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_first_infeasible_sequence_is_named_as_given(tied):
-    node, edge, offsets = random_chains(np.random.default_rng(2), 2, tied=tied)
+    node, edge, offsets = chain_potentials(np.random.default_rng(2), 2, tied=tied)
     node[offsets[3] + 1] = node[offsets[4] + 1] = -np.inf  # of lengths 3 and 5: sequence 4 is ranked first
     with pytest.raises(ValueError, match="sequence 3: every labelling is forbidden"):
         OnDevice(node, edge, offsets)
@@ -205,7 +197,7 @@ def test_the_first_infeasible_sequence_is_named_as_given(tied):
 
 def test_inference_leaves_its_arguments_alone():
     rng = np.random.default_rng(3)
-    node, edge, offsets = random_chains(rng, 3, 4000.0, tied=False)
+    node, edge, offsets = chain_potentials(rng, 3, 4000.0, tied=False)
     steps = DeviceSteps(StepOrder(offsets))
     tensors = [
         torch.tensor(each) for each in (node, edge, rng.normal(size=node.shape), rng.normal(size=edge.shape))
@@ -221,7 +213,7 @@ def test_inference_leaves_its_arguments_alone():
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    node, edge, offsets = random_chains(np.random.default_rng(5), 3)
+    node, edge, offsets = chain_potentials(np.random.default_rng(5), 3)
     steps = DeviceSteps(StepOrder(offsets))
     node, edge = torch.tensor(node), torch.tensor(edge)
     with pytest.raises(ValueError, match=r"node potentials must have shape \(21, labels\).* got \(20, 3\)"):
@@ -245,7 +237,7 @@ def test_compiled_kernels_equal_their_plain_twin(n_labels, forbidden):
     pytest.importorskip("triton")
     rng = np.random.default_rng(n_labels)
     lengths = np.concatenate([rng.integers(1, 60, size=200), [700]])
-    node, edge, offsets = random_chains(rng, n_labels, 3.0, lengths=lengths)
+    node, edge, offsets = chain_potentials(rng, n_labels, 3.0, lengths=lengths)
     edge[:, rng.random((n_labels, n_labels)) < forbidden] = -np.inf
     edge[:, np.arange(n_labels), np.arange(n_labels)] = 0.0
     node[offsets[3] : offsets[4]] *= 2000

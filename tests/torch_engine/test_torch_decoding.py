@@ -5,12 +5,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.inference import torch_decoding  # noqa: E402
-from kernelfields.inference.chain_decoding import viterbi  # noqa: E402
-from kernelfields.inference.enumeration import enumerate_chain  # noqa: E402
-from kernelfields.inference.step_order import StepOrder  # noqa: E402
-from kernelfields.inference.torch_decoding import step_viterbi  # noqa: E402
-from kernelfields.inference.torch_steps import DeviceSteps  # noqa: E402
+from kernelfields.engines.torch import decoding as torch_decoding  # noqa: E402
+from kernelfields.engines.torch.decoding import step_viterbi  # noqa: E402
+from kernelfields.engines.torch.steps import (
+    DeviceSteps,
+    StepOrder,
+)
+from kernelfields.inference.chain.decoding import viterbi  # noqa: E402
+from tests.oracles.chains import enumerate_chain  # noqa: E402
 
 
 def decoded(node, edge, offsets):

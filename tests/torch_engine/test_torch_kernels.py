@@ -9,22 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelfields.kernels import (
-    RBF,
-    CallableKernel,
-    Columns,
-    Constant,
-    Cosine,
-    Kernel,
-    Laplacian,
-    Linear,
-    Matern,
-    Normalized,
-    Polynomial,
-    Precomputed,
-    ScikitLearnKernel,
-    check_positive_semidefinite,
-)
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel, Normalized, check_positive_semidefinite
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 torch = pytest.importorskip("torch")
 tensors = pytest.importorskip("kernelfields.kernels.tensors")
@@ -160,7 +151,7 @@ def test_kernels_of_users_run_by_way_of_the_host_unless_they_say_otherwise(X, Z)
 
     class Cauchy(Kernel):
         def _block(self, X, Z):
-            from kernelfields.kernels.products import squared_distances
+            from kernelfields.kernels.arrays import squared_distances
 
             seen.append(type(X))
             return 1.0 / (1.0 + squared_distances(X, Z))

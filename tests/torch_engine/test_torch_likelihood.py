@@ -9,10 +9,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.engines import ChainLikelihood, Placement, Potentials  # noqa: E402
-from kernelfields.engines.torch_likelihood import TorchChainLikelihood  # noqa: E402
-from kernelfields.engines.torch_potentials import TorchPotentials  # noqa: E402
-from kernelfields.fields import Chains, resolve_constraints  # noqa: E402
+from kernelfields.engines.torch.likelihood import (
+    TorchChainLikelihood,
+    TorchPotentials,
+)
+from kernelfields.fields.chains import Chains  # noqa: E402
+from kernelfields.fields.constraints import resolve_constraints  # noqa: E402
+from kernelfields.objective.likelihoods.chain import ChainLikelihood  # noqa: E402
+from kernelfields.objective.potentials import Placement, Potentials  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))

@@ -4,21 +4,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import (
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import (
     AllPoints,
     Gradient,
     GreedyCholesky,
-    PanelCholesky,
-    PivotSubspace,
     RandomCholesky,
     Uniform,
+    candidate_scores,
 )
-from kernelfields.basis.gradient import candidate_scores
-from kernelfields.kernels import RBF, CallableKernel, Kernel, Linear, Matern, Polynomial, Precomputed
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.stationary import RBF, Matern
 
 torch = pytest.importorskip("torch")
-torch_panel = pytest.importorskip("kernelfields.basis.torch_panel")
-torch_rows = pytest.importorskip("kernelfields.basis.torch_rows")
+torch_panel = pytest.importorskip("kernelfields.engines.torch.panel")
+torch_rows = pytest.importorskip("kernelfields.engines.torch.rows")
 TorchPanel = torch_panel.TorchPanel
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.engines.feature_tables import DenseTable, SparseTable
-from kernelfields.inference.workers import Workers
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.design import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")
-torch_tables = pytest.importorskip("kernelfields.engines.torch_tables")
-split_operands = pytest.importorskip("kernelfields.engines.split_operands")
+torch_tables = pytest.importorskip("kernelfields.engines.torch.tables")
+split_operands = pytest.importorskip("kernelfields.engines.torch.operands")
 TorchTable, TorchSparseTable = torch_tables.TorchTable, torch_tables.TorchSparseTable
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

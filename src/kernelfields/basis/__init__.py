@@ -1,17 +1,16 @@
 """Finite subspaces of the RKHS: which pivots to take, and features of old and new inputs."""
 
-from kernelfields.basis.gradient import Gradient
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import (
     AllPoints,
     Basis,
+    Gradient,
     GreedyCholesky,
     RandomCholesky,
     Uniform,
     resolve_basis,
 )
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
-from kernelfields.basis.support import Support, observed_support
 
 __all__ = [
     "AllPoints",
@@ -24,8 +23,6 @@ __all__ = [
     "PivotSubspace",
     "RandomCholesky",
     "Subspace",
-    "Support",
     "Uniform",
-    "observed_support",
     "resolve_basis",
 ]

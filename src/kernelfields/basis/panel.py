@@ -4,20 +4,28 @@ With Z the (N, k) columns so far, K - Z Z^T is the residual and d its diagonal. 
 
     H = K_PP - Z_P Z_P^T = L L^T,      Z <- [Z, (K_:P - Z Z_P^T) L^-T],      d <- d - rowsums(new^2)
 
-A panel costs one kernel block and matrix products: O(N k |P|) time and, beside Z, a temporary of a few
-thousand rows. Rank r in all: O(N r^2).
+A panel costs one kernel block and matrix products: O(N k |P|) time and, beside Z, a temporary of a few thousand
+rows. Rank r in all: O(N r^2). The pivots among b candidates are found on their residual block H (b, b), in
+float64, at O(b^3).
 
 One jitter policy: nothing is added to the diagonal; an input whose residual is below a small multiple of its
 own k(x, x), its ``floor``, is numerically in the span of the pivots and is skipped. Duplicates and rank-deficient
 Gram matrices therefore just end with fewer columns. The floor follows the input because rounding does: entry
 (i, j) of K - Z Z^T is wrong by eps sqrt(K_ii K_jj), so a single input of large norm does not blur the others.
 
+    outside = {j : d_j > floor_j}
+
+A basis speaks of inputs by number and never sees all residuals at once, so that a panel whose rows are spread over
+machines can answer the same questions (engines/dask/panel.py). Cost: O(N) each.
+
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
 A ``Columns`` object keeps Z: an array unless told otherwise, a file or nothing at all where memory
-is short (engines/stored_features.py). Away from memory the pivots' rows are kept in float64 as well.
+is short (objective/designs/files.py). Away from memory the pivots' rows are kept in float64 as well.
+
+Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
 
 from __future__ import annotations
@@ -28,16 +36,144 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from kernelfields.basis.proposals import PivotProposals
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.basis.triangular import forward_substitution
-from kernelfields.kernels import Kernel
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.triangular import forward_substitution
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
 _FLOOR = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-6}
 # Values of a matrix or a function may be rounded on the scale of the largest of them, whatever k(x, x) is.
 _SMALLEST_DIAGONAL = 1e-15
 _PANEL_BYTES = 16 * 2**20
+
+
+def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pivoted Cholesky of a PSD block: the residual furthest above its ``floor`` next, until all are below.
+
+    Returns the positions in the order taken and the lower factor of the block restricted to them. Taken as they
+    come, rows barely above the floor would leave a factor too ill-conditioned to divide by. Cost O(b^3).
+    """
+    if not np.any(np.diagonal(block) > floor):
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    highest = np.max(floor)
+    scale = np.sqrt(floor / highest)  # ones, and no rounding, where all k(x, x) are alike
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(block / np.outer(scale, scale), tol=highest, lower=1)
+    accepted = order[:rank].astype(np.int64) - 1
+    return accepted, scale[accepted, None] * np.tril(factor[:rank, :rank])
+
+
+def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Walk down a PSD block, keeping row i when ``accept(i, residual_i)`` says so.
+
+    The residual is taken with respect to the rows kept before it. Returns positions and lower factor.
+    """
+    size = len(block)
+    columns = np.zeros((size, size))
+    residual = np.diagonal(block).copy()
+    kept: list[int] = []
+    for i in range(size):
+        if not accept(i, residual[i]):
+            continue
+        k = len(kept)
+        column = (block[:, i] - columns[:, :k] @ columns[i, :k]) / np.sqrt(residual[i])
+        columns[:, k] = column
+        residual -= column**2
+        kept.append(i)
+    positions = np.array(kept, dtype=np.int64)
+    return positions, np.tril(columns[positions, : len(kept)])
+
+
+class PivotGrowth:
+    """What all panels do alike with candidates; a mixin."""
+
+    kernel: Any
+    pivots: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """Number of columns so far."""
+        return len(self.pivots)
+
+    @property
+    def capacity(self) -> int:
+        """Number of columns there is room for."""
+        raise NotImplementedError
+
+    def residuals_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return residual and floor of some inputs."""
+        raise NotImplementedError
+
+    def residual_block(self, rows: np.ndarray) -> np.ndarray:
+        """Return the residual K - Z Z^T among some of the inputs, in float64."""
+        raise NotImplementedError
+
+    def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
+        """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
+        raise NotImplementedError
+
+    def set_aside(self, refused: np.ndarray) -> None:
+        """Never propose inputs again that lie in the span up to rounding."""
+        raise NotImplementedError
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if len(candidates) == 0:
+            return 0
+        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
+        self.append(candidates[accepted], local)
+        self.set_aside(np.setdiff1d(candidates, self.pivots))
+        return len(accepted)
+
+    def check_lowest(self, lowest: float, highest_floor: float) -> None:
+        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
+        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} "
+                f"pivots a residual variance is {lowest:.3g}, and it should not be negative. "
+                "Check the kernel function or matrix."
+            )
+
+
+class PivotProposals(PivotGrowth):
+    """Mixin of panels that hold ``residual`` and ``floor`` as arrays (N,)."""
+
+    residual: np.ndarray
+    floor: np.ndarray
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no input is left whose residual is above its floor."""
+        return not np.any(self.residual > self.floor)
+
+    @property
+    def outside(self) -> np.ndarray:
+        """The inputs whose residual is above their floor: those that can become pivots."""
+        return np.flatnonzero(self.residual > self.floor)
+
+    @property
+    def n_outside(self) -> int:
+        """How many inputs can become pivots."""
+        return int(np.count_nonzero(self.residual > self.floor))
+
+    def outside_at(self, places: np.ndarray) -> np.ndarray:
+        """Return the inputs at some places, 0 .. n_outside - 1, in the list of those outside."""
+        return self.outside[places]
+
+    def largest_outside(self) -> np.ndarray:
+        """Return the input with the largest residual, (1,)."""
+        outside = self.outside
+        return outside[[np.argmax(self.residual[outside])]]
+
+    def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
+        """Return inputs drawn in proportion to their residual, one for each number in [0, 1)."""
+        outside = self.outside
+        cumulative = np.cumsum(self.residual[outside])
+        return outside[np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")]
+
+    def residuals_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return residual and floor of some inputs."""
+        return self.residual[rows], self.floor[rows]
 
 
 class Columns(Protocol):

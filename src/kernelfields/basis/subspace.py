@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from kernelfields.basis.triangular import back_substitution
-from kernelfields.kernels import Kernel
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.triangular import back_substitution
 
 # Kernel rows are computed for blocks of inputs of about this many bytes.
 BLOCK_BYTES = 64 * 2**20

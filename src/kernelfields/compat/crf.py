@@ -5,16 +5,25 @@
 
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
 import changed; options.py says how parameters translate. Cost and memory are those of ChainCRF.
+
+Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
+answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
+
+Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
+CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
+files hold data and never code; ``random_state`` is kept if it is a whole number.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -26,12 +35,121 @@ from kernelfields.compat.feature_sequences import (
     without_empty,
 )
 from kernelfields.compat.metrics import flat_accuracy_score
-from kernelfields.compat.model_document import read_crf, write_crf
-from kernelfields.compat.one_label import OneLabel
 from kernelfields.compat.options import Options, read_options
 from kernelfields.compat.training_log import Holdout, TrainingLog
-from kernelfields.compat.weights import NamedWeights, n_weights
-from kernelfields.estimators import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.fields.reading import encode_labels
+from kernelfields.models.documents import read_document, write_document
+from kernelfields.numerics.parameters import is_whole
+
+
+class OneLabel:
+    """What a ChainCRF is asked for by this face, for a single label."""
+
+    def __init__(self, label: Any, encoder: FeatureDictEncoder):
+        self.classes_ = np.array([label])
+        self.encoder = encoder
+        self.feature_names_in_ = np.array(encoder.feature_names_, dtype=object)
+        self.coef_ = {
+            "node": scipy.sparse.csr_array((len(self.feature_names_in_), 1)),
+            "edge": scipy.sparse.csr_array((1, 1)),
+        }
+
+    @classmethod
+    def fit(cls, X: list, y: list, label: Any) -> OneLabel:
+        """Check the data and learn the names of their features."""
+        encoder = FeatureDictEncoder()
+        _, offsets = encoder.fit_transform(X)
+        encode_labels(y, [label], np.diff(offsets))
+        return cls(label, encoder)
+
+    def predict(self, X: list) -> list[np.ndarray]:
+        """Return the label for every position."""
+        return [np.repeat(self.classes_, length) for length in self._lengths(X)]
+
+    def predict_marginals(self, X: list) -> list[np.ndarray]:
+        """Return ones, (T, 1) per sequence."""
+        return [np.ones((length, 1)) for length in self._lengths(X)]
+
+    def _lengths(self, X: list) -> np.ndarray:
+        return np.diff(self.encoder.transform(X)[1])
+
+
+class NamedWeights:
+    """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
+
+    def __init__(self, field: Any):
+        classes = np.array(field.classes_.tolist(), dtype=object)
+        names = np.asarray(field.feature_names_in_, dtype=object)
+        rows, columns, values = _nonzero(field.coef_["node"])
+        self.state_features = _keyed(names[rows], classes[columns], values)
+        self.attributes = names[np.unique(rows)].tolist()
+        _, pairs, values = _nonzero(field.coef_["edge"])
+        self.transitions = _keyed(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
+
+
+def n_weights(field: Any) -> int:
+    """Return how many weights a field has, zero or not."""
+    return sum(each.nnz if scipy.sparse.issparse(each) else each.size for each in field.coef_.values())
+
+
+def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
+    sparse = scipy.sparse.csr_array(matrix, copy=True)
+    sparse.eliminate_zeros()
+    sparse.sort_indices()
+    rows = np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr))
+    return rows, sparse.indices, sparse.data
+
+
+def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
+    return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
+
+
+KIND = "compat.CRF"
+
+
+def write_crf(path: str | os.PathLike, crf: Any) -> None:
+    """Write a fitted CRF to a model file: its parameters, its log, and the document of the field behind it."""
+    log = crf.training_log_
+    parameters = crf.get_params(deep=False)
+    if not is_whole(parameters["random_state"]):
+        parameters["random_state"] = None
+    document = {
+        "parameters": parameters,
+        "reason": log.reason,
+        "holdout": None if log.holdout is None else asdict(log.holdout),
+        "field": _describe(crf.chain_),
+    }
+    write_document(path, KIND, document)
+
+
+def read_crf(cls: type, path: str | os.PathLike) -> Any:
+    """Read a CRF from a model file."""
+
+    def rebuild(document: dict[str, Any]) -> Any:
+        crf = cls(**document["parameters"])
+        crf.chain_ = _rebuild(document["field"])
+        solution = getattr(crf.chain_, "solution_", None)
+        holdout = None if document["holdout"] is None else Holdout(**document["holdout"])
+        history = solution.history if solution else []
+        crf.training_log_ = TrainingLog(document["reason"], n_weights(crf.chain_), history, holdout)
+        return crf
+
+    return read_document(path, KIND, rebuild)
+
+
+def _describe(field: ChainCRF | OneLabel) -> dict[str, Any]:
+    if isinstance(field, OneLabel):
+        return {"label": field.classes_[0].item(), "feature_names": field.encoder.spec()}
+    return {"chain": field._describe()}
+
+
+def _rebuild(described: dict[str, Any]) -> ChainCRF | OneLabel:
+    if "label" in described:
+        return OneLabel(described["label"], FeatureDictEncoder.from_spec(described["feature_names"]))
+    return ChainCRF._rebuild(described["chain"], {})
 
 
 class CRF(BaseEstimator):

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.features import is_feature_sequences
-from kernelfields.features.position_features import is_collection
-from kernelfields.fields.sequences import is_sequence
+from kernelfields.features.chunks import is_collection
+from kernelfields.features.dicts import is_feature_sequences
+from kernelfields.fields.reading import is_sequence
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
 _ARRAYS = (

@@ -1,6 +1,7 @@
-"""Scores of label sequences, named as in ``sklearn_crfsuite.metrics``.
+"""Scores and scorers of label sequences, named as in sklearn_crfsuite's modules ``metrics`` and ``scorers``.
 
 The flat scores are those of ``sklearn.metrics`` over the positions of all sequences, and pass their keywords on.
+``flat_accuracy`` and ``sequence_accuracy`` are scorers for scikit-learn's model selection.
 Fails: ValueError naming the first sequence whose true and predicted labels differ in number, where joining the
 sequences would compare labels of different positions.
 """
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 from itertools import chain
 from typing import Any
+
+from sklearn.metrics import make_scorer
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
@@ -77,3 +80,7 @@ def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
                 "are both of the same data, in the same order?"
             )
     return true, predicted
+
+
+flat_accuracy = make_scorer(flat_accuracy_score)
+sequence_accuracy = make_scorer(sequence_accuracy_score)

@@ -14,9 +14,8 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from kernelfields.compat.stopping import MESSAGES
-from kernelfields.solvers import Iteration
-from kernelfields.solvers.solution import REASONS
+from kernelfields.compat.options import MESSAGES
+from kernelfields.solvers.loop import REASONS, Iteration
 
 
 class LabelScore(NamedTuple):

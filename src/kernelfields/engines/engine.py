@@ -1,56 +1,98 @@
-"""Where a fit runs: on the threads of this process, on a torch device, on a Dask cluster.
+"""Engines: the places where fits run, and labelled data put there.
 
-An :class:`Engine` is a choice with its settings, such as ``Threads()``. It makes the two things that hold the bulk
-of a fit: the panel on which a basis grows its columns, and the sums over sequences that a posterior asks for.
-Nothing above it knows where the arrays are.
+    Threads(memory="8GB")      the threads of this process
+    Torch("cuda:1")            one device of PyTorch
+    Dask(client)               the workers of a cluster
+
+    engine.place(data, structure, settings) -> Sample        labelled data in a place
+    sample.view(clique)                     -> View          what the cliques of a set see; the panel of its basis
+    sample.design(term)                     -> Design        a term on the data
+    sample.datafit(designs)                 -> Datafit       the likelihood in the coefficients of the terms
+
+Nothing above a sample knows where the arrays are. "auto" takes the torch engine where torch is installed, sees a
+CUDA device, and the features are large enough to be worth the way there; the cluster, where the data are there; else
+the threads of this process. torch on the processor is never taken by itself: benchmarks/engines.py compares it with
+our threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.basis import PanelCholesky
-from kernelfields.engines.clique_features import CliqueFeatures
-from kernelfields.engines.feature_memory import check_features_fit, feature_dtype
-from kernelfields.engines.memory import FeaturePlan, parse_memory, plan_features, working_bytes
-from kernelfields.engines.threads import ThreadsEngine
-from kernelfields.fields import Chains, ConstraintMasks
-from kernelfields.inference.workers import Workers
+from kernelfields.basis.selection import Basis
+from kernelfields.basis.subspace import Subspace
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
 
-# Relative gaps that features of half precision can carry.
-_HALF_TOLERANCE = 1e-4
+NAMES = ("auto", "threads", "torch", "dask")
+# Values of features from which a device pays for the import of torch and the start of CUDA, some seconds.
+_LARGE = 100_000_000
 
 
-@dataclass
-class PanelRequest:
-    """What a clique set asks of the panel of its basis.
+@dataclass(frozen=True)
+class SampleSettings:
+    """How labelled data are put in a place.
 
-    ``inputs`` (n, d) are what its cliques see, and ``positions`` (n,) where these stand in the chains or graphs
-    ``fields`` (None: everywhere). ``dtype`` is None where the engine may choose the precision, for a fit to the
-    relative gap ``tol``.
+    ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
+    ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions.
     """
 
-    name: str
-    kernel: Any
-    inputs: Any
-    capacity: int
-    dtype: np.dtype | None
-    tol: float
-    fields: Any
-    positions: np.ndarray | None
-    n_labels: int = 1
-    labels_per_clique: int = 1
-    #: How many clique sets of the field share the memory.
-    n_sharing: int = 1
+    dtype: np.dtype | None = None
+    tol: float = 1e-3
+    workers: Workers = field(default_factory=Workers)
+    n_terms: int = 1
+    beside: int = 0
+
+
+class View(Protocol):
+    """What the cliques of a set see of labelled data: a row for each."""
+
+    n_rows: int
+    #: The first row, (1, d); what tells the kind and the width of the inputs.
+    first_row: Any
+
+    def resolved(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with rules that read the data turned into numbers."""
+
+    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
+        """Raise if the kernel is not positive semi-definite on a random sample of rows."""
+
+    def panel(self, kernel: Kernel, capacity: int) -> Any:
+        """Return an empty panel for the columns of a basis."""
+
+
+class Sample(Protocol):
+    """Labelled data in a place."""
+
+    structure: LabelStructure
+    n_positions: int
+
+    def check_basis(self, name: str, basis: Basis) -> None:
+        """Raise if a way of choosing pivots cannot be had here."""
+
+    def view(self, name: str, clique: CliqueSet) -> View:
+        """Return what the cliques of a set see."""
+
+    def design(self, term: Term, view: Any = None, panel: Any = None) -> Design:
+        """Return a term on the data; ``view`` and ``panel`` are those its features come from, where they are known."""
+
+    def datafit(self, designs: Sequence[Design]) -> Datafit:
+        """Return the likelihood of the data in the coefficients of some terms."""
 
 
 class Engine(BaseEstimator):
-    """A place where fits run, with its settings: :class:`Threads`, ``Torch`` or ``Dask``."""
+    """A place where fits run, with its settings: ``Threads``, ``Torch`` or ``Dask``."""
 
     name: ClassVar[str] = ""
 
@@ -61,96 +103,58 @@ class Engine(BaseEstimator):
     def check(self) -> None:
         """Raise, before any work starts, if fits cannot run here."""
 
-    def panel(self, request: PanelRequest) -> Any:
-        """Return an empty panel for the columns of a basis."""
-        raise NotImplementedError(f"{type(self).__name__} must define panel(request)")
+    def check_scoring(self) -> None:
+        """Raise if new data cannot be scored here."""
+        self.check()
 
-    def features(self, request: PanelRequest, panel: Any) -> Any:
-        """Return the features of a panel that is done growing, for now."""
-        return panel.features
+    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Sample:
+        """Return labelled data in this place."""
+        raise NotImplementedError(f"{type(self).__name__} must define place(data, structure, settings)")
 
-    def scores(self, subspace: Any, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return z(x)^T coefficients of new inputs, (n, q), on the host."""
         return subspace.apply(inputs, coefficients)
 
-    def chain_sums(
-        self,
-        chains: Chains,
-        sets: Sequence[CliqueFeatures],
-        n_labels: int,
-        *,
-        masks: ConstraintMasks | None,
-        workers: Workers | None,
-    ) -> Any:
-        """Return the sums over labelled chains whose neighbours meet."""
-        raise NotImplementedError(f"{type(self).__name__} must define chain_sums(chains, sets, ...)")
 
+def resolve_engine(engine: Any, *, n_values: int = 0, data: Any = None, scoring: bool = False) -> Engine:
+    """Turn a name into an engine that can run here; an engine is returned as it is.
 
-class Threads(Engine):
-    """The threads of this process.
-
-    ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
-    aside; features that do not fit are kept in half precision, in a file in ``folder`` (None: that of temporary
-    files), or recomputed, see engines/memory.py. None leaves them in memory.
+    ``n_values`` is how many values the features will have. Data that lie with an engine name it in ``lie_with``.
+    With ``scoring`` it is new data that are to be scored there.
     """
+    lie_with = getattr(data, "lie_with", None)
+    if isinstance(engine, Engine):
+        chosen = engine
+    elif not isinstance(engine, str) or engine not in NAMES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
+    else:
+        chosen = _named(lie_with if engine == "auto" and lie_with is not None else engine, n_values)
+    if lie_with is not None and chosen.name != lie_with:
+        raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}")
+    if scoring:
+        chosen.check_scoring()
+    else:
+        chosen.check()
+    return chosen
 
-    name = "threads"
 
-    def __init__(self, memory: Any = None, folder: Any = None):
-        self.memory = memory
-        self.folder = folder
+def _named(engine: str, n_values: int) -> Engine:
+    if engine == "torch" or (engine == "auto" and _device_pays(n_values)):
+        from kernelfields.engines.torch.engine import Torch
 
-    def check(self) -> None:
-        """Raise if the budget cannot be read."""
-        parse_memory(self.memory)
+        return Torch()
+    if engine == "dask":
+        from kernelfields.engines.dask.engine import Dask
 
-    def panel(self, request: PanelRequest) -> PanelCholesky:
-        """Return a panel in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
-        n_rows, inputs = request.inputs.shape[0], request.inputs
-        precision = feature_dtype(request.dtype, n_rows * request.capacity, request.tol)
-        plan = self._plan(request, precision)
-        if plan is None or plan.keep == "memory":
-            check_features_fit(request.name, n_rows, request.capacity, precision)
-        if precision == np.float64:
-            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
-        columns = None if plan is None else plan.columns()
-        return PanelCholesky(request.kernel, inputs, request.capacity, precision, columns)
+        return Dask()
+    from kernelfields.engines.threads import Threads
 
-    def _plan(self, request: PanelRequest, precision: np.dtype) -> FeaturePlan | None:
-        """Return how to keep features within the budget; None without one."""
-        budget = parse_memory(self.memory)
-        if budget is None:
-            return None
-        n_threads = Workers().n_threads
-        working = working_bytes(
-            request.fields.n_positions,
-            request.n_labels,
-            request.capacity * request.n_labels**request.labels_per_clique,
-            itemsize=precision.itemsize,
-            tied=request.labels_per_clique == 1,
-            n_threads=n_threads,
-        )
-        return plan_features(
-            request.name,
-            request.inputs.shape[0],
-            request.capacity,
-            precision,
-            budget=budget // request.n_sharing,
-            other_bytes=working,
-            # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
-            may_round=request.dtype is None and precision == np.float32 and request.tol >= _HALF_TOLERANCE,
-            folder=self.folder,
-            n_threads=n_threads,
-        )
+    return Threads()
 
-    def chain_sums(
-        self,
-        chains: Chains,
-        sets: Sequence[CliqueFeatures],
-        n_labels: int,
-        *,
-        masks: ConstraintMasks | None,
-        workers: Workers | None,
-    ) -> ThreadsEngine:
-        """Return the sums over labelled chains whose neighbours meet."""
-        return ThreadsEngine.for_chains(chains, sets, n_labels, masks=masks, workers=workers)
+
+def _device_pays(n_values: int) -> bool:
+    if n_values < _LARGE or find_spec("torch") is None:
+        return False
+    from kernelfields.engines.torch.engine import cuda_is_there
+
+    return cuda_is_there()

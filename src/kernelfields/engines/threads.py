@@ -1,215 +1,198 @@
-"""Sums over sequences, on the threads of one machine.
-
-For clique sets c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label factor A_c (L^k, q_c):
-
-    potentials   = sum_c  scatter_c(Z_c V_c A_c^T)                     half a pass over the features
-    likelihood   : value, residual and Hessian response in the potentials, no pass (see likelihood.py)
-    pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
-
-``passes`` counts full passes over all features, a product in one set counting for its share of the stored
-values. Inference and reductions are float64.
-"""
+"""The threads engine: labelled data and features in this process, within a budget of memory if there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
-import scipy.sparse
 
-from kernelfields.engines.clique_features import CliqueFeatures
-from kernelfields.engines.fused_passes import FusedPasses, fused_passes
-from kernelfields.engines.likelihood import ChainLikelihood, Evaluation, Likelihood
-from kernelfields.engines.potentials import Potentials
-from kernelfields.engines.shared_features import runs_of_one_table, shared_pull_back, shared_scores
-from kernelfields.engines.step_pairs import StepPairs
-from kernelfields.engines.stochastic_descent import of_field
-from kernelfields.fields import Chains, ConstraintMasks
-from kernelfields.inference.workers import Workers
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import Basis
+from kernelfields.engines.engine import Engine, SampleSettings
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.beliefs import GraphInference
+from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.designs.memory import (
+    FeaturePlan,
+    check_features_fit,
+    feature_dtype,
+    parse_memory,
+    plan_features,
+    working_bytes,
+)
+from kernelfields.objective.designs.pairs import Support, observed_support
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
+
+# Relative gaps that features of half precision can carry.
+_HALF_TOLERANCE = 1e-4
 
 
-class ThreadsEngine:
-    """The clique sets of a training sample, and everything a posterior asks of them."""
+class Threads(Engine):
+    """The threads of this process.
 
-    def __init__(self, likelihood: Likelihood, sets: Sequence[CliqueFeatures]):
-        self.likelihood = likelihood
-        self.sets = list(sets)
-        self.passes = 0.0
-        self._stored_values = max(1, sum(each.stored_values for each in self.sets))
+    ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
+    aside; features that do not fit are kept in half precision, in a file in ``folder`` (None: that of temporary
+    files), or recomputed, see objective/designs/memory.py. None leaves them in memory.
+    """
 
-    @classmethod
-    def for_chains(
-        cls,
-        chains: Chains,
-        sets: Sequence[CliqueFeatures],
-        n_labels: int,
-        *,
-        masks: ConstraintMasks | None = None,
-        workers: Workers | None = None,
-    ) -> ThreadsEngine:
-        """Return the engine of labelled chains whose neighbours meet."""
-        tied = all(each.tied_everywhere for each in sets if each.labels_per_clique == 2)
-        return cls(ChainLikelihood(chains, n_labels, tied=tied, masks=masks, workers=workers), sets)
+    name = "threads"
 
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
-        """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
-        total = self.likelihood.layout.zeros()
-        for run in runs_of_one_table(self._chosen(only)):
-            sets = [each for _, each in run]
-            parts = [coefficients[index] for index, _ in run]
-            for each, scores in zip(sets, shared_scores(sets, parts, self.likelihood.workers), strict=True):
-                self.passes += 0.5 * each.stored_values / self._stored_values
-                self.likelihood.layout.add_scores(total, each, scores)
-        return total
+    def __init__(self, memory: str | float | None = None, folder: Any = None):
+        self.memory = memory
+        self.folder = folder
 
-    def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
-        """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
-        gradients: list[np.ndarray] = []
-        for run in runs_of_one_table(self._chosen(only)):
-            sets = [each for _, each in run]
-            self.passes += 0.5 * sum(each.stored_values for each in sets) / self._stored_values
-            residuals = [self.clique_residuals(residual, each) for each in sets]
-            gradients += shared_pull_back(sets, residuals, self.likelihood.workers)
-        return gradients
+    def check(self) -> None:
+        """Raise if the budget cannot be read."""
+        parse_memory(self.memory)
 
-    def clique_residuals(self, residual: Potentials, each: CliqueFeatures) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if tied."""
-        return self.likelihood.layout.clique_residuals(residual, each)
+    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> LocalSample:
+        """Return labelled data in this process."""
+        return LocalSample(data, structure, settings, parse_memory(self.memory), self.folder)
 
-    def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
-        """Return the residuals of a set's cliques in label coordinates, (n, q)."""
-        each = self.sets[index]
-        return each.in_coordinates(self.clique_residuals(residual, each))
 
-    def outside_bound(self, residual: Potentials, index: int) -> float:
-        """Return a bound on the squared norm of a set's gradient outside the span of its pivots; free."""
-        origin = self.sets[index].origin
-        return 0.0 if origin is None else origin.outside_bound(self.residual_norms(residual, index)) ** 2
+class LocalSample:
+    """Labelled data in this process; ``budget`` is the memory for all that is sampled together, in bytes."""
 
-    def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
-        """Return the norms of the residuals of a set's cliques in label coordinates, (n,)."""
-        rows = self.label_residuals(residual, index)
-        return np.sqrt(np.einsum("tq,tq->t", rows, rows))
+    def __init__(
+        self,
+        data: Any,
+        structure: LabelStructure,
+        settings: SampleSettings,
+        budget: int | None = None,
+        folder: Any = None,
+    ):
+        self.data = data
+        self.n_positions = data.n_positions
+        self.structure = structure
+        self.settings = settings
+        self._budget = budget
+        self._folder = folder
+        # Terms of one subspace share its features for as long as someone holds them.
+        self._designs: WeakValueDictionary[int, LocalDesign] = WeakValueDictionary()
 
-    def outside_gradient(self, residual: Potentials, index: int) -> float:
-        """Return the squared norm of a set's gradient outside the span, exactly: O(n^2) kernel values."""
-        each = self.sets[index]
-        if each.origin is None:
-            return 0.0
-        inside = each.pull_back(self.clique_residuals(residual, each))
-        whole = each.origin.squared_gradient(self.label_residuals(residual, index))
-        return max(whole - float(np.vdot(inside, inside)), 0.0)
+    def check_basis(self, name: str, basis: Basis) -> None:
+        """Every basis can be had here."""
 
-    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
-        """Return about how the value would change if a set's features were not rounded."""
-        each = self.sets[index]
-        if each.origin is None or each.dtype == np.float64:
-            return 0.0
-        return each.origin.rounding(each.features, coefficients, self.label_residuals(residual, index))
+    def view(self, name: str, clique: CliqueSet) -> LocalView:
+        """Return what the cliques of a set see."""
+        return LocalView(self, name, clique)
 
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.likelihood.value_at_zero
-
-    @property
-    def approximation(self) -> str | None:
-        """How approximate inference is called; None where it is exact."""
-        return self.likelihood.approximation
-
-    def start_curvature(self, index: int) -> float:
-        """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
-        each = self.sets[index]
-        weights = self.likelihood.clique_weights(each)
-        return each.start_curvature(len(weights)) * float(weights.mean()) if len(weights) else 0.0
-
-    def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
-        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets.
-
-        This is the diagonal of eq. 30 where coefficients belong to single labels; half a pass.
-        """
-        each = self.sets[index]
-        if each.labels_per_clique != 1 or not scipy.sparse.issparse(each.features):
-            return None
-        marginals = self.likelihood.clique_marginals(evaluation, each)
-        variances = marginals * (1.0 - marginals) * self.likelihood.clique_weights(each)[:, None]
-        self.passes += 0.5 * each.stored_values / self._stored_values
-        return each.squared_pull_back(variances, self.likelihood.workers)
+    def datafit(self, designs: Sequence[LocalDesign]) -> LocalDatafit:
+        """Return the likelihood of the data in the coefficients of some terms."""
+        likelihood = self.structure.likelihood(self.data, designs, self.settings.workers, self._plan)
+        return LocalDatafit(likelihood, designs)
 
     @cached_property
-    def fused(self) -> FusedPasses | None:
-        """Passes that keep nothing per position, for sparse fields with a support; None for others."""
-        likelihood = self.likelihood
-        if not isinstance(likelihood, ChainLikelihood):
+    def _plan(self) -> GraphInference | None:
+        return self.structure.plan(self.data)
+
+    def design(self, term: Term, view: LocalView | None = None, panel: Any = None) -> LocalDesign:
+        """Return a term on the data; its features are those of ``panel`` where there is one."""
+        positions = term.clique.positions(self.data)
+        known = self._designs.get(id(term.subspace))
+        if known is not None and known.term.subspace is term.subspace and panel is None:
+            return known.for_term(term, positions)
+        n_labels = self.structure.n_labels
+        if term.tied_everywhere:
+            term = replace(term, support=self._support(term, None))
+            return LocalDesign.of_features(term, None, n_labels, positions=positions)
+        if panel is not None:
+            inputs, features, left = panel.inputs, self._features_of(panel), panel.residual
+        else:
+            inputs = term.clique.view(self.data) if view is None else view.inputs
+            inputs, features, left = self._features(term, inputs)
+        origin = FeatureOrigin(term.subspace, inputs, left) if term.has_pivots else None
+        term = replace(term, support=self._support(term, features))
+        design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+        self._designs[id(term.subspace)] = design
+        return design
+
+    def _features_of(self, panel: Any) -> Any:
+        """Return the features of a panel as a design keeps them."""
+        return panel.features
+
+    def _features(self, term: Term, inputs: Any) -> tuple[Any, Any, Any]:
+        """Return inputs, their features in a subspace that is there already, and what it leaves of each input."""
+        subspace, dtype = term.subspace, self.settings.dtype
+        if not term.has_pivots:
+            return inputs, subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
+        precision = feature_dtype(dtype, inputs.shape[0] * subspace.rank, self.settings.tol)
+        if precision == np.float64:
+            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
+        plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision)
+        features = subspace.features(inputs, precision) if plan is None else plan.features_of(subspace, inputs)
+        return inputs, features, left_outside(subspace, inputs, features)
+
+    def _support(self, term: Term, features: Any) -> Support | None:
+        """Return the pairs of features and labellings that get coefficients; None for all of them."""
+        if term.support is not None or term.clique.support == "all":
+            return term.support
+        clique, n_labels = term.clique, self.structure.n_labels
+        labellings = clique.labellings(self.data, n_labels)
+        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
+
+    def memory_plan(
+        self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype
+    ) -> FeaturePlan | None:
+        """Return how to keep the features of a term within the budget; None without one."""
+        if self._budget is None:
             return None
-        return fused_passes(
-            likelihood.chains, self.sets, likelihood.n_labels, likelihood.masks, likelihood.workers
+        settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
+        share = n_positions / (n_positions + settings.beside)
+        working = working_bytes(
+            n_positions,
+            n_labels,
+            rank * clique.n_configurations(n_labels),
+            itemsize=precision.itemsize,
+            tied=clique.labels_per_clique == 1,
+            n_threads=settings.workers.n_threads,
+        )
+        return plan_features(
+            name,
+            n_rows,
+            rank,
+            precision,
+            budget=int(share * self._budget) // settings.n_terms,
+            other_bytes=working,
+            # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
+            may_round=settings.dtype is None and precision == np.float32 and settings.tol >= _HALF_TOLERANCE,
+            folder=self._folder,
+            n_threads=settings.workers.n_threads,
         )
 
-    def stochastic_descent(self) -> Any:
-        """Return a StochasticDescent on this field's objective, or None if it is not of the kind for it."""
-        likelihood = self.likelihood
-        if not isinstance(likelihood, ChainLikelihood):
-            return None
-        return of_field(likelihood.chains, self.sets, likelihood.n_labels, likelihood.constrained)
 
-    #: Steps that limited-memory BFGS should remember.
-    usual_pairs = 40
+class LocalView:
+    """Rows of inputs (n, d) that the cliques of a set see, and their weights (n,), None where all are one."""
 
-    def step_pairs(self, limit: int, metric: np.ndarray, dtype: np.dtype) -> StepPairs:
-        """Return room for the steps that limited-memory BFGS remembers."""
-        return StepPairs(limit, metric, dtype)
+    def __init__(self, sample: LocalSample, name: str, clique: CliqueSet):
+        self._sample, self._name, self._clique = sample, name, clique
+        self.inputs = clique.view(sample.data)
+        self.n_rows = self.inputs.shape[0]
+        self.first_row = self.inputs[:1]
 
-    def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, CliqueFeatures]]:
-        chosen = range(len(self.sets)) if only is None else only
-        return [(index, self.sets[index]) for index in chosen]
+    def resolved(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with rules that read the data turned into numbers."""
+        return kernel.resolve(self.inputs, self._clique.weights(self._sample.data))
 
-    def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return value, residual and beliefs at the given potentials; no pass over features."""
-        return self.likelihood.evaluate(potentials)
+    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
+        """Raise if the kernel is not positive semi-definite on a random sample of rows."""
+        check_positive_semidefinite(kernel, self.inputs, random)
 
-    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
-        """Return the Hessian of the likelihood in the potentials times a direction."""
-        return self.likelihood.hessian_response(evaluation, direction)
-
-    def curvature_block(self, evaluation: Evaluation, index: int) -> np.ndarray:
-        """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q).
-
-        Sum over cliques of (A^T Cov_t A) kron (z_t z_t^T), in the order of coefficients V.ravel(). With a support
-        its pairs only, (P, P).
-        """
-        each = self.sets[index]
-        marginals = self.likelihood.clique_marginals(evaluation, each)
-        weights = self.likelihood.clique_weights(each)
-        factor = np.eye(each.n_configurations) if each.label_factor is None else each.label_factor
-        outputs = factor.shape[1]
-        means = marginals @ factor
-        support, features = each.support, each.features
-        if features is None:
-            block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
-            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
-        size = each.shape[0] * each.shape[1]
-        block = np.zeros((size, size))
-        # The coefficients of one output, and the columns of the features they belong to.
-        places = [
-            np.arange(output, size, outputs) if support is None else np.flatnonzero(support.outcomes == output)
-            for output in range(outputs)
-        ]
-        columns = [features if support is None else features[:, support.features[place]] for place in places]
-        for i in range(outputs):
-            for j in range(i + 1):
-                covariance = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
-                product = columns[i].T @ _scaled_rows(columns[j], covariance * weights)
-                if scipy.sparse.issparse(product):
-                    product = product.toarray()
-                block[np.ix_(places[i], places[j])] = product
-                block[np.ix_(places[j], places[i])] = product.T
-        return block
-
-
-def _scaled_rows(features: Any, scale: np.ndarray) -> Any:
-    if scipy.sparse.issparse(features):
-        return scipy.sparse.diags_array(scale) @ features
-    return features * scale[:, None]
+    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
+        """Return a panel in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
+        sample, inputs = self._sample, self.inputs
+        settings = sample.settings
+        precision = feature_dtype(settings.dtype, self.n_rows * capacity, settings.tol)
+        plan = sample.memory_plan(self._name, self._clique, self.n_rows, capacity, precision)
+        if plan is None or plan.keep == "memory":
+            check_features_fit(self._name, self.n_rows, capacity, precision)
+        if precision == np.float64:
+            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
+        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())

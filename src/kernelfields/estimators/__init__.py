@@ -1,12 +1,12 @@
 """Estimators: parameters, validation and assembly in the scikit-learn manner."""
 
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.checkpoints import Checkpoint
 from kernelfields.estimators.density import ExponentialFamilyDensity
-from kernelfields.estimators.evidence_settings import EvidenceSearch
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 __all__ = [
     "ChainCRF",

@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-import copy
-import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from functools import partial
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.basis import ConstantSubspace
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.estimators.chain_cliques import check_chain_parameters
-from kernelfields.estimators.chain_engines import chain_engine
-from kernelfields.estimators.chain_fitting import FitParts, blas_limit, fit_parts, watcher
-from kernelfields.estimators.chain_inspection import ChainInspection
-from kernelfields.estimators.chain_prediction import ChainPrediction
-from kernelfields.estimators.checkpoints import Checkpoint
-from kernelfields.estimators.class_weights import weigh_classes
-from kernelfields.estimators.displays import ChainDisplay
-from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
-from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
-from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
-from kernelfields.estimators.model_document import read_chain_crf, write_chain_crf
-from kernelfields.estimators.parameters import check_callbacks
-from kernelfields.fields import EdgeCliques
-from kernelfields.fields.randomness import random_generator
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate, LogPosterior
-from kernelfields.reports.progress import FitProgress
-from kernelfields.solvers import Solution
-from kernelfields.structure import StructurePath
+from kernelfields.engines.dask.collections import is_dask_collection
+from kernelfields.engines.dask.prediction import answers_collections
+from kernelfields.engines.engine import Sample
+from kernelfields.estimators.base import (
+    BasisLike,
+    EngineLike,
+    FieldEstimator,
+    Functions,
+    KernelLike,
+    LabelKernelLike,
+    Seed,
+    Training,
+    per_item,
+)
+from kernelfields.estimators.inspection import explain_sequence, show_sequence, summarise, tabulate_weights
+from kernelfields.features.readers import ChainReader
+from kernelfields.fields.chains import Chains, weigh_classes
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
+from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.fields.reading import check_class_weight
+from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
+from kernelfields.models.fit import DevelopmentSet, FittedField
+from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.reports.explanations import Explanation
+from kernelfields.reports.labelled_sequences import LabelledSequence
+from kernelfields.reports.model_summary import ModelSummary
+from kernelfields.reports.weights import WeightsTable
+from kernelfields.structure.candidates import default_candidates, learn_chain_cliques
+from kernelfields.structure.candidates import resolve_search as resolve_structure_search
+from kernelfields.structure.search import StructurePath, StructureSearch
+from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
 
-class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, BaseEstimator):
+class ChainCRF(FieldEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -94,11 +102,9 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
     n_jobs : int or None
         Threads; None and -1 mean all cores.
     engine : "auto", "threads", "torch", "dask" or an Engine, default "auto"
-        Where the fit runs. "auto" takes a CUDA device if there is one and the problem is large, else threads.
-    device : str or None
-        Device of engine="torch", such as "cuda:0"; None for the best there is.
-    memory : str, int or None
-        How much memory features may take, such as "8GB"; those that do not fit go to a file. None: no limit.
+        Where the fit runs: ``Threads(memory="8GB")`` keeps features within so much memory, ``Torch("cuda:1")`` on a
+        device, ``Dask(client)`` on a cluster (kernelfields.engines). "auto" takes a CUDA device if there is one and
+        the problem is large, else threads.
     random_state : int, Generator, RandomState or None
     verbose : int, default 0
         1 shows where the fit is, 2 every iteration.
@@ -125,37 +131,43 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
 
+    _kind = "ChainCRF"
+    _runs_anywhere = True
+
+    field_: Any
+    structure_path_: StructurePath | None
+    dev_log_likelihoods_: np.ndarray | None
+    transitions_: np.ndarray | None
+
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         *,
-        edge_kernel: Any = None,
+        edge_kernel: KernelLike | None = None,
         window: int | tuple[int, int] = 1,
         rank: int | None = 1000,
-        basis: Any = "random-cholesky",
+        basis: BasisLike = "random-cholesky",
         support: str = "all",
         edge_support: str | None = None,
         min_freq: float = 0.0,
         l1: float = 0.0,
         edge_l1: float | None = None,
-        prior_variance: Any = 1.0,
-        edge_prior_variance: Any = None,
-        label_kernel: Any = "delta",
-        cliques: Any = None,
-        candidates: Any = None,
-        solver: Any = "auto",
+        prior_variance: float | Sequence[float] = 1.0,
+        edge_prior_variance: float | Sequence[float] | None = None,
+        label_kernel: LabelKernelLike = "delta",
+        cliques: Sequence[CliqueSet] | str | None = None,
+        candidates: Sequence[CliqueSet] | StructureSearch | None = None,
+        solver: object = "auto",
         tol: float = 1e-3,
         max_iter: int = 100,
-        constraints: Any = None,
-        dtype: Any = "auto",
+        constraints: object = None,
+        dtype: object = "auto",
         n_jobs: int | None = None,
-        engine: Any = "auto",
-        device: Any = None,
-        memory: Any = None,
-        random_state: Any = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
         verbose: int = 0,
-        callbacks: Any = None,
-        class_weight: Any = None,
+        callbacks: Sequence[object] | None = None,
+        class_weight: Mapping[object, float] | str | None = None,
         patience: int = 5,
         warm_start: bool = False,
     ):
@@ -181,8 +193,6 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.engine = engine
-        self.device = device
-        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
@@ -192,13 +202,13 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
         *,
-        X_dev: Any = None,
-        y_dev: Any = None,
-        optimize: Any = None,
+        X_dev: object = None,
+        y_dev: object = None,
+        optimize: object = None,
     ) -> ChainCRF:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
 
@@ -207,122 +217,379 @@ class ChainCRF(ChainPrediction, ChainInspection, ChainDisplay, LaplaceMixin, Bas
         the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
         kernel parameters by the evidence. Dask collections are fitted where they are, see docs/dask.md.
         """
-        check_chain_parameters(self)
-        random = random_generator(self.random_state)
-        progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
-        checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        with ExitStack() as held, progress:
-            parts = fit_parts(
-                self,
-                X,
-                y,
-                sample_weight,
-                (X_dev, y_dev),
-                optimize=optimize,
-                random=random,
-                say=progress.say,
-                held=held,
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+
+    def _check_parameters(self) -> None:
+        check_support(self.support, "support")
+        check_penalty(self.l1, "l1")
+        check_penalty(self.min_freq, "min_freq")
+        if self.min_freq > 0 and "observed" not in (self.support, self.edge_support):
+            raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
+        if self.edge_support is not None:
+            check_support(self.edge_support, "edge_support")
+        if self.edge_l1 is not None:
+            check_penalty(self.edge_l1, "edge_l1")
+        for name in ("prior_variance", "edge_prior_variance"):
+            variances = getattr(self, name)
+            if isinstance(variances, list | tuple) and not variances:
+                raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
+            for variance in variances if isinstance(variances, list | tuple) else [variances]:
+                if variance is not None or name == "prior_variance":
+                    check_prior_variance(variance, name)
+        check_class_weight(self.class_weight)
+        check_count(self.patience, "patience")
+        if isinstance(self.cliques, str) and self.cliques != "learn":
+            raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
+        if self.candidates is not None and not isinstance(self.cliques, str):
+            raise ValueError("candidates are for cliques='learn', which chooses among them; leave them out")
+        super()._check_parameters()
+        name_cliques(self._described_cliques())
+
+    def _described_cliques(self) -> Any:
+        """Return the clique sets that the parameters describe, or those that were given."""
+        if self.cliques is not None and not isinstance(self.cliques, str):
+            return self.cliques
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        edge_support, variance = self.edge_support or self.support, self.edge_prior_variance
+        if variance is None:
+            # By default that of the nodes, or of their first part.
+            several = isinstance(self.prior_variance, list | tuple)
+            variance = self.prior_variance[0] if several else self.prior_variance  # type: ignore[index]
+        return [
+            NodeCliques(
+                self.kernel,
+                label_kernel=self.label_kernel,
+                prior_variance=self.prior_variance,
+                support=self.support,
+                min_freq=self.min_freq if self.support == "observed" else 0.0,
+                l1=self.l1,
+                **shared,
+            ),
+            EdgeCliques(
+                self.edge_kernel,
+                prior_variance=variance,
+                support=edge_support,
+                min_freq=self.min_freq if edge_support == "observed" else 0.0,
+                l1=self.l1 if self.edge_l1 is None else self.edge_l1,
+                **shared,
+            ),
+        ]
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a fit goes on from the present coefficients."""
+        return bool(self.warm_start) and hasattr(self, "field_")
+
+    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[ChainReader, Any, np.ndarray]:
+        if is_dask_collection(X) or is_dask_collection(y):
+            from kernelfields.engines.dask.data import read_collection
+            from kernelfields.engines.dask.engine import connected_client
+
+            client = connected_client(getattr(self.engine, "client", None))
+            settings = {"constraints": self.constraints, "class_weight": self.class_weight}
+            return read_collection(client, X, y, sample_weight, **settings)
+        if self._continues:
+            reader, classes = self._reader, self.classes_
+            chains = reader.read(X, y, sample_weight, classes)
+        else:
+            reader = ChainReader()
+            seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
+            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen)
+        masks = resolve_constraints(self.constraints, classes)
+        masks.check_labels(chains.labels, chains.offsets, classes)
+        return reader, weigh_classes(chains, classes, self.class_weight), classes
+
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
+        chains = self._reader.read(X, y, sample_weight, self.classes_)
+        self.field_.structure.masks.check_lengths(chains.lengths)
+        return chains
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
+        chains = self._reader.read(X, y, sample_weight, self.classes_)
+        self.field_.structure.masks.check_labels(chains.labels, chains.offsets, self.classes_)
+        return weigh_classes(chains, self.classes_, self.class_weight)
+
+    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure:
+        return ChainStructure(len(classes), resolve_constraints(self.constraints, classes))
+
+    def _development_chains(self, training: Training) -> Chains | None:
+        X, y = training.held_out
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return None
+        try:
+            chains = training.reader.read(X, y, None, training.classes)
+        except ValueError as error:
+            raise ValueError(f"development set: {error}") from error
+        training.structure.masks.check_labels(chains.labels, chains.offsets, training.classes)  # type: ignore[attr-defined]
+        return chains
+
+    def _place_development(self, training: Training) -> int:
+        chains = self._development_chains(training)
+        if chains is None:
+            return 0
+        sample = training.place(chains, training.cliques, training.data.n_positions)
+        training.development = DevelopmentSet(sample, self.patience)
+        return chains.n_positions
+
+    def _cliques(self, training: Training) -> NamedCliques:
+        described = self._described_cliques()
+        if not isinstance(self.cliques, str):
+            return name_cliques(described)
+        if self._continues:
+            training.structure_path = self.structure_path_
+            return [(term.name, term.clique) for term in self.field_.terms]
+        if not isinstance(training.data, Chains):
+            raise ValueError(
+                "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
             )
-
-            def keep(present: Callable[[], FittedField]) -> None:
-                for checkpoint in checkpoints:
-                    checkpoint.keep(lambda: copy.copy(self)._take_over(parts, present()))
-
-            fitted = fit_field(
-                parts.spaces,
-                parts.engine_of,
-                len(parts.classes),
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                watch=watcher(self.callbacks, progress),
-                random=random,
-                start=parts.start,
-                development=parts.development,
-                dtype=self.dtype,
-                keep=keep if checkpoints else None,
-            )
-        self._take_over(parts, fitted)
-        self.structure_path_: StructurePath | None = parts.path
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
-        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
-        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
-        return self
-
-    def _take_over(self, parts: FitParts, fitted: FittedField) -> ChainCRF:
-        """Take what a fit has found as one's own."""
-        self._inputs = parts.inputs
-        self.classes_ = parts.classes
-        self.n_features_in_ = parts.inputs.n_features
-        self.model_ = FieldModel(
-            fitted_sets_of(parts.spaces, fitted.coefficients), len(parts.classes), parts.masks
+        search = resolve_structure_search(self.candidates)
+        candidates = search.candidates
+        if candidates is None:
+            candidates = default_candidates(self.prior_variance, self.window, len(training.classes))
+        named = name_cliques([*described, *candidates])
+        chosen, training.structure_path = learn_chain_cliques(
+            search,
+            described,
+            candidates,
+            training.data,
+            self._development_chains(training),
+            place_chains=lambda chains: training.place(chains, named),
+            options=replace(training.options, watch=None),
+            say=training.say,
         )
-        self._forget_laplace()
-        self.solution_: Solution = fitted.solution
-        self.certificate_: Certificate = fitted.span
-        self.rkhs_certificate_: Certificate = fitted.rkhs
-        development = parts.development
+        return chosen
+
+    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+        if not self._continues:
+            return super()._designs(training, sample)
+        designs = continued_designs(training.cliques, self.field_.terms, sample)
+        return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
+
+    def _set_fitted(self, training: Training, fitted: FittedField) -> ChainCRF:
+        super()._set_fitted(training, fitted)
+        self.structure_path_ = training.structure_path
+        development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
-        self._set_views()
         return self
 
-    def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
-
-        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks.
-        scope="span": among those the basis spans.
-        """
-        check_is_fitted(self, "model_")
-        if scope not in ("rkhs", "span"):
-            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
-        chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
-        chains = weigh_classes(chains, self.classes_, self.class_weight)
-        self.model_.masks.check_labels(chains.labels, chains.offsets, self.classes_)
-        workers = Workers(self.n_jobs)
-        with blas_threads(blas_limit(self, workers, chains.n_positions)):
-            return self.model_.certify(chains, workers, scope)
-
-    def _fitted_sets(self) -> list[FittedSet]:
-        check_is_fitted(self, "model_")
-        return self.model_.sets
-
-    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
-        sets = self._fitted_sets()
-        chains, _ = self._inputs.chains(X, y, sample_weight, self.classes_)
-        chains = weigh_classes(chains, self.classes_, self.class_weight)
-        masks, n_labels = self.model_.masks, len(self.classes_)
-        masks.check_labels(chains.labels, chains.offsets, self.classes_)
-        engine_of = partial(chain_engine, chains, n_labels=n_labels, masks=masks, workers=Workers(self.n_jobs))
-        return posterior_of_sets(sets, chains, n_labels, engine_of, tol=self.tol, dtype=self.dtype), sets
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "model_")
-        write_chain_crf(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> ChainCRF:
-        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
-        return read_chain_crf(cls, path, callables)
+    def _set_views(self) -> None:
+        super()._set_views()
+        tied = [
+            term.tied_scores.reshape(len(self.classes_), -1)
+            for term in self.field_.terms
+            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
+        ]
+        self.transitions_ = np.sum(tied, axis=0) if tied else None
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns that feature dicts or strings were given; only for fields fitted on those."""
-        check_is_fitted(self, "model_")
-        if self._inputs.encoder is None:
+        check_is_fitted(self, "field_")
+        if self._reader.encoder is None:
             raise AttributeError("feature_names_in_: this field was fitted on arrays, whose columns have no names")
-        return np.array(self._inputs.encoder.feature_names_)
+        return np.array(self._reader.encoder.feature_names_)
 
-    def _set_views(self) -> None:
-        """Expose the fitted sets under the names a user looks for."""
-        self.basis_ = {each.name: each.subspace for each in self.model_.sets}
-        self.coef_ = {each.name: each.label_coefficients for each in self.model_.sets}
-        tied = [
-            each.tied_scores.reshape(len(self.classes_), -1)
-            for each in self.model_.sets
-            if isinstance(each.clique, EdgeCliques) and isinstance(each.subspace, ConstantSubspace)
-        ]
-        self.transitions_ = np.sum(tied, axis=0) if tied else None
+    @answers_collections
+    def predict(self, X: object, decode: str = "viterbi") -> list[np.ndarray]:
+        """Return the labels of each sequence.
+
+        decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
+        at each position, which maximises expected token accuracy.
+        """
+        if decode not in ("viterbi", "posterior"):
+            raise ValueError(f"decode must be 'viterbi' or 'posterior', got {decode!r}")
+        predictions: list[np.ndarray] = []
+        for answers in self._answers(X):
+            labels = answers.best_labels() if decode == "viterbi" else answers.marginals.argmax(axis=1)
+            predictions += answers.data.split(self.classes_[labels])
+        return predictions
+
+    @answers_collections
+    def predict_marginals(
+        self, X: object, pairs: bool = False, *, uncertainty: bool | str = False
+    ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
+
+        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists. After
+        :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit, which
+        keeps the most probable labels; "sampling" is the mean over coefficients drawn around it, pairs too.
+        """
+        kind = resolve_uncertainty(uncertainty, joint=pairs) if uncertainty is not False else None
+        nodes: list[np.ndarray] = []
+        edges: list[np.ndarray] = []
+        joint_of = (lambda answers: answers.pair_marginals()) if pairs else None
+        for chains, marginals, joint in self._averaged(X, kind, joint_of):
+            nodes += chains.split(marginals)
+            edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
+        return (nodes, edges) if pairs else nodes
+
+    @answers_collections
+    def predict_variances(self, X: object) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of labels, (T, L) arrays, after :meth:`laplace`."""
+        return [rows for batch, variances in self._variances(X) for rows in batch.split(variances)]
+
+    @answers_collections
+    def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """Return, for each sequence, its k most probable labellings with their log-probabilities."""
+        check_count(k, "k")
+        results: list[list[tuple[np.ndarray, float]]] = []
+        for answers in self._answers(X):
+            labels, scores = answers.n_best(int(k))  # type: ignore[union-attr]
+            for sequence, total in enumerate(answers.log_partition):
+                ranked = zip(labels[sequence], scores[sequence], strict=True)
+                results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
+        return results
+
+    def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
+        """Return log p(y | x), summed over sequences or as an array with one value per sequence.
+
+        A labelling that the constraints forbid has log-likelihood minus infinity.
+        """
+        values = self._log_likelihoods(X, y)
+        return values if per_sequence else float(values.sum())
+
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+        """Return token accuracy: the share of positions whose Viterbi label is right.
+
+        ``sample_weight`` holds one weight per sequence.
+        """
+        check_is_fitted(self, "field_")
+        chains = self._read(X, y, sample_weight)
+        right = np.concatenate(self.predict(X)) == self.classes_[chains.labels]
+        return float(np.average(right, weights=chains.position_weights))
+
+    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
+        """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
+        draws: list[np.ndarray] = []
+        for chains, drawn in self._draws(X, n_samples, random_state):
+            draws += per_item(chains, self.classes_[drawn], n_samples is None)
+        return draws
+
+    @answers_collections
+    def entropy(self, X: object) -> np.ndarray:
+        """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
+        return np.concatenate([answers.entropies() for answers in self._answers(X)])  # type: ignore[union-attr]
+
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: str | re.Pattern[str] | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> WeightsTable:
+        """Return the largest weights per label, the transitions, and scores of starts and ends, as a table.
+
+        Print the table, or let a notebook show it; ``to_rows()`` gives its weights to csv and pandas.
+
+        Parameters
+        ----------
+        top : how many weights of each label, the largest by size; a pair for so many positive and so many negative
+            ones; None for all
+        labels : list of the labels to show, in this order; None for all. Transitions are those between them.
+        feature_re : regular expression; features are listed if it is found in their names
+        feature_names : names of the input features. By default those of feature dicts, "x0", "x1", ... for arrays.
+
+        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Clique sets with a
+        kernel that has no explicit features, such as RBF, have no weights per feature; the table says so.
+        Transitions that depend on the inputs have one list for all pairs of labels.
+
+        Weights are relative: adding a number to the weights of one feature for all labels changes no probability,
+        so compare the labels of a feature. Where every label has a weight and there is no l1 penalty, the weights
+        of a feature sum to zero over the labels. Weights of observed pairs alone, and transitions, need not.
+        """
+        check_is_fitted(self, "field_")
+        return tabulate_weights(self, top, labels, feature_re, feature_names)
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        against: object = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        tokens: Sequence[object] | None = None,
+        pivots: int = 0,
+    ) -> Explanation:
+        """Return, for one sequence, what moved the label at each position and away from which other label.
+
+        The contributions at a position add up to the score of the labelling minus its score with the other label
+        there: log p(y | x) - log p(y with the other label at t | x). Constraints are named beside them.
+
+        Parameters
+        ----------
+        x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
+            strings, or an array (positions, features)
+        y : labels of the sequence; None for the most probable labelling
+        top : how many features to list at each position, the largest by size; what the others add up to is given.
+            Transitions and kernels are always listed.
+        against : a label, or a list with one per position, to compare with; None for the label of the largest
+            marginal probability besides y. Where y is that label itself, the latter takes its place.
+        feature_names : names of the input features, as in :meth:`weights`
+        tokens : what to show for each position, such as its word
+        pivots : how many training inputs to list for each kernel without explicit features: those whose kernel
+            value times coefficient is largest
+        """
+        check_is_fitted(self, "field_")
+        return explain_sequence(self, x, y, top, against, feature_names, tokens, pivots)
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
+
+        Print it, let a notebook show it, or pass it to ``kernelfields.reports.model_report.report_page``.
+        """
+        check_is_fitted(self, "field_")
+        return summarise(self)
+
+    def show(
+        self, x: object, y: object = None, *, tokens: Sequence[object] | None = None, caption: str = ""
+    ) -> LabelledSequence:
+        """Return one sequence as the field labels it, for a notebook or a page.
+
+        Words are coloured by their labels, and hovering over one tells the probabilities of the others.
+
+        Parameters
+        ----------
+        x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
+            strings, or an array (positions, features)
+        y : its true labels, to mark those that are wrong; labels the model does not know are allowed
+        tokens : what to show for each position, such as its word; by default its number
+        caption : a line above the sequence
+        """
+        check_is_fitted(self, "field_")
+        return show_sequence(self, x, y, tokens, caption)
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML behind scikit-learn's ``_repr_html_``, which is there if diagrams are asked for."""
+        return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does, with a summary in the place of the diagram."""
+        if hasattr(self, "field_") and get_config()["display"] == "diagram":
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
+        return super()._repr_mimebundle_(**kwargs)
+
+    def _describe_structure(self) -> dict[str, Any]:
+        masks = self.field_.structure.masks
+        return {"masks": {"edge": masks.edge, "start": masks.start, "end": masks.end, "label": masks.label}}
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
+        return ChainReader.rebuild(dict(described))
+
+    @classmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure:
+        masks, n_labels = ConstraintMasks(**described["masks"]), len(classes)
+        for name in ("edge", "start", "end", "label"):
+            if getattr(masks, name).shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
+                raise ValueError(f"the constraint mask {name!r} has the wrong shape")
+        return ChainStructure(n_labels, masks)
+
+    @classmethod
+    def _rebuild(cls, document: Mapping[str, Any], functions: Functions) -> ChainCRF:
+        estimator = super()._rebuild(document, functions)
+        estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
+        return estimator

@@ -14,24 +14,48 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kernelfields.basis.quadratic_form import kernel_quadratic_form
-from kernelfields.estimators.density_basis import density_basis
-from kernelfields.estimators.density_box import check_sample_possible, resolve_box, resolve_measure
-from kernelfields.estimators.density_documents import read_density, write_density
-from kernelfields.estimators.density_quadrature import Rule, check_proper, first_quadrature, judged_log_integral
-from kernelfields.estimators.density_sampling import Target, draw
-from kernelfields.estimators.parameters import check_count, check_penalty, check_tolerance, is_real
-from kernelfields.family import FiniteFamily
-from kernelfields.fields.randomness import random_generator
-from kernelfields.posterior import Certificate
+from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.family.box import (
+    Box,
+    FunctionMeasure,
+    check_sample_possible,
+    rebuild_measure,
+    resolve_box,
+    resolve_measure,
+)
+from kernelfields.family.density_basis import density_basis
+from kernelfields.family.finite import FiniteFamily
+from kernelfields.family.quadrature import (
+    Quadrature,
+    Rule,
+    check_proper,
+    first_quadrature,
+    judged_log_integral,
+)
+from kernelfields.family.sampling import Target, draw
+from kernelfields.fields.reading import random_generator
+from kernelfields.models.documents import (
+    describe_parameters,
+    describe_subspace,
+    read_document,
+    rebuild_parameters,
+    rebuild_subspace,
+    write_document,
+)
+from kernelfields.numerics.parameters import check_count, check_penalty, check_tolerance, is_real
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.designs.design import kernel_quadratic_form
 
 _BATCH_ROWS = 20_000
+_KIND = "ExponentialFamilyDensity"
 
 
 class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
@@ -79,21 +103,21 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         *,
         prior_variance: float = 1.0,
-        base_measure: Any = "uniform",
-        box: Any = "auto",
+        base_measure: str | Callable[[np.ndarray], ArrayLike] = "uniform",
+        box: ArrayLike | str = "auto",
         margin: float = 0.1,
         rank: int = 200,
-        basis: Any = "greedy-cholesky",
+        basis: BasisLike = "greedy-cholesky",
         pivots: str = "both",
         quadrature: str = "auto",
         n_nodes: int | None = None,
         quadrature_tol: float = 1e-3,
         tol: float = 1e-9,
         max_iter: int = 100,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.kernel = kernel
         self.prior_variance = prior_variance
@@ -110,7 +134,9 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExponentialFamilyDensity:
+    def fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> ExponentialFamilyDensity:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         self._check_parameters()
         X = validate_data(self, X, dtype=np.float64)
@@ -156,7 +182,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     def _features(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(self.basis_.features(self._measure.box.to_unit(X)))
 
-    def _fit_coefficients(self, mean: np.ndarray, count: float, quadrature: Any) -> None:
+    def _fit_coefficients(self, mean: np.ndarray, count: float, quadrature: Quadrature) -> None:
         precision, start = 1.0 / (count * self.prior_variance), None
         while True:
             rule = quadrature.rule(self._measure)
@@ -191,7 +217,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         """Return f, (n,)."""
         return self.basis_.apply(self._measure.box.to_unit(X), self.coef_[:, None])[:, 0]
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Return log p of points, (n,), in the units of X; minus infinity outside the box."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -202,12 +228,12 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
             scores[inside] = self._measure.log_density(points) + self._scores(points) - self.log_partition_
         return scores
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """Return the mean of log p over points; minus infinity if one lies outside the box."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see density_sampling.py for when it is exact."""
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
+        """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes
@@ -226,7 +252,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         member = self.family().at(self.coef_)
         return member.mean, member.covariance()
 
-    def expectation(self, function: Callable[[np.ndarray], Any]) -> np.ndarray:
+    def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> np.ndarray:
         """Return E function(x) under p, by quadrature; ``function`` maps points (M, d) to values (M, ...)."""
         check_is_fitted(self, "coef_")
         rule = self.quadrature_.reference().rule(self._measure)
@@ -247,7 +273,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         """Return -E log p(x), in nats."""
         return -float(self.expectation(self.score_samples))
 
-    def certify(self, X: Any, sample_weight: Any = None) -> Certificate:
+    def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
         """Return how far the fit to X can be from the best one among all functions of the RKHS.
 
         For the discretised problem, exact; O((M + n)^2) kernel evaluations for M nodes and n points.
@@ -270,17 +296,63 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted density to one file of data (safetensors), atomically."""
         check_is_fitted(self, "coef_")
-        write_density(path, self)
+        names = getattr(self, "feature_names_in_", np.array([], dtype=str))
+        document = {
+            "parameters": describe_parameters(self),
+            "box": self.box_,
+            "measure": self._measure.describe(),
+            "subspace": describe_subspace(self.basis_),
+            "coefficients": self.coef_,
+            "log_partition": float(self.log_partition_),
+            "log_partition_error": float(self.log_partition_error_),
+            "quadrature": asdict(self.quadrature_),
+            "certificate": asdict(self.certificate_),
+            "n_iter": int(self.n_iter_),
+            "feature_names": names.tolist(),
+        }
+        write_document(path, _KIND, document)
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None
+        cls, path: str | os.PathLike[str], *, callables: Mapping[str, Callable[..., object]] | None = None
     ) -> ExponentialFamilyDensity:
         """Read a density written by :meth:`save`.
 
         ``callables`` names functions that are not data: those of kernels, and "base_measure".
         """
-        return read_density(cls, path, callables)
+        return read_document(path, _KIND, lambda document: cls._rebuild(document, dict(callables or {})))
+
+    @classmethod
+    def _rebuild(cls, document: Mapping[str, Any], functions: dict[str, Any]) -> ExponentialFamilyDensity:
+        """Return the density that was described; errors of any kind if it is not sound."""
+        bounds = np.asarray(document["box"], dtype=np.float64)
+        if bounds.ndim != 2 or bounds.shape[1] != 2 or not np.all(bounds[:, 0] < bounds[:, 1]):
+            raise ValueError("the box is not one")
+        box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())
+        parameters = dict(document["parameters"])
+        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))
+        if isinstance(measure, FunctionMeasure):
+            parameters["base_measure"] = None
+        estimator = cls(**rebuild_parameters(parameters, functions))
+        if isinstance(measure, FunctionMeasure):
+            estimator.base_measure = measure.function
+        subspace = rebuild_subspace(document["subspace"], functions)
+        coefficients = np.asarray(document["coefficients"], dtype=np.float64)
+        if coefficients.shape != (subspace.rank,) or not np.isfinite(coefficients).all():
+            raise ValueError("the coefficients do not fit the basis, or are not finite")
+        if hasattr(subspace, "pivots") and subspace.pivots.shape[1] != box.dimension:
+            raise ValueError("the pivots do not fit the coefficients and the box")
+        estimator._measure, estimator.box_, estimator.basis_ = measure, bounds, subspace
+        estimator.coef_ = coefficients
+        estimator.log_partition_ = float(document["log_partition"])
+        estimator.log_partition_error_ = float(document["log_partition_error"])
+        estimator.quadrature_ = Quadrature(**document["quadrature"])
+        estimator.certificate_ = Certificate(**document["certificate"])
+        estimator.n_iter_ = int(document["n_iter"])
+        estimator.n_features_in_ = box.dimension
+        if document["feature_names"]:
+            estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+        return estimator

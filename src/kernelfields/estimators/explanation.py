@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.feature_weights import coordinate_names, largest, pivots_note
-from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.spaces import viewed_inputs
-from kernelfields.fields import Chains, ConstraintMasks
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.models.field import Field
+from kernelfields.objective.term import Term
 from kernelfields.reports.explanations import Contribution, Explanation, PositionExplanation
 
 
@@ -52,7 +52,7 @@ def most_probable_others(marginals: np.ndarray, labels: np.ndarray) -> np.ndarra
 
 
 def explain_chain(
-    model: FieldModel,
+    field: Field,
     coefficients: Mapping[str, Any],
     chains: Chains,
     labels: np.ndarray,
@@ -72,19 +72,19 @@ def explain_chain(
     n_positions = chains.n_positions
     features: list[list[Contribution]] = [[] for _ in range(n_positions)]
     wholes: list[list[Contribution]] = [[] for _ in range(n_positions)]
-    for each in model.sets:
-        exchanges = list(_exchanges(each, chains, labels, others, classes))
-        if isinstance(each.subspace, ConstantSubspace):
+    for term in field.terms:
+        exchanges = list(_exchanges(term, chains, labels, others, classes))
+        if isinstance(term.subspace, ConstantSubspace):
             for exchange, whole in zip(
-                exchanges, _constants(each, coefficients[each.name], exchanges), strict=True
+                exchanges, _constants(term, coefficients[term.name], exchanges), strict=True
             ):
                 wholes[exchange.position].append(whole)
-        elif isinstance(each.subspace, ExplicitSubspace):
-            found = _feature_terms(each, coefficients[each.name], chains, exchanges, names)
+        elif isinstance(term.subspace, ExplicitSubspace):
+            found = _feature_terms(term, coefficients[term.name], chains, exchanges, names)
             for exchange, terms in zip(exchanges, found, strict=True):
                 features[exchange.position] += terms
         else:
-            for exchange, whole in zip(exchanges, _kernels(each, chains, exchanges, pivots), strict=True):
+            for exchange, whole in zip(exchanges, _kernels(term, chains, exchanges, pivots), strict=True):
                 wholes[exchange.position].append(whole)
     positions = []
     for t in range(n_positions):
@@ -102,20 +102,20 @@ def explain_chain(
                 tuple(shown),
                 len(left_out),
                 sum(term.amount for term in left_out),
-                tuple(_broken_rules(model.masks, labels, others, t, classes)),
+                tuple(_broken_rules(field.structure.masks, labels, others, t, classes)),
             )
         )
     return Explanation(tuple(positions))
 
 
 def _exchanges(
-    each: FittedSet, chains: Chains, labels: np.ndarray, others: np.ndarray, classes: Sequence[Any]
+    term: Term, chains: Chains, labels: np.ndarray, others: np.ndarray, classes: Sequence[Any]
 ) -> Iterator[Exchange]:
     """Yield the cliques of a set that change with each position's label."""
-    positions = each.clique.positions(chains)
+    positions = term.clique.positions(chains)
     placed = range(chains.n_positions) if positions is None else positions.tolist()
     for row, t in enumerate(placed):
-        if each.clique.labels_per_clique == 1:
+        if term.clique.labels_per_clique == 1:
             yield Exchange(t, row, int(labels[t]), int(others[t]))
             continue
         width = len(classes)
@@ -125,24 +125,24 @@ def _exchanges(
         yield Exchange(t - 1, row, kept, int(others[t - 1]) * width + after, f"transition to {classes[after]}")
 
 
-def _constants(each: FittedSet, weights: Any, exchanges: Sequence[Exchange]) -> Iterator[Contribution]:
+def _constants(term: Term, weights: Any, exchanges: Sequence[Exchange]) -> Iterator[Contribution]:
     row = _dense(weights)[0]
-    own_name = each.name != each.clique.default_name
+    own_name = term.name != term.clique.default_name
     for exchange in exchanges:
         amount = float(row[exchange.kept] - row[exchange.lost])
         if exchange.step:
-            name = f"{exchange.step} ({each.name})" if own_name else exchange.step
-            yield Contribution("transition", each.name, name, amount)
+            name = f"{exchange.step} ({term.name})" if own_name else exchange.step
+            yield Contribution("transition", term.name, name, amount)
         else:
-            yield Contribution("constant", each.name, each.name, amount)
+            yield Contribution("constant", term.name, term.name, amount)
 
 
 def _feature_terms(
-    each: FittedSet, weights: Any, chains: Chains, exchanges: Sequence[Exchange], names: Sequence[str]
+    term: Term, weights: Any, chains: Chains, exchanges: Sequence[Exchange], names: Sequence[str]
 ) -> Iterator[list[Contribution]]:
     """Yield the terms of all features that an exchange moves, those of zero left out."""
-    features = scipy.sparse.csr_array(each.subspace.features(viewed_inputs(each.clique, chains)))
-    labelled = coordinate_names(each, names)
+    features = scipy.sparse.csr_array(term.subspace.features(term.clique.view(chains)))
+    labelled = coordinate_names(term, names)
     for exchange in exchanges:
         entries = slice(features.indptr[exchange.row], features.indptr[exchange.row + 1])
         columns, values = features.indices[entries], features.data[entries]
@@ -152,22 +152,20 @@ def _feature_terms(
         suffix = f", {exchange.step}" if exchange.step else ""
         yield [
             Contribution(
-                "feature", each.name, labelled[int(columns[i])] + suffix, float(amounts[i]), float(values[i])
+                "feature", term.name, labelled[int(columns[i])] + suffix, float(amounts[i]), float(values[i])
             )
             for i in np.flatnonzero(amounts)
         ]
 
 
-def _kernels(
-    each: FittedSet, chains: Chains, exchanges: Sequence[Exchange], pivots: int
-) -> Iterator[Contribution]:
+def _kernels(term: Term, chains: Chains, exchanges: Sequence[Exchange], pivots: int) -> Iterator[Contribution]:
     """Yield the whole contribution of a set of kernel functions, with its ``pivots`` largest parts."""
-    subspace, inputs = each.subspace, viewed_inputs(each.clique, chains)
-    scores = each.in_labels(subspace.apply(inputs, each.coefficients))
+    subspace, inputs = term.subspace, term.clique.view(chains)
+    scores = term.in_labels(subspace.apply(inputs, term.known))
     if pivots:
         similar = subspace.kernel(inputs, subspace.pivots)
-        dual = each.in_labels(subspace.dual_coefficients(each.coefficients))
-    name = f"{each.name}: {pivots_note(each)}"
+        dual = term.in_labels(subspace.dual_coefficients(term.known))
+    name = f"{term.name}: {pivots_note(term)}"
     for exchange in exchanges:
         parts: list[Contribution] = []
         if pivots:
@@ -177,7 +175,7 @@ def _kernels(
             parts = [
                 Contribution(
                     "pivot",
-                    each.name,
+                    term.name,
                     f"pivot {i}, training input {subspace.indices[i]}",
                     float(amounts[i]),
                     float(values[i]),
@@ -186,7 +184,7 @@ def _kernels(
             ]
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
         step = f", {exchange.step}" if exchange.step else ""
-        yield Contribution("kernel", each.name, name + step, amount, parts=tuple(parts))
+        yield Contribution("kernel", term.name, name + step, amount, parts=tuple(parts))
 
 
 def _split(terms: list[Contribution], top: int) -> tuple[list[Contribution], list[Contribution]]:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis import ConstantSubspace, ExplicitSubspace
-from kernelfields.estimators.field_model import FieldModel
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.long_chains import reaches_far
-from kernelfields.features import check_window
-from kernelfields.kernels import Constant, Kernel, Linear, Scaled, Sum
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
+from kernelfields.fields.cliques import check_window
+from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.kernel import Kernel, Scaled, Sum
+from kernelfields.models.field import Field
+from kernelfields.objective.term import Term
 from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
 
 
@@ -45,9 +45,9 @@ class WindowNames(Sequence):
         return self._prefixes[block] + self._names[place]
 
 
-def coordinate_names(each: FittedSet, names: Sequence[str]) -> Sequence[str]:
+def coordinate_names(term: Term, names: Sequence[str]) -> Sequence[str]:
     """Return the names of a set's explicit features, one per row of its weights; ``names`` are the inputs'."""
-    return _mapped_names(each.subspace.kernel, WindowNames(names, each.clique.window))
+    return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.window))
 
 
 def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
@@ -63,14 +63,14 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
     return [f"{type(kernel).__name__}[{index}]" for index in range(mapped.shape[1])]
 
 
-def pivots_note(each: FittedSet) -> str:
+def pivots_note(term: Term) -> str:
     """Say what a set of kernel functions consists of: "1,000 pivots of RBF"."""
-    rank = each.subspace.rank
-    return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(each.subspace.kernel).__name__}"
+    rank = term.subspace.rank
+    return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(term.subspace.kernel).__name__}"
 
 
 def tabulate(
-    model: FieldModel,
+    field: Field,
     coefficients: Mapping[str, Any],
     classes: Sequence[Any],
     names: Sequence[str],
@@ -84,29 +84,29 @@ def tabulate(
     ``coefficients`` maps names of sets to (r, L^k) weights, dense or CSR; ``shown`` are the labels to list.
     """
     sets, scores, transitions = [], {}, None
-    for each in model.sets:
-        weights = coefficients[each.name]
-        if reaches_far([each.clique.group]):
-            many = each.clique.n_configurations(len(classes))
-            note = f"{many:,} scores of labels {each.clique.steps_back[0]} steps apart; see coef_[{each.name!r}]"
-            sets.append(SetWeights(each.name, note=note))
+    for term in field.terms:
+        weights = coefficients[term.name]
+        if not term.clique.neighbours_only:
+            many = term.clique.n_configurations(len(classes))
+            note = f"{many:,} scores of labels {term.clique.steps_back[0]} steps apart; see coef_[{term.name!r}]"
+            sets.append(SetWeights(term.name, note=note))
             continue
-        pairs = each.clique.labels_per_clique == 2
-        if isinstance(each.subspace, ConstantSubspace):
+        pairs = term.clique.labels_per_clique == 2
+        if isinstance(term.subspace, ConstantSubspace):
             row = _with_gaps(weights)
             if pairs:
                 matrix = row.reshape(len(classes), len(classes))[np.ix_(shown, shown)]
                 transitions = matrix if transitions is None else _sum_with_gaps(transitions, matrix)
             else:
-                scores[each.name] = row[list(shown)]
-        elif isinstance(each.subspace, ExplicitSubspace):
-            labelled = coordinate_names(each, names)
+                scores[term.name] = row[list(shown)]
+        elif isinstance(term.subspace, ExplicitSubspace):
+            labelled = coordinate_names(term, names)
             kept = None if pattern is None else _matching(pattern, labelled)
             listing = _pair_lists if pairs else _label_lists
-            sets.append(SetWeights(each.name, tuple(listing(weights, classes, shown, labelled, kept, top))))
+            sets.append(SetWeights(term.name, tuple(listing(weights, classes, shown, labelled, kept, top))))
         else:
-            sets.append(SetWeights(each.name, note=f"{pivots_note(each)}, no weights per feature"))
-    forbidden = model.masks.edge[np.ix_(shown, shown)] != 0
+            sets.append(SetWeights(term.name, note=f"{pivots_note(term)}, no weights per feature"))
+    forbidden = field.structure.masks.edge[np.ix_(shown, shown)] != 0
     return WeightsTable(
         tuple(classes[index] for index in shown),
         tuple(sets),

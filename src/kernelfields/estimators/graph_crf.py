@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.estimators.exact_certificates import ExactCertificates
-from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.fitting import FittedField, fit_field, warn_unless_converged
-from kernelfields.estimators.graph_cliques import check_graph_parameters, graph_cliques
-from kernelfields.estimators.graph_documents import read_graph_crf, write_graph_crf
-from kernelfields.estimators.graph_inputs import GraphInputs
-from kernelfields.estimators.graph_model import (
-    GraphModel,
-    plan_graphs,
-    refuse_approximate,
-    refuse_without_value,
+from kernelfields.estimators.base import (
+    BasisLike,
+    EngineLike,
+    FieldEstimator,
+    KernelLike,
+    LabelKernelLike,
+    Seed,
+    Training,
+    per_item,
 )
-from kernelfields.estimators.graph_prediction import GraphPrediction
-from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
-from kernelfields.estimators.parameters import check_callbacks
-from kernelfields.estimators.scored_graphs import warn_of_doubts
-from kernelfields.estimators.spaces import CliqueSpace, build_space, name_cliques
-from kernelfields.fields.randomness import random_generator
-from kernelfields.inference.graph import GraphInference
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate, LogPosterior
-from kernelfields.reports.progress import FitProgress
+from kernelfields.features.readers import GraphReader
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.graphs import Graphs
+from kernelfields.inference.beliefs import check_method
+from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.field import Field
+from kernelfields.numerics.parameters import check_prior_variance, check_support
+from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
+from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
 
-class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
+class GraphCRF(FieldEstimator):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
@@ -66,7 +64,7 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
         "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
         object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
         "mean-field" for larger cliques. May be changed between fit and predictions.
-    solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
+    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
         With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
 
     Attributes
@@ -79,28 +77,31 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
+    _kind = "GraphCRF"
+
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: KernelLike | Mapping[str, KernelLike] = "rbf",
         *,
-        edge_kernel: Any = "auto",
-        symmetric: Any = False,
+        edge_kernel: KernelLike | Mapping[str, KernelLike | None] | None = "auto",
+        symmetric: bool | Mapping[str, bool] = False,
         rank: int | None = 1000,
-        basis: Any = "random-cholesky",
+        basis: BasisLike = "random-cholesky",
         support: str = "all",
-        prior_variance: Any = 1.0,
-        edge_prior_variance: Any = None,
-        label_kernel: Any = "delta",
-        cliques: Any = None,
-        inference: Any = "auto",
-        solver: Any = "auto",
+        prior_variance: float = 1.0,
+        edge_prior_variance: float | Mapping[str, float] | None = None,
+        label_kernel: LabelKernelLike = "delta",
+        cliques: Sequence[CliqueSet] | None = None,
+        inference: object = "auto",
+        solver: object = "auto",
         tol: float = 1e-3,
         max_iter: int = 100,
-        dtype: Any = "auto",
+        dtype: object = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
         verbose: int = 0,
-        callbacks: Any = None,
+        callbacks: Sequence[object] | None = None,
     ):
         self.kernel = kernel
         self.edge_kernel = edge_kernel
@@ -118,125 +119,220 @@ class GraphCRF(GraphPrediction, ExactCertificates, LaplaceMixin, BaseEstimator):
         self.max_iter = max_iter
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, optimize: Any = None) -> GraphCRF:
+    def fit(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None
+    ) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
         EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
         """
-        check_graph_parameters(self)
-        inputs = GraphInputs()
-        graphs, classes = inputs.fit_graphs(X, y, sample_weight)
-        cliques = name_cliques(graph_cliques(self, graphs))
-        random = random_generator(self.random_state)
-        workers = Workers(self.n_jobs)
-        plan = plan_graphs(graphs, len(classes), self.inference)
-        refuse_without_value(plan)
-        likelihoods: list[GraphLikelihood] = []
-        progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
-        watchers = [*check_callbacks(self.callbacks), progress]
+        return self._fit(X, y, sample_weight, optimize=optimize)
 
-        def engine_of(sets: Sequence[CliqueFeatures]) -> ThreadsEngine:
-            likelihood = GraphLikelihood(graphs, len(classes), sets, plan, workers=workers)
-            likelihoods.append(likelihood)
-            return ThreadsEngine(likelihood, sets)
+    def _check_parameters(self) -> None:
+        check_support(self.support, "support")
+        check_prior_variance(self.prior_variance, "prior_variance")
+        check_method(self.inference)
+        super()._check_parameters()
 
-        with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
-            progress.say(plan.description)
+    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
+        reader = GraphReader()
+        return reader, *reader.learn(X, y, sample_weight)
 
-            def build(named: Any) -> list[CliqueSpace]:
-                return [
-                    build_space(name, clique, graphs, len(classes), tol=self.tol, dtype=self.dtype, random=random)
-                    for name, clique in named
-                ]
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
+        return self._reader.read(X, y, sample_weight, self.classes_)
 
-            spaces, start = self._optimized(
-                optimize, build(cliques), None, build, engine_of, len(classes), random, progress.say
+    def _structure(self, classes: np.ndarray, data: Graphs) -> GraphStructure:
+        return GraphStructure(len(classes), self.inference)
+
+    def _field(self) -> Field:
+        check_is_fitted(self, "field_")
+        # How graphs are inferred may change after the fit.
+        return Field(self.field_.terms, GraphStructure(len(self.classes_), self.inference))
+
+    def _cliques(self, training: Training) -> NamedCliques:
+        graphs = training.data
+        if self.cliques is not None:
+            return name_cliques(_named_by_type(self.cliques))
+        shared = {"basis": self.basis, "rank": self.rank, "support": self.support}
+        cliques: list = [
+            GraphNodes(
+                kernel,
+                node_type=kind,
+                name=_node_name(kind),
+                label_kernel=self.label_kernel,
+                prior_variance=self.prior_variance,
+                **shared,
             )
-            fitted = fit_field(
-                spaces,
-                engine_of,
-                len(classes),
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                watch=lambda iteration: True in [watcher(iteration) for watcher in watchers],
-                random=random,
-                start=start,
-            )
-        self._take_over(inputs, classes, plan, spaces, fitted)
-        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
-        warn_of_doubts(likelihoods[-1].doubts, stacklevel=3)
-        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
-        return self
-
-    def _take_over(
-        self,
-        inputs: GraphInputs,
-        classes: np.ndarray,
-        plan: GraphInference,
-        spaces: list[CliqueSpace],
-        fitted: FittedField,
-    ) -> None:
-        """Take what a fit has found as one's own."""
-        self._inputs = inputs
-        self.classes_ = classes
-        self.n_features_in_ = inputs.n_features
-        self.model_ = GraphModel(fitted_sets_of(spaces, fitted.coefficients), len(classes), self.inference)
-        self._forget_laplace()
-        self.inference_ = plan
-        self.solution_ = fitted.solution
-        self._certificates = (fitted.span, fitted.rkhs) if plan.exact else None
-        self._set_views()
-
-    def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
-
-        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks. scope="span":
-        among those the basis spans. ValueError where inference is approximate.
-        """
-        check_is_fitted(self, "model_")
-        if scope not in ("rkhs", "span"):
-            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
-        graphs = self._inputs.graphs(X, y, sample_weight, self.classes_)
-        refuse_approximate(self.model_.plan(graphs), "a certificate")
-        return self.model_.certify(graphs, Workers(self.n_jobs), scope)
-
-    def _fitted_sets(self) -> list[FittedSet]:
-        check_is_fitted(self, "model_")
-        return self.model_.sets
-
-    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
-        sets, n_labels, workers = self._fitted_sets(), len(self.classes_), Workers(self.n_jobs)
-        graphs = self._inputs.graphs(X, y, sample_weight, self.classes_)
-        plan = self.model_.plan(graphs)
-
-        def engine_of(features: Sequence[CliqueFeatures]) -> ThreadsEngine:
-            return ThreadsEngine(GraphLikelihood(graphs, n_labels, features, plan, workers=workers), features)
-
-        return posterior_of_sets(sets, graphs, n_labels, engine_of, tol=self.tol, dtype=self.dtype), sets
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "model_")
-        write_graph_crf(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> GraphCRF:
-        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
-        return read_graph_crf(cls, path, callables)
+            for kind, kernel in _node_kernels(self.kernel, graphs)
+        ]
+        names = [factors.name for factors in graphs.factors]
+        for parameter in ("edge_kernel", "edge_prior_variance", "symmetric"):
+            _check_types(getattr(self, parameter), parameter, names)
+        for factors in graphs.factors:
+            name = factors.name
+            variance = _of_type(self.edge_prior_variance, name, None)
+            settings = {
+                "group": name,
+                "order": factors.labels_per_clique,
+                "symmetric": bool(_of_type(self.symmetric, name, False)),
+                "prior_variance": self.prior_variance if variance is None else variance,
+                **shared,
+            }
+            if settings["symmetric"] and factors.labels_per_clique != 2:
+                raise ValueError(
+                    f"symmetric is for pairs of labels, and factors named {name!r} join {factors.labels_per_clique}"
+                )
+            kernel = _of_type(self.edge_kernel, name, "auto")
+            if isinstance(kernel, str) and kernel == "auto":
+                cliques.append(GraphFactors(None, **settings))
+                if factors.inputs is not None:
+                    cliques.append(GraphFactors("linear", **settings, name=f"{name} features"))
+            else:
+                cliques.append(GraphFactors(kernel, **settings))
+        return name_cliques(cliques)
 
     def _set_views(self) -> None:
-        """Expose the fitted sets under the names a user looks for."""
+        super()._set_views()
         n_labels = len(self.classes_)
-        self.basis_ = {each.name: each.subspace for each in self.model_.sets}
-        self.coef_ = {each.name: each.label_coefficients for each in self.model_.sets}
         self.edge_scores_ = {
-            each.clique.group: each.tied_scores.reshape((n_labels,) * each.clique.labels_per_clique)
-            for each in self.model_.sets
-            if each.clique.group is not None and each.tied_everywhere
+            term.group: term.tied_scores.reshape((n_labels,) * term.labels_per_clique)
+            for term in self.field_.terms
+            if term.group is not None and term.tied_everywhere
         }
+
+    def predict(self, X: object, decode: str = "joint") -> list[np.ndarray]:
+        """Return the labels of each graph, in the order of its nodes.
+
+        decode="joint": the most probable labelling as a whole, a good one where inference is approximate;
+        decode="posterior": the most probable label of each node, which maximises expected node accuracy.
+        """
+        if decode not in ("joint", "posterior"):
+            raise ValueError(f"decode must be 'joint' or 'posterior', got {decode!r}")
+        predictions: list[np.ndarray] = []
+        for answers in self._answers(X):
+            labels = answers.best_labels() if decode == "joint" else answers.marginals.argmax(axis=1)
+            predictions += answers.data.split(self.classes_[labels])
+        return predictions
+
+    def predict_marginals(
+        self, X: object, factors: str | None = None, *, uncertainty: bool | str = False
+    ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return p(y_v | x) of each graph as (n, L) arrays, columns as in ``classes_``.
+
+        With the name of a type of edges (or larger factors) also the joint marginals of their labels, (m, L, L):
+        a tuple of two lists. After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their
+        variance around the fit, which keeps the most probable labels; "sampling" is the mean over coefficients
+        drawn around it, joint marginals too.
+        """
+        kind = resolve_uncertainty(uncertainty, joint=factors is not None)
+        nodes: list[np.ndarray] = []
+        joint: list[np.ndarray] = []
+        joint_of: Callable[[Any], np.ndarray] | None = None
+        if factors is not None:
+            joint_of = lambda answers: answers.factor_marginals(factors)  # noqa: E731
+        for graphs, marginals, rows in self._averaged(X, kind, joint_of):
+            nodes += graphs.split(marginals)
+            if factors is not None:
+                joint += [rows[begin:end] for begin, end in pairwise(graphs.group(factors).offsets.tolist())]
+        return nodes if factors is None else (nodes, joint)
+
+    def predict_variances(self, X: object) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of nodes, (n, L) arrays, after :meth:`laplace`."""
+        return [rows for batch, variances in self._variances(X) for rows in batch.split(variances)]
+
+    def log_likelihood(self, X: object, y: object, *, per_graph: bool = False) -> float | np.ndarray:
+        """Return log p(y | x), summed over graphs or for each; ValueError if inference is approximate."""
+        values = self._log_likelihoods(X, y)
+        return values if per_graph else float(values.sum())
+
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of nodes whose label in the best joint labelling is right.
+
+        ``sample_weight`` holds one weight per graph.
+        """
+        check_is_fitted(self, "field_")
+        graphs = self._read(X, y, sample_weight)
+        right = np.concatenate(self.predict(X)) == self.classes_[graphs.labels]
+        return float(np.average(right, weights=graphs.position_weights))
+
+    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
+        """Draw labellings from p(y | x): (n,) labels per graph, or (n_samples, n) if a number is given."""
+        draws: list[np.ndarray] = []
+        for graphs, drawn in self._draws(X, n_samples, random_state):
+            draws += per_item(graphs, self.classes_[drawn], n_samples is None)
+        return draws
+
+    def entropy(self, X: object) -> np.ndarray:
+        """Return the entropy of p(y | x) of each graph, in nats; ValueError if inference is approximate."""
+        parts = []
+        for answers in self._answers(X):
+            refuse_approximate(answers.inference, "an entropy")
+            parts.append(answers.entropies())  # type: ignore[union-attr]
+        return np.concatenate(parts)
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:
+        return GraphReader.rebuild(dict(described))
+
+    @classmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> GraphStructure:
+        return GraphStructure(len(classes))
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, structure: LabelStructure) -> None:
+        for term in terms:
+            if term.group is not None and term.group not in reader.factors:
+                raise ValueError(f"set {term.name!r} scores factors of the unknown type {term.group!r}")
+            kind = getattr(term.clique, "node_type", None)
+            if kind is not None and kind not in (reader.node_types or ()):
+                raise ValueError(f"set {term.name!r} scores nodes of the unknown type {kind!r}")
+
+
+def _node_kernels(given: Any, graphs: Graphs) -> list[tuple[str | None, Any]]:
+    """Return the kernel on the nodes of each type; for nodes without types that of all, under None."""
+    if graphs.node_types is None:
+        if isinstance(given, Mapping):
+            raise ValueError(
+                "kernel is a dict by type of node, and the graphs have no types of nodes: pass dicts with 'x', "
+                "'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
+            )
+        return [(None, given)]
+    names = graphs.node_types.names
+    _check_types(given, "kernel", list(names), "nodes")
+    if isinstance(given, Mapping) and (missing := [name for name in names if name not in given]):
+        raise ValueError(f"kernel has no entry for nodes of the type {missing[0]!r}: name one for each type")
+    return [(name, _of_type(given, name, None)) for name in names]
+
+
+def _node_name(kind: str | None) -> str | None:
+    return None if kind is None else f"node {kind}"
+
+
+def _named_by_type(cliques: Any) -> Any:
+    """Return clique sets as they are, those of a type of nodes named by it if they have no name."""
+    if not isinstance(cliques, list | tuple):
+        return cliques
+    return [
+        clone(each).set_params(name=_node_name(each.node_type))
+        if isinstance(each, GraphNodes) and each.name is None
+        else each
+        for each in cliques
+    ]
+
+
+def _of_type(given: Any, name: str, default: Any) -> Any:
+    """Return what is given for a type: by name, or the same for all."""
+    return given.get(name, default) if isinstance(given, Mapping) else given
+
+
+def _check_types(given: Any, parameter: str, names: list[str], what: str = "edges") -> None:
+    unknown = sorted(set(given) - set(names)) if isinstance(given, Mapping) else []
+    if unknown:
+        known = ", ".join(map(repr, names)) or "none"
+        raise ValueError(f"{parameter} names the type {unknown[0]!r}, which no {what} have: there are {known}")

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines import CliqueFeatures, GraphLikelihood, ThreadsEngine
-from kernelfields.engines.blas_threads import blas_threads
-from kernelfields.estimators.exact_certificates import ExactCertificates
-from kernelfields.estimators.feature_rounding import warn_if_rounding_shows
-from kernelfields.estimators.fitted_sets import FittedSet
-from kernelfields.estimators.fitting import FittedField, warn_unless_converged
-from kernelfields.estimators.laplace_posterior import LaplaceMixin, fitted_sets_of, posterior_of_sets
-from kernelfields.estimators.multilabel_documents import read_multilabel_crf, write_multilabel_crf
-from kernelfields.estimators.multilabel_field import MultiLabelField
-from kernelfields.estimators.multilabel_graphs import Edge, label_edges, plan_instances
-from kernelfields.estimators.multilabel_inputs import INSTANCES, read_indicator, read_inputs
-from kernelfields.estimators.multilabel_model import MultiLabelModel
-from kernelfields.estimators.multilabel_prediction import MultiLabelPrediction
-from kernelfields.estimators.multilabel_structure import learn_label_edges, resolve_label_search
-from kernelfields.estimators.parameters import (
-    check_callbacks,
-    check_count,
-    check_prior_variance,
-    check_solver,
-    check_tolerance,
-    resolve_dtype,
-)
-from kernelfields.estimators.scored_graphs import warn_of_doubts
-from kernelfields.estimators.spaces import CliqueSpace
-from kernelfields.fields import check_sample_weight
-from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.randomness import random_generator
-from kernelfields.inference.workers import Workers
-from kernelfields.posterior import Certificate, LogPosterior
-from kernelfields.reports.progress import FitProgress
-from kernelfields.structure import StructurePath
+from kernelfields.engines.engine import Sample
+from kernelfields.estimators.base import BasisLike, EngineLike, FieldEstimator, KernelLike, Seed, Training
+from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
+from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
+from kernelfields.fields.reading import check_sample_weight
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.beliefs import METHODS, check_method
+from kernelfields.models.build import NamedCliques, split_sum
+from kernelfields.models.field import Field
+from kernelfields.models.fit import FittedField
+from kernelfields.models.instance_terms import InstanceTerms, pair_names
+from kernelfields.numerics.parameters import check_prior_variance
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
+from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
+from kernelfields.structure.search import StructurePath, StructureSearch
+from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
+
+_SMALLEST = np.finfo(np.float64).tiny
 
 
-class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, LaplaceMixin, ClassifierMixin, BaseEstimator):
+class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -73,7 +64,7 @@ class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, LaplaceMixin, Class
         says which. May be changed between fit and predictions.
     decision : "hamming" or "subset", default "hamming"
         What :meth:`predict` returns: labels whose own probability is above 1/2, or the most probable set.
-    solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
+    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
 
     Attributes
     ----------
@@ -87,27 +78,34 @@ class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, LaplaceMixin, Class
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
+    _kind = "MultiLabelCRF"
+
+    n_labels_: int
+    label_names_: np.ndarray
+    structure_path_: StructurePath | None
+
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         *,
-        label_graph: Any = "auto",
-        edge_kernel: Any = None,
+        label_graph: str | StructureSearch | Sequence[tuple[object, object]] = "auto",
+        edge_kernel: KernelLike | None = None,
         rank: int | None = 1000,
-        basis: Any = "random-cholesky",
-        prior_variance: Any = 1.0,
+        basis: BasisLike = "random-cholesky",
+        prior_variance: float | Sequence[float] = 1.0,
         edge_prior_variance: float = 10.0,
         bias_prior_variance: float | None = 10.0,
-        inference: Any = "auto",
+        inference: object = "auto",
         decision: str = "hamming",
-        solver: Any = "auto",
+        solver: object = "auto",
         tol: float = 1e-3,
         max_iter: int = 100,
-        dtype: Any = "auto",
+        dtype: object = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
         verbose: int = 0,
-        callbacks: Any = None,
+        callbacks: Sequence[object] | None = None,
     ):
         self.kernel = kernel
         self.label_graph = label_graph
@@ -124,141 +122,229 @@ class MultiLabelCRF(MultiLabelPrediction, ExactCertificates, LaplaceMixin, Class
         self.max_iter = max_iter
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiLabelCRF:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> MultiLabelCRF:
         """Fit the field to inputs X (n, d) and labels y (n, K) of 0 and 1; one weight per instance.
 
         Ctrl-C ends the fit with the best estimate so far, and a warning.
         """
-        self._check_parameters()
-        inputs = read_inputs(self, X, fitting=True)
-        labels, columns = read_indicator(y, inputs.shape[0])
-        weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
-        names: list = list(range(labels.shape[1])) if columns is None else columns
-        if len(set(names)) < len(names):
-            raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
-        search = resolve_label_search(self.label_graph)
-        edges = [] if search is not None else label_edges(self.label_graph, labels, weights, names)
-        workers = Workers(self.n_jobs)
-        random = random_generator(self.random_state)
-        progress = FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
-        watchers = [*check_callbacks(self.callbacks), progress]
-
-        def field_of(rows: Any) -> MultiLabelField:
-            data = (inputs[rows], labels[rows], weights[rows])
-            return MultiLabelField(self, *data, names, workers=workers, random=random, say=progress.say)
-
-        path: StructurePath | None = None
-        field = field_of(slice(None))
-        with blas_threads(None if self.n_jobs is None else workers.n_threads), progress:
-            if search is not None:
-                edges, path = learn_label_edges(
-                    search, field_of, inputs, labels, names, random=random, workers=workers, say=progress.say
-                )
-            spaces = field.spaces(edges)
-            fitted = field.fit(spaces, None, lambda iteration: True in [watch(iteration) for watch in watchers])
-        self._take_over(names, edges, field, spaces, fitted)
-        self.structure_path_ = path
-        warn_unless_converged(self.solution_, self.tol, stacklevel=2)
-        warn_if_rounding_shows(fitted.roundings, self.solution_.value, self.tol, stacklevel=2)
-        assert field.likelihood is not None
-        warn_of_doubts(field.likelihood.doubts, stacklevel=3)
-        return self
+        return self._fit(X, y, sample_weight)
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter cannot be used, before any work starts."""
         check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
         if self.bias_prior_variance is not None:
             check_prior_variance(self.bias_prior_variance, "bias_prior_variance")
         if self.decision not in ("hamming", "subset"):
             raise ValueError(f"decision must be 'hamming' or 'subset', got {self.decision!r}")
-        check_tolerance(self.tol)
-        check_count(self.max_iter, "max_iter")
-        check_solver(self.solver)
-        check_callbacks(self.callbacks)
-        resolve_dtype(self.dtype)
+        check_method(self.inference, (*METHODS, "table"))
+        super()._check_parameters()
 
-    def _take_over(
-        self,
-        names: list,
-        edges: list[Edge],
-        field: MultiLabelField,
-        spaces: list[CliqueSpace],
-        fitted: FittedField,
-    ) -> None:
-        """Take what a fit has found as one's own."""
-        sets = fitted_sets_of(spaces, fitted.coefficients)
-        self._forget_laplace()
-        assert field.likelihood is not None
-        self.model_ = MultiLabelModel(sets, len(names), field.pairs_of(edges), self.inference)
-        self.inference_ = field.likelihood.inference
-        self.solution_ = fitted.solution
-        self._certificates = (fitted.span, fitted.rkhs) if self.inference_.exact else None
-        self._set_views(names)
+    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Any, np.ndarray]:
+        reader = TableReader()
+        inputs = reader.learn(self, X)
+        labels, columns = read_indicator(y, inputs.shape[0])
+        weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
+        names: list = list(range(labels.shape[1])) if columns is None else columns
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
+        return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights), np.array(names)
 
-    def _set_views(self, names: list) -> None:
-        """Expose the fitted sets under the names a user looks for."""
-        sets, pairs = self.model_.sets, self.model_.pairs
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
+        inputs, labels, weights = self._reader.read(self, X), None, None
+        if y is not None:
+            labels, _ = read_indicator(y, inputs.shape[0], self.n_labels_)
+            weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
+        return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights)
+
+    def _structure(self, classes: np.ndarray, data: LabelledInstances) -> InstanceStructure:
+        # Which labels meet is learnt when the data are placed, if that is asked for.
+        edges = []
+        if resolve_label_search(self.label_graph) is None:
+            table = data.labels.reshape(-1, len(classes))
+            edges = label_edges(self.label_graph, table, data.weights, classes.tolist())
+        return InstanceStructure(len(classes), pair_names(edges, classes.tolist()), self.inference)
+
+    def _field(self) -> Field:
+        check_is_fitted(self, "field_")
+        # How labels are inferred may change after the fit.
+        return Field(self.field_.terms, replace(self.field_.structure, method=self.inference))
+
+    def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
+        """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
+        labels: list = []
+        if self.bias_prior_variance is not None:
+            labels.append(("bias", LabelCliques(prior_variance=self.bias_prior_variance)))
+        labels.append(("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared)))
+        variance = self.edge_prior_variance
+        pairs: list = [("pair", LabelPairs(prior_variance=variance))]
+        if self.edge_kernel is not None:
+            pairs.append(("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared)))
+        return labels, pairs
+
+    def _cliques(self, training: Training) -> NamedCliques:
+        """Return one clique set of each kind that has features; the terms of all labels share them."""
+        search = resolve_label_search(self.label_graph)
+        kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
+        if search is None:
+            return kinds
+        names = training.classes.tolist()
+
+        def terms_on(instances: LabelledInstances, structure: InstanceStructure) -> InstanceTerms:
+            return self._terms(replace(training, structure=structure).place(instances, kinds), training)
+
+        edges, training.structure_path = learn_label_edges(
+            search,
+            training.data,
+            names,
+            terms_on=terms_on,
+            inference=self.inference,
+            options=replace(training.options, watch=None),
+            workers=training.settings.workers,
+            say=training.say,
+        )
+        training.structure = InstanceStructure(len(names), pair_names(edges, names), self.inference)
+        return kinds
+
+    def _terms(self, sample: Any, training: Training) -> InstanceTerms:
+        labels, pairs = self._kinds()
+        return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)  # type: ignore[arg-type]
+
+    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], None]:
+        structure = training.structure
+        assert isinstance(structure, InstanceStructure)
+        return list(self._terms(sample, training).designs(list(structure.pairs.values()))), None
+
+    def _set_fitted(self, training: Training, fitted: FittedField) -> MultiLabelCRF:
+        super()._set_fitted(training, fitted)
+        self.structure_path_ = training.structure_path
+        return self
+
+    def _set_views(self) -> None:
+        names = np.asarray(self.classes_).tolist()
+        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
         self.n_labels_ = len(names)
         self.label_names_ = np.array(names)
         self.classes_ = np.array([[0, 1]] * len(names))
-        self.basis_ = {each.name: each.subspace for each in sets}
-        self.coef_ = {each.name: each.coefficients[:, 0] for each in sets}
+        self.basis_ = {term.name: term.subspace for term in self.field_.terms}
+        self.coef_ = {term.name: term.known[:, 0] for term in self.field_.terms}
         self.label_edges_ = [(names[j], names[k]) for j, k in pairs.values()]
         self.edge_scores_ = {
             edge: float(self.coef_[name][0]) for edge, name in zip(self.label_edges_, pairs, strict=True)
         }
 
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the solver."""
-        check_is_fitted(self, "model_")
-        return self.solution_.iterations
+    def predict(self, X: object) -> np.ndarray:
+        """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
-    def certify(self, X: Any, y: Any, *, scope: str = "rkhs", sample_weight: Any = None) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
-
-        scope="rkhs": among all functions of the RKHS, exact, O(n^2 K) kernel evaluations in blocks. scope="span":
-        among those the basis spans. ValueError where inference is approximate.
+        "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
+        "subset": the most probable set of labels as a whole, which is most often right in all of them.
         """
-        check_is_fitted(self, "model_")
-        if scope not in ("rkhs", "span"):
-            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
-        inputs = read_inputs(self, X, fitting=False)
-        labels, _ = read_indicator(y, inputs.shape[0], self.n_labels_)
-        weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
-        instances = LabelledInstances.build(inputs, self.n_labels_, self.model_.pairs, labels, weights)
-        return self.model_.certify(instances, Workers(self.n_jobs), scope)
+        if self.decision == "subset":
+            return self._stacked(answers.best_labels() for answers in self._answers(X))
+        return (self.predict_proba(X) > 0.5).astype(np.int64)
 
-    def _fitted_sets(self) -> list[FittedSet]:
-        check_is_fitted(self, "model_")
-        return self.model_.sets
+    def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
+        """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 
-    def _posterior_on(self, X: Any, y: Any, sample_weight: Any) -> tuple[LogPosterior, list[FittedSet]]:
-        sets, model, workers = self._fitted_sets(), self.model_, Workers(self.n_jobs)
-        inputs = read_inputs(self, X, fitting=False)
-        labels, _ = read_indicator(y, inputs.shape[0], self.n_labels_)
-        weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
-        instances = LabelledInstances.build(inputs, self.n_labels_, model.pairs, labels, weights)
-        plan = plan_instances(instances, model.inference, tied=model.tied)
+        After :meth:`laplace`, uncertainty="probit" (or True) shrinks the log odds of each label by their variance
+        around the fit; "sampling" is the mean over coefficients drawn around it.
+        """
+        kind = resolve_uncertainty(uncertainty)
+        return self._stacked(marginals[:, 1] for _, marginals, _ in self._averaged(X, kind))
 
-        def engine_of(features: Sequence[CliqueFeatures]) -> ThreadsEngine:
-            return ThreadsEngine(GraphLikelihood(instances.graphs, 2, features, plan, workers=workers), features)
+    def predict_variances(self, X: object) -> np.ndarray:
+        """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
+        # A log odds of one is a potential of one half.
+        return self._stacked(4.0 * variances[:, 1] for _, variances in self._variances(X))
 
-        return posterior_of_sets(sets, instances, 2, engine_of, tol=self.tol, dtype=self.dtype), sets
+    def decision_function(self, X: object) -> np.ndarray:
+        """Return the log odds of each label given the inputs, (n, K); zero where its probability is 1/2."""
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "model_")
-        write_multilabel_crf(path, self)
+        def log_odds(answers: Answers) -> np.ndarray:
+            logs = np.log(np.maximum(answers.marginals, _SMALLEST))
+            return logs[:, 1] - logs[:, 0]
+
+        return self._stacked(log_odds(answers) for answers in self._answers(X))
+
+    def predict_joint(self, X: object) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable set of labels of each instance, (n, K), and its probability, (n,).
+
+        ValueError if inference is approximate, as probabilities of whole sets are not known then.
+        """
+        labels, logs = [], []
+        for answers in self._answers(X):
+            refuse_approximate(answers.inference, "the probability of a set of labels")
+            best = answers.best_labels()
+            labels.append(best)
+            logs.append(answers.label_scores(best) - answers.log_partition)
+        return self._stacked(iter(labels)), np.exp(np.minimum(np.concatenate(logs), 0.0))
+
+    def log_likelihood(self, X: object, y: object, *, per_instance: bool = False) -> float | np.ndarray:
+        """Return log p(y | x), summed over instances or for each; ValueError if inference is approximate."""
+        values = self._log_likelihoods(X, y)
+        return values if per_instance else float(values.sum())
+
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn)."""
+        predicted = self.predict(X)
+        right = (predicted == read_indicator(y, len(predicted), self.n_labels_)[0]).all(axis=1)
+        return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
+
+    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
+        """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
+        draws = [
+            drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in self._draws(X, n_samples, random_state)
+        ]
+        drawn = np.concatenate(draws, axis=1)
+        return drawn[0] if n_samples is None else drawn
+
+    def _stacked(self, parts: Iterator[np.ndarray]) -> np.ndarray:
+        """Return figures of all labels, (n K,) for each batch, as (n, K)."""
+        return np.vstack([part.reshape(-1, self.n_labels_) for part in parts])
+
+    def _described_classes(self) -> list:
+        return self.label_names_.tolist()
 
     @classmethod
-    def load(cls, path: str | os.PathLike, *, callables: Mapping[str, Callable] | None = None) -> MultiLabelCRF:
-        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data."""
-        return read_multilabel_crf(cls, path, callables)
+    def _rebuilt_classes(cls, described: Any) -> np.ndarray:
+        return np.array(list(described))
+
+    def _describe_structure(self) -> dict[str, Any]:
+        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
+        return {"pairs": [[name, *edge] for name, edge in pairs.items()]}
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
+        return TableReader.rebuild(dict(described))
+
+    @classmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> InstanceStructure:
+        pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
+        for name, (j, k) in pairs.items():
+            if not 0 <= j < k < len(classes):
+                raise ValueError(f"{name!r} joins labels that do not exist")
+        return InstanceStructure(len(classes), pairs)
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: TableReader, structure: LabelStructure) -> None:
+        assert isinstance(structure, InstanceStructure)
+        for term in terms:
+            if term.group is not None and term.group not in structure.pairs:
+                raise ValueError(f"set {term.name!r} scores the unknown pair {term.group!r}")
+            if isinstance(term.clique, LabelCliques) and not 0 <= term.clique.label < structure.n_names:
+                raise ValueError(f"set {term.name!r} scores a label that does not exist")
+
+    @classmethod
+    def _rebuild(cls, document: Mapping[str, Any], functions: Any) -> MultiLabelCRF:
+        estimator = super()._rebuild(document, functions)
+        estimator.structure_path_ = None
+        if estimator._reader.feature_names is not None:
+            estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
+        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Resampling
-from kernelfields.fields.sequences import is_sequence, locate
+from kernelfields.fields.reading import is_sequence, locate
 
 _SUM_TOLERANCE = 1e-3
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.fields.schemes import Scheme, find_scheme, guess_scheme
+from kernelfields.fields.constraints import Scheme, find_scheme, guess_scheme
 
 #: The type of entities whose labels are tags alone.
 UNTYPED = "_"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.sequences import is_sequence, locate, offsets_of
+from kernelfields.fields.reading import is_sequence, locate, offsets_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.randomness import random_generator
+from kernelfields.fields.reading import random_generator
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000

@@ -7,10 +7,9 @@
 All have log_partition, mean, covariance, entropy, divergence, conjugate and natural_parameters.
 """
 
-from kernelfields.family.exponential_family import ExponentialFamily, Member
+from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate
 from kernelfields.family.fields import ChainFamily, GraphFamily
 from kernelfields.family.finite import FiniteFamily
-from kernelfields.family.newton import Estimate, NoEstimate
 
 __all__ = [
     "ChainFamily",

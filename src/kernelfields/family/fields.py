@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.family.exponential_family import ExponentialFamily, Member
-from kernelfields.inference.chain import ChainBeliefs, infer_chains
-from kernelfields.inference.graph import GraphBeliefs, plan_inference
+from kernelfields.inference.beliefs import GraphBeliefs, plan_inference
+from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import check_offsets
 
 _CONJUGATE_STEPS = 500
@@ -117,7 +117,7 @@ class ChainFamily(ExponentialFamily):
 
 
 class GraphFamily(ExponentialFamily):
-    """Labellings of packed graphs with factors of any order; see ``inference/graph.py`` for the arrays.
+    """Labellings of packed graphs with factors of any order; see ``inference/beliefs.py`` for the arrays.
 
     offsets (S + 1,), members a list of (M_f, k_f) nodes of each factor; ``tied`` says, for all groups or for each,
     whether one table serves all factors of the group. ``method`` is "auto", "tree" or "junction".

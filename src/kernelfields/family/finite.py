@@ -16,9 +16,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from kernelfields.family.exponential_family import ExponentialFamily, Member
-from kernelfields.family.newton import Estimate, NoEstimate, estimate
-from kernelfields.fields.randomness import random_generator
+from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, estimate
+from kernelfields.fields.reading import random_generator
 
 _BLOCK_ROWS = 4096
 # Directions in which the statistics vary less than this, relative to the largest, are taken as constant.

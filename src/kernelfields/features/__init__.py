@@ -2,6 +2,6 @@
 
 from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
 from kernelfields.features.sequencewise import Sequencewise
-from kernelfields.features.windows import check_window, window_view
+from kernelfields.fields.cliques import check_window, window_view
 
 __all__ = ["FeatureDictEncoder", "Sequencewise", "check_window", "is_feature_sequences", "window_view"]

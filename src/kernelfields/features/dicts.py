@@ -2,7 +2,7 @@
 
     {"word": "cat", "upper": True, "len": 3.0}  ->  word:cat = 1, upper = 1, len = 3
 
-Names and weights are those of python-crfsuite, as position_features.py spells out. A name seen twice in one
+Names and weights are those of python-crfsuite, as chunks.py spells out. A name seen twice in one
 position adds up. Weights of zero leave no trace, so that they do not enter the vocabulary, unless asked for.
 
 Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.features.feature_chunks import kept_counts, read_chunk
-from kernelfields.features.name_table import NameTable
-from kernelfields.features.position_features import is_collection
-from kernelfields.fields.sequences import is_sequence, locate, offsets_of
+from kernelfields.features.chunks import is_collection, kept_counts, read_chunk
+from kernelfields.features.names import NameTable
+from kernelfields.fields.reading import is_sequence, locate, offsets_of
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 #: Large enough that a step per chunk costs nothing, small enough that chunks need little memory.

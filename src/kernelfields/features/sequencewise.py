@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.fields import encode_labels, pack_inputs
+from kernelfields.fields.reading import encode_labels, pack_inputs
 
 
 def _names_its_columns(sequencewise: Sequencewise) -> bool:

@@ -1,4 +1,4 @@
-"""Which variables meet: packed sequences and graphs, and the labellings that are allowed."""
+"""Fields over labels: packed sequences and graphs, the cliques of labels that meet, and allowed labellings."""
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import (
@@ -14,8 +14,7 @@ from kernelfields.fields.constraints import ConstraintMasks, Constraints, resolv
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.grids import grid_edges
-from kernelfields.fields.inputs import pack_inputs
-from kernelfields.fields.labels import check_sample_weight, encode_labels
+from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs
 
 __all__ = [
     "Chains",

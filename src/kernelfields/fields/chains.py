@@ -4,20 +4,18 @@
 
 Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,)
 int64 indices into the sorted classes (L,); weights (S,) float64. Everything else in the package walks
-these arrays and never Python lists. Cost: one copy of the data; the checks are in inputs.py and labels.py.
+these arrays and never Python lists. Cost: one copy of the data; the checks are in reading.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.inputs import pack_inputs
-from kernelfields.fields.labels import check_sample_weight, encode_labels
-from kernelfields.fields.sequences import rows_of
+from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +101,26 @@ class Chains:
         rows, offsets = rows_of(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[rows]
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen])
+
+
+def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any) -> Chains:
+    """Return labelled chains whose weights of sequences include those of the classes."""
+    if class_weight is None:
+        return chains
+    if isinstance(class_weight, str):
+        counts = np.bincount(chains.labels, minlength=len(classes))
+        weights = chains.n_positions / (len(classes) * np.maximum(counts, 1))
+    else:
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        weights = np.ones(len(classes))
+        for label, weight in class_weight.items():
+            plain = label.item() if isinstance(label, np.generic) else label
+            if plain not in places:
+                shown = ", ".join(repr(known) for known in list(places)[:10])
+                raise ValueError(f"class_weight names the unknown label {label!r}: known are {shown}")
+            weights[places[plain]] = weight
+    means = np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths
+    weighed = chains.weights * means
+    if not weighed.any():
+        raise ValueError("class_weight and sample_weight leave every sequence a weight of zero")
+    return replace(chains, weights=weighed)

@@ -1,4 +1,4 @@
-"""Clique sets of a chain: which labels meet, which inputs they see, one potential for all positions.
+"""Clique sets of a chain: labels that meet, the window of inputs that they see, one potential for all positions.
 
     NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
     EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
@@ -13,6 +13,14 @@ prior of covariance prior_variance * k. Sets whose features are explicit may hav
 in training only (support="observed", of total weight min_freq or more) and an l1 penalty. A sum of kernels may
 name a prior variance for each of its parts. These classes only describe; spaces and features are built from them
 when a model is fitted.
+
+In a window every position sees its neighbours inside the same sequence:
+
+    x'_t = (x_{t-b}, ..., x_t, ..., x_{t+a}),    rows beyond the ends of the sequence are zero
+
+Arrays: inputs (N, d) dense or CSR, result (N, (b + 1 + a) d) of the same kind and dtype; block j of the
+columns holds neighbour t - b + j. Cost: O(N w d) dense, O(w (N + nnz)) sparse, w = b + 1 + a; no Python
+loop over positions. Fails: ValueError for a window, a lag or an order that is none.
 """
 
 from __future__ import annotations
@@ -21,9 +29,78 @@ import inspect
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.chains import Chains
+
+_EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
+
+
+def check_window(window: Any) -> tuple[int, int]:
+    """Return the numbers of neighbours (before, after) that a window names."""
+    if _is_whole(window):
+        if window < 1 or window % 2 == 0:
+            advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
+            raise ValueError(f"{_EXPECTED}, got {window}{advice}")
+        return int(window) // 2, int(window) // 2
+    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(_is_whole, window)):
+        raise ValueError(f"{_EXPECTED}, got {window!r}")
+    before, after = window
+    if before < 0 or after < 0:
+        raise ValueError(f"{_EXPECTED} of counts that are not negative, got {window!r}")
+    return int(before), int(after)
+
+
+def window_view(inputs: Any, offsets: np.ndarray, window: Any) -> Any:
+    """Join every row with its neighbours; a window of one position returns ``inputs`` itself."""
+    before, after = check_window(window)
+    if before == after == 0:
+        return inputs
+    shifts = np.arange(-before, after + 1)
+    return _sparse(inputs, offsets, shifts) if sp.issparse(inputs) else _dense(inputs, offsets, shifts)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
+    """Rows t of which row t + shift belongs to the same sequence."""
+    rows = np.arange(offsets[-1])
+    lengths = np.diff(offsets)
+    bound = np.repeat(offsets[1:] if shift > 0 else offsets[:-1], lengths)
+    return rows[rows + shift < bound] if shift > 0 else rows[rows + shift >= bound]
+
+
+def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    n_positions, width = inputs.shape
+    joined = np.zeros((n_positions, len(shifts), width), dtype=inputs.dtype)
+    for block, shift in enumerate(shifts):
+        rows = _inside(offsets, shift)
+        joined[rows, block] = inputs[rows + shift]
+    return joined.reshape(n_positions, -1)
+
+
+def _sparse(inputs: Any, offsets: np.ndarray, shifts: np.ndarray) -> Any:
+    """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
+    n_positions, width = inputs.shape
+    first = inputs.indptr.astype(np.int64)
+    sources = np.zeros((n_positions, len(shifts)), dtype=np.int64)
+    counts = np.zeros((n_positions, len(shifts)), dtype=np.int64)
+    for block, shift in enumerate(shifts):
+        rows = _inside(offsets, shift)
+        sources[rows, block] = first[rows + shift]
+        counts[rows, block] = first[rows + shift + 1] - first[rows + shift]
+    runs = counts.ravel()
+    stops = np.cumsum(runs)
+    entries = np.arange(stops[-1]) + np.repeat(sources.ravel() - (stops - runs), runs)
+    columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), runs) + inputs.indices[entries]
+    indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
+    shape = (n_positions, len(shifts) * width)
+    index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
+    # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
+    return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
 
 
 class CliqueSet(BaseEstimator):
@@ -79,9 +156,30 @@ class CliqueSet(BaseEstimator):
     def check_reach(self) -> None:
         """Raise ValueError if the labels of a clique cannot stand where they should."""
 
-    def view(self, fields: Any) -> Any:
-        """Return the inputs that the cliques see, or None if they see a window of the inputs of a chain."""
-        return None
+    def view(self, data: Any) -> Any:
+        """Return what each clique sees of the inputs, a row per clique: a window of those of a chain."""
+        inputs = window_view(data.inputs, data.offsets, self.window)
+        positions = self.positions(data)
+        return inputs if positions is None else inputs[positions]
+
+    def weights(self, data: Any) -> np.ndarray | None:
+        """Return the weight of every clique, (n,); None where all are one."""
+        if np.all(data.weights == 1.0):
+            return None
+        positions = self.positions(data)
+        if positions is None and self.group is not None:
+            return data.factor_weights(self.group)
+        return data.position_weights if positions is None else data.position_weights[positions]
+
+    @property
+    def neighbours_only(self) -> bool:
+        """Whether labels of a chain that meet in this set are neighbours, or stand alone."""
+        return self.group in (None, "lag1")
+
+    @property
+    def weighs_labels_singly(self) -> bool:
+        """Whether coefficients must belong to single labellings, not to contrasts between them."""
+        return self.support == "observed" or self.l1 > 0
 
     @property
     def steps_back(self) -> tuple[int, ...]:
@@ -108,7 +206,8 @@ def _full_signature(kind: type) -> inspect.Signature:
     own = inspect.signature(vars(kind)["__init__"]).parameters
     base = inspect.signature(CliqueSet.__init__).parameters
     named = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
-    return inspect.Signature([*named, *(each for name, each in base.items() if name not in own)])
+    both = [*named, *(each for name, each in base.items() if name not in own)]
+    return inspect.Signature(sorted(both, key=lambda each: each.kind))
 
 
 class NodeCliques(CliqueSet):

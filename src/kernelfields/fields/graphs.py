@@ -8,7 +8,7 @@ indices into the sorted classes (L,); weights (S,) float64. Of each type with M 
 numbers of packed nodes, k >= 2, sorted by graph; offsets (S + 1,); inputs None or (M, e). The first axis of a
 table of potentials belongs to members[:, 0]. Graphs may be disconnected, and M may be 0. Nodes may have types
 (node_types.py).
-Cost: one copy of the data; the checks are in graph_inputs.py, graph_members.py, inputs.py and labels.py.
+Cost: one copy of the data; the checks are in graph_reading.py and reading.py.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.graph_inputs import GRAPHS, read_graphs
-from kernelfields.fields.labels import check_sample_weight, encode_labels
+from kernelfields.fields.graph_reading import GRAPHS, read_graphs
 from kernelfields.fields.node_types import NodeTypes
-from kernelfields.fields.sequences import locate, offsets_of, rows_of
+from kernelfields.fields.reading import check_sample_weight, encode_labels, locate, offsets_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ class Graphs:
         """Check and pack a list of graphs; return them and the sorted classes.
 
         An entry of ``X`` is ``(node_features, edges)``, ``(node_features, edges, edge_features)``, a dict of these
-        parts or a networkx graph; graph_inputs.py has the details. ``y`` holds one array of labels per graph, in
+        parts or a networkx graph; graph_reading.py has the details. ``y`` holds one array of labels per graph, in
         the order of its nodes; without it the labels are None and ``classes`` comes back as it was given, and
         labels among the attributes of a networkx graph are not looked at. ``types`` declares the types of edges
         and how many nodes each joins, in the order wanted, ``node_types`` those of nodes; None takes those that

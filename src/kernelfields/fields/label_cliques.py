@@ -19,6 +19,10 @@ import numpy as np
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graphs import Factors, Graphs
 
+#: Tables, as columns: of a label for a log odds of one, and of a pair for a log odds ratio of one.
+LABEL_CONTRAST = np.array([[-0.5], [0.5]])
+PAIR_CONTRAST = np.array([[0.25], [-0.25], [-0.25], [0.25]])
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledInstances:
@@ -48,6 +52,26 @@ class LabelledInstances:
         nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node
         graphs = Graphs(nothing, offsets, factors, flat, np.ones(count) if weights is None else weights)
         return cls(inputs, graphs)
+
+    def with_pairs(self, pairs: Mapping[str, tuple[int, int]]) -> LabelledInstances:
+        """Return the same instances with labels that meet in other pairs."""
+        n_labels = int(self.graphs.offsets[1])
+        return LabelledInstances.build(self.inputs, n_labels, pairs, self.graphs.labels, self.graphs.weights)
+
+    def subset(self, rows: slice) -> LabelledInstances:
+        """Return some of the instances, by a slice."""
+        graphs = self.graphs.subset(rows)
+        return LabelledInstances(self.inputs[rows], graphs)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of labels of all instances, n K."""
+        return self.graphs.n_positions
+
+    @property
+    def labels(self) -> Any:
+        """The values of all labels, (n K,); None where they are unknown."""
+        return self.graphs.labels
 
     @property
     def n_instances(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.sequences import is_sequence, locate
+from kernelfields.fields.reading import is_sequence, locate
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,14 @@ class NodeTypes:
         return NodeTypes(self.names, self.codes[nodes])
 
 
-def read_types(given: Any, index: int) -> np.ndarray:
+def read_types(names: Any, index: int) -> np.ndarray:
     """Return the types of the nodes of graph ``index`` as an array of strings, (n,)."""
-    if not is_sequence(given):
+    if not is_sequence(names):
         raise ValueError(
-            f"node_types of graph {index} is {given!r:.60}, expected a list with one string for each node"
+            f"node_types of graph {index} is {names!r:.60}, expected a list with one string for each node"
         )
     # As objects: NumPy would turn numbers among strings into strings.
-    types = given if getattr(given, "dtype", np.dtype(object)).kind == "U" else np.asarray(given, dtype=object)
+    types = names if getattr(names, "dtype", np.dtype(object)).kind == "U" else np.asarray(names, dtype=object)
     if types.ndim != 1:
         raise ValueError(f"node_types of graph {index} has shape {types.shape}, expected one string for each node")
     if types.dtype.kind == "U":
@@ -63,13 +63,13 @@ def stack_types(
     ``offsets`` (S + 1,) are those of the nodes. ``declared`` are the names that may appear, in the order wanted;
     None takes those that do.
     """
-    given = [table is not None for table in tables]
-    if not any(given):
+    present = [table is not None for table in tables]
+    if not any(present):
         return None
-    if not all(given):
+    if not all(present):
         raise ValueError(
-            f"graph {given.index(False)} has no node_types, but graph {given.index(True)} has them: give them for "
-            "all graphs or for none"
+            f"graph {present.index(False)} has no node_types, but graph {present.index(True)} has them: give them "
+            "for all graphs or for none"
         )
     for index, (table, count) in enumerate(zip(tables, np.diff(offsets).tolist(), strict=True)):
         assert table is not None
@@ -79,11 +79,11 @@ def stack_types(
                 "node needs one type"
             )
     stacked = np.concatenate([np.asarray(table, dtype=object) for table in tables])
-    found, codes = np.unique(stacked, return_inverse=True)
+    names, codes = np.unique(stacked, return_inverse=True)
     if declared is None:
-        return NodeTypes(tuple(map(str, found)), codes.astype(np.int64, copy=False))
+        return NodeTypes(tuple(map(str, names)), codes.astype(np.int64, copy=False))
     place = {name: number for number, name in enumerate(declared)}
-    numbers = np.array([place.get(name, -1) for name in found], dtype=np.int64)[codes]
+    numbers = np.array([place.get(name, -1) for name in names], dtype=np.int64)[codes]
     if (numbers < 0).any():
         row = int((numbers < 0).argmax())
         graph, node = locate(offsets, row)

@@ -19,13 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.formats.text_files import (
-    PathName,
-    SequenceFileError,
-    input_name,
-    open_text_output,
-    read_lines,
-)
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 _ESCAPED = re.compile(r"([:\\])")
 _DECLARATION = "@"
@@ -151,7 +145,7 @@ class _Attributes(dict[str, Any]):
     """
 
     def __missing__(self, text: str) -> Any:
-        from kernelfields.features.weighted_strings import read_weighted  # here, because it loads scikit-learn
+        from kernelfields.features.chunks import read_weighted  # here, because it loads scikit-learn
 
         ((name, weight),) = read_weighted([text]).items()
         self[text] = meaning = name if weight == 1.0 else (name, weight)
@@ -222,7 +216,7 @@ def _positions(sequence: Any) -> Iterable[Any]:
 def _written_position(position: Any, written: _Escaped) -> list[str]:
     if type(position) is list and set(map(type, position)) <= {str}:
         return [written[name] for name in position]
-    from kernelfields.features.position_features import features_of  # here, because it loads scikit-learn
+    from kernelfields.features.chunks import features_of  # here, because it loads scikit-learn
 
     return [
         written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)

@@ -30,10 +30,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from kernelfields.formats.whole_files import write_whole
+from kernelfields.formats.text_files import write_whole
 
 _FORMAT = "kernelfields-model"
-_VERSION = 1
+# 1 is that of kernelfields 0.1.0; its documents are read through models/old_documents.py.
+_VERSION = 2
 _KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.

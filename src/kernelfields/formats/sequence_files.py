@@ -27,9 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.formats.column_files import read_columns
+from kernelfields.formats.column_files import LabelledColumns, read_columns
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
-from kernelfields.formats.labelled_columns import LabelledColumns
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
 from kernelfields.formats.sequence_tables import read_table
 from kernelfields.formats.templates import Template

@@ -23,13 +23,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kernelfields.formats.text_files import (
-    PathName,
-    SequenceFileError,
-    input_name,
-    open_text_output,
-    read_lines,
-)
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 NUMBER, TEXT = "number", "text"
 #: What people write where a number is not known, in lower case.

@@ -1,6 +1,6 @@
-"""The arrays that chain inference takes, and the errors raised when they do not fit together.
+"""Packed arrays that inference takes, and the errors raised when they do not fit together.
 
-Sequences are packed end to end: sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
+Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
 
     node     (N, L)     u_t(b), the potential of label b at position t
     edge     (E, L, L)  w_t(a, b), the potential of the step from label a at t - 1 to label b at t;
@@ -10,13 +10,24 @@ Sequences are packed end to end: sequence i owns the positions offsets[i] .. off
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
-A potential of -inf forbids a label or a step. The checks cost one pass over the arrays.
+Graphs, whose potentials are described in beliefs.py:
+
+    offsets     (S + 1,)    rising from 0 to N
+    members[f]  (M_f, k_f)  nodes of each factor, all different and of the same graph; k_f >= 2, M_f may be 0
+
+A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.
+Fails: ValueError naming what is wrong and where.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
+
+# The use of minus infinity in chains, for error messages.
+_CHAINS_FORBID = "forbid a label or a step"
 
 
 def check_potentials(
@@ -37,20 +48,21 @@ def check_potentials(
             "write edge[None] for a single matrix"
         )
     offsets = check_offsets(offsets, n_positions)
-    _check_values("node", node, ignored=None)
-    _check_values("edge", edge, ignored=offsets[:-1] if edge.shape[0] == n_positions else None)
+    starts = offsets[:-1] if edge.shape[0] == n_positions else None
+    check_values("node potentials", node, forbids=_CHAINS_FORBID)
+    check_values("edge potentials", edge, ignored=starts, forbids=_CHAINS_FORBID)
     return node, edge, offsets
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> np.ndarray:
     """Return offsets as contiguous int64 that rise from 0 to n_positions, or raise ValueError."""
-    given = np.asarray(offsets)
-    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+    bounds = np.asarray(offsets)
+    if bounds.ndim != 1 or bounds.size == 0 or bounds.dtype.kind not in "iu":
         raise ValueError(
             "offsets must be whole numbers of shape (sequences + 1,), "
-            f"got shape {given.shape} and dtype {given.dtype}"
+            f"got shape {bounds.shape} and dtype {bounds.dtype}"
         )
-    checked = np.ascontiguousarray(given, dtype=np.int64)
+    checked = np.ascontiguousarray(bounds, dtype=np.int64)
     if checked[0] != 0 or checked[-1] != n_positions:
         raise ValueError(
             f"offsets must run from 0 to the number of positions {n_positions}, got {checked[0]} to {checked[-1]}"
@@ -63,6 +75,45 @@ def check_offsets(offsets: ArrayLike, n_positions: int) -> np.ndarray:
             "drop empty sequences"
         )
     return checked
+
+
+def check_structure(
+    offsets: ArrayLike, members: Sequence[ArrayLike], n_labels: int
+) -> tuple[np.ndarray, list[np.ndarray], int]:
+    """Return offsets and members as contiguous int64 arrays that fit together, or raise ValueError."""
+    if isinstance(n_labels, bool) or not isinstance(n_labels, int | np.integer) or n_labels < 1:
+        raise ValueError(f"n_labels must be a whole number of at least 1, got {n_labels!r}")
+    bounds = np.asarray(offsets)
+    if bounds.ndim != 1 or bounds.size == 0 or bounds.dtype.kind not in "iu" or bounds[0] != 0:
+        raise ValueError("offsets must be whole numbers of shape (graphs + 1,) that rise from 0")
+    bounds = np.ascontiguousarray(bounds, dtype=np.int64)
+    empty = np.flatnonzero(np.diff(bounds) <= 0)
+    if empty.size:
+        i = int(empty[0])
+        raise ValueError(
+            f"offsets must rise, but graph {i} runs from {bounds[i]} to {bounds[i + 1]}; drop graphs without nodes"
+        )
+    checked = [_check_members(group, each, bounds) for group, each in enumerate(members)]
+    return bounds, checked, int(n_labels)
+
+
+def check_values(
+    name: str, potentials: np.ndarray, *, ignored: np.ndarray | None = None, forbids: str = "forbid"
+) -> None:
+    """Raise ValueError where a potential is NaN or plus infinity; rows that are ``ignored`` may hold anything."""
+    # The maximum is NaN or inf exactly when an entry is, and needs no temporary of the array's size.
+    if potentials.size == 0 or potentials.max() < np.inf:
+        return
+    wrong = ~(potentials < np.inf)
+    if ignored is not None:
+        wrong[ignored] = False
+    places = np.argwhere(wrong)
+    if len(places):
+        place = tuple(int(i) for i in places[0])
+        raise ValueError(
+            f"{name} must be finite or -inf, got {potentials[place]} at {place} "
+            f"and {len(places)} such entries in all; use -inf to {forbids}"
+        )
 
 
 def infeasible(sequence: int) -> ValueError:
@@ -80,17 +131,52 @@ def raise_if_infeasible(log_values: np.ndarray) -> None:
         raise infeasible(int(forbidden[0]))
 
 
-def _check_values(name: str, potentials: np.ndarray, ignored: np.ndarray | None) -> None:
-    # The maximum is NaN or inf exactly when an entry is, and needs no temporary of the array's size.
-    if potentials.size == 0 or potentials.max() < np.inf:
-        return
-    wrong = ~(potentials < np.inf)
-    if ignored is not None:
-        wrong[ignored] = False
-    places = np.argwhere(wrong)
-    if len(places):
-        place = tuple(int(i) for i in places[0])
-        raise ValueError(
-            f"{name} potentials must be finite or -inf, got {potentials[place]} at {place} "
-            f"and {len(places)} such entries in all; use -inf to forbid a label or a step"
+class InfeasibleGraph(ValueError):
+    """A graph has no labelling of finite score; ``graph`` says which."""
+
+    def __init__(self, graph: int):
+        self.graph = graph
+        super().__init__(
+            f"graph {graph}: every labelling is forbidden, so it has no best one and no marginals; "
+            "check which node and factor potentials of this graph are -inf"
         )
+
+
+def infeasible_graph(graph: int) -> InfeasibleGraph:
+    """Return the error for a graph that has no labelling of finite score."""
+    return InfeasibleGraph(graph)
+
+
+def raise_if_infeasible_graph(log_values: np.ndarray) -> None:
+    """Raise for the first graph whose log partition function or best score (S,) is -inf."""
+    forbidden = np.flatnonzero(np.isneginf(log_values))
+    if forbidden.size:
+        raise infeasible_graph(int(forbidden[0]))
+
+
+def _check_members(group: int, members: ArrayLike, offsets: np.ndarray) -> np.ndarray:
+    raw = np.asarray(members)
+    if raw.ndim != 2 or raw.shape[1] < 2 or (raw.size and raw.dtype.kind not in "iu"):
+        raise ValueError(
+            f"members of factor group {group} must be whole numbers of shape (factors, nodes per factor) with at "
+            f"least two nodes per factor, got shape {raw.shape} and dtype {raw.dtype}"
+        )
+    rows = np.ascontiguousarray(raw, dtype=np.int64)
+    if not rows.size:
+        return rows
+    n_nodes = int(offsets[-1])
+    outside = (rows < 0) | (rows >= n_nodes)
+    if outside.any():
+        m, j = np.argwhere(outside)[0]
+        raise ValueError(f"factor {m} of group {group} has node {rows[m, j]}, but nodes are 0 to {n_nodes - 1}")
+    ordered = np.sort(rows, axis=1)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if repeated.any():
+        m = int(np.flatnonzero(repeated)[0])
+        raise ValueError(f"factor {m} of group {group} has a node twice: {rows[m].tolist()}; a factor joins nodes")
+    graphs = np.searchsorted(offsets, ordered[:, [0, -1]], side="right")
+    apart = graphs[:, 0] != graphs[:, 1]
+    if apart.any():
+        m = int(np.flatnonzero(apart)[0])
+        raise ValueError(f"factor {m} of group {group} joins nodes of different graphs: {rows[m].tolist()}")
+    return rows

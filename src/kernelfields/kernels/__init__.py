@@ -5,11 +5,18 @@ Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precompu
 ``CallableKernel`` and ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
 """
 
-from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.kernel import (
+    Kernel,
+    Normalized,
+    Power,
+    Product,
+    Scaled,
+    Sum,
+    check_positive_semidefinite,
+)
 from kernelfields.kernels.labels import (
     CentredDelta,
     Delta,
@@ -22,7 +29,6 @@ from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
-from kernelfields.kernels.symmetry import check_positive_semidefinite
 
 __all__ = [
     "RBF",

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelfields.kernels.inputs import block_dtype
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.symmetry import symmetric
+from kernelfields.kernels.arrays import block_dtype
+from kernelfields.kernels.kernel import Kernel, symmetric
 
 _DIAGONAL_BLOCK = 32
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kernelfields.kernels.arrays import contiguous
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.products import contiguous
 
 # Columns this few are handed on dense: products of sparse rows with themselves would cost more than zeros do.
 _FEW = 512

@@ -16,16 +16,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelfields.kernels.inputs import as_rows, block_dtype
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.parameters import (
-    non_negative,
-    positive,
-    positive_or_rule,
-    scale_or_auto,
-    whole,
-)
-from kernelfields.kernels.products import (
+from kernelfields.kernels.arrays import (
+    as_rows,
+    block_dtype,
     converted,
     filled,
     inner_products,
@@ -35,6 +28,8 @@ from kernelfields.kernels.products import (
     square_root,
     squared_norms,
 )
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
 
 
 class Linear(Kernel):

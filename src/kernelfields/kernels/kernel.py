@@ -1,28 +1,60 @@
-"""The interface of kernels k(x, z) on rows of a matrix, and their algebra.
+"""Kernels k(x, z) on rows of a matrix: their interface, their algebra, and checks of their Gram matrices.
 
     k(X, Z)            (n, m) dense block, k(X) the symmetric (n, n) Gram matrix
     k.diag(X)          (n,) the values k(x, x)
     k.resolve(X)       the same kernel with rules such as gamma="scale" turned into numbers
     k.feature_map(X)   finite features with phi(x) . phi(z) = k(x, z), or None
-    k + l, k + 1, 2 * k, k * l, k**3
 
-Sums, products, whole powers and non-negative multiples of kernels are kernels.
+Sums, products, whole powers and non-negative multiples of kernels are kernels:
+
+    Sum         k + l, k + 1   k(x, z) + l(x, z)        features [phi_k, phi_l]
+    Product     k * l          k(x, z) l(x, z)
+    Power       k**3           k(x, z)^exponent         whole exponent >= 1
+    Scaled      2 * k          factor k(x, z)           features sqrt(factor) phi_k
+    Normalized                 k(x, z) / sqrt(k(x, x) k(z, z)), and 0 where k(x, x) or k(z, z) is 0
 
 X and Z may be NumPy arrays, CSR matrices or, both on one device, tensors of PyTorch: blocks and diagonals of
 tensors are tensors there. Kernels whose formulas need NumPy (functions, matrices, scikit-learn's, classes of users
 that do not set ``takes_tensors``) copy the rows to the processor, compute there by blocks, and copy the values
 back.
+
+Gram matrices are checked for symmetry up to rounding, and for negative eigenvalues on a sample:
+
+    symmetric(K)                    |K - K^T| <= tolerance max |K|, then (K + K^T) / 2
+    check_positive_semidefinite     smallest eigenvalue >= -tolerance max |eigenvalue|
+
+with a tolerance of 1e-8 in float64 and 1e-4 in float32.
+
+Cost: that of the parts; Sum and Product hold two (n, m) blocks at a time, however many are chained. The check of
+eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError naming the parameter or the entries.
 """
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
-from kernelfields.kernels.inputs import as_rows, check_comparable, is_tensor, on_host
-from kernelfields.kernels.parameters import ComparedByParameters
+from kernelfields.kernels.arrays import (
+    as_rows,
+    check_comparable,
+    converted,
+    inverse_or_zero,
+    is_tensor,
+    on_host,
+    raise_to,
+    scale_rows_and_columns,
+    set_diagonal,
+    side_by_side,
+    square_root,
+)
+from kernelfields.numerics.parameters import ComparedByParameters, non_negative, whole
+
+# Rows whose Gram matrix is looked at for negative eigenvalues.
+_SAMPLE = 200
 
 
 class Kernel(ComparedByParameters):
@@ -30,7 +62,7 @@ class Kernel(ComparedByParameters):
 
     Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have
     parameters ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Those whose two
-    formulas also hold for tensors, such as compositions of the functions in kernels/products.py, say so by
+    formulas also hold for tensors, such as compositions of the functions in kernels/arrays.py, say so by
     ``takes_tensors``.
     """
 
@@ -105,7 +137,6 @@ class Kernel(ComparedByParameters):
         raise NotImplementedError(f"{type(self).__name__} must define _diagonal(X).")
 
     def __add__(self, other: Kernel | float) -> Kernel:
-        from kernelfields.kernels.algebra import Sum
         from kernelfields.kernels.dot_product import Constant
 
         if isinstance(other, Kernel):
@@ -113,14 +144,11 @@ class Kernel(ComparedByParameters):
         return Sum(self, Constant(_non_negative(other, "added to"))) if _is_number(other) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
-        from kernelfields.kernels.algebra import Sum
         from kernelfields.kernels.dot_product import Constant
 
         return Sum(Constant(_non_negative(other, "added to")), self) if _is_number(other) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
-        from kernelfields.kernels.algebra import Product, Scaled
-
         if isinstance(other, Kernel):
             return Product(self, other)
         return Scaled(_non_negative(other, "multiplied with"), self) if _is_number(other) else NotImplemented
@@ -129,8 +157,6 @@ class Kernel(ComparedByParameters):
         return self * other
 
     def __pow__(self, exponent: int) -> Kernel:
-        from kernelfields.kernels.algebra import Power
-
         power = Power(self, exponent)
         power.check_parameters()
         return power
@@ -156,3 +182,218 @@ def _non_negative(value: float, done: str) -> float:
             "otherwise the result is not positive semi-definite."
         )
     return float(value)
+
+
+def _check_parts(owner: Kernel, *names: str) -> None:
+    for name in names:
+        part = getattr(owner, name)
+        if not isinstance(part, Kernel):
+            raise TypeError(
+                f"{type(owner).__name__}: {name} must be a Kernel, got {part!r}. "
+                "Use resolve_kernel to turn a name or a function into one."
+            )
+        part.check_parameters()
+
+
+class Sum(Kernel):
+    """k(x, z) + l(x, z), also written ``k + l``."""
+
+    kind = "sum"
+    takes_tensors = True
+
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+
+    def check_parameters(self) -> None:
+        """Check both parts."""
+        _check_parts(self, "left", "right")
+
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether both parts have features."""
+        return self.left.has_feature_map and self.right.has_feature_map
+
+    def feature_map(self, X: Any) -> Any | None:
+        """Return the features of both parts side by side, or None if a part has none."""
+        left = self.left.feature_map(X)
+        right = None if left is None else self.right.feature_map(X)
+        if left is None or right is None:
+            return None
+        if sparse.issparse(left) or sparse.issparse(right):
+            return sparse.hstack([sparse.csr_array(left), sparse.csr_array(right)], format="csr")
+        return side_by_side(left, right)
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        block = self.left(X, Z)
+        block += self.right(X, Z)
+        return block
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return self.left.diag(X) + self.right.diag(X)
+
+
+class Product(Kernel):
+    """k(x, z) l(x, z), also written ``k * l``."""
+
+    kind = "product"
+    takes_tensors = True
+
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+
+    def check_parameters(self) -> None:
+        """Check both parts."""
+        _check_parts(self, "left", "right")
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        block = self.left(X, Z)
+        block *= self.right(X, Z)
+        return block
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return self.left.diag(X) * self.right.diag(X)
+
+
+class Power(Kernel):
+    """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
+
+    kind = "power"
+    takes_tensors = True
+
+    def __init__(self, kernel: Kernel, exponent: int):
+        self.kernel = kernel
+        self.exponent = exponent
+
+    def check_parameters(self) -> None:
+        """Check the part, and that the exponent is whole and >= 1."""
+        _check_parts(self, "kernel")
+        whole(self, "exponent")
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        return raise_to(self.kernel(X, Z), whole(self, "exponent"))
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return raise_to(self.kernel.diag(X)[:, None], whole(self, "exponent")).ravel()
+
+
+class Scaled(Kernel):
+    """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
+
+    kind = "scaled"
+    takes_tensors = True
+
+    def __init__(self, factor: float, kernel: Kernel):
+        self.factor = factor
+        self.kernel = kernel
+
+    def check_parameters(self) -> None:
+        """Check the part, and that the factor is >= 0."""
+        _check_parts(self, "kernel")
+        non_negative(self, "factor")
+
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether the part has features."""
+        return self.kernel.has_feature_map
+
+    def feature_map(self, X: Any) -> Any | None:
+        """Return sqrt(factor) times the features of the part, or None if it has none."""
+        features = self.kernel.feature_map(X)
+        if features is None:
+            return None
+        return converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        block = self.kernel(X, Z)
+        block *= non_negative(self, "factor")
+        return block
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        diagonal = self.kernel.diag(X)
+        diagonal *= non_negative(self, "factor")
+        return diagonal
+
+
+class Normalized(Kernel):
+    """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
+
+    kind = "normalized"
+    takes_tensors = True
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+
+    def check_parameters(self) -> None:
+        """Check the part."""
+        _check_parts(self, "kernel")
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        inverse = self._inverse_norms(X)
+        other = inverse if Z is None else self._inverse_norms(Z)
+        block = scale_rows_and_columns(self.kernel(X, Z), inverse, other)
+        if Z is None:
+            set_diagonal(block, inverse > 0)
+        return block
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return converted(self._inverse_norms(X) > 0, X.dtype)
+
+    def _inverse_norms(self, X: Any) -> np.ndarray:
+        squared = self.kernel.diag(as_rows(X))
+        if (squared < 0).any():
+            row = int(np.argmax(on_host(squared) < 0))
+            raise ValueError(
+                f"Normalized: {self.kernel!r} gives k(x, x) = {squared[row]:.3g} < 0 at row {row}, "
+                "so it is not positive semi-definite; use another kernel."
+            )
+        return inverse_or_zero(square_root(squared))
+
+
+def rounding_tolerance(dtype: np.dtype) -> float:
+    """Return the relative error that is put down to rounding."""
+    return 1e-4 if dtype == np.float32 else 1e-8
+
+
+def symmetric(block: np.ndarray, name: str) -> np.ndarray:
+    """Return the square block made exactly symmetric; ValueError if it is not so up to rounding."""
+    if not np.isfinite(block).all():
+        i, j = np.argwhere(~np.isfinite(block))[0]
+        raise ValueError(
+            f"{name} has the value {block[i, j]} at ({i}, {j}). "
+            "Kernel values must be finite: check the inputs for NaN and infinity, and rescale large ones."
+        )
+    if np.array_equal(block, block.T):
+        return block
+    difference = np.abs(block - block.T)
+    if difference.max() > rounding_tolerance(block.dtype) * np.abs(block).max():
+        i, j = np.unravel_index(np.argmax(difference), block.shape)
+        raise ValueError(
+            f"{name} is not symmetric: the value at ({i}, {j}) is {block[i, j]:.6g} "
+            f"but at ({j}, {i}) it is {block[j, i]:.6g}. A kernel needs k(x, z) = k(z, x)."
+        )
+    return (block + block.T) / 2
+
+
+def check_positive_semidefinite(kernel: Kernel, X: Any, random_state: Any = None) -> None:
+    """Raise ValueError if the Gram matrix of at most 200 random rows shows that k is no kernel.
+
+    Passing is no proof: a negative eigenvalue may need more or other rows to appear.
+    """
+    X = on_host(as_rows(X))
+    n_rows = X.shape[0]
+    if n_rows == 0:
+        return
+    resolved = kernel.resolve(X)
+    rows = np.sort(np.random.default_rng(random_state).permutation(n_rows)[:_SAMPLE])
+    name = " ".join(repr(resolved).split())
+    gram = symmetric(resolved(X[rows]), f"the Gram matrix of {name}")
+    eigenvalues = np.linalg.eigvalsh(gram.astype(np.float64))
+    largest = np.abs(eigenvalues).max()
+    if eigenvalues[0] < -rounding_tolerance(gram.dtype) * largest:
+        raise ValueError(
+            f"{name} is not positive semi-definite: on {len(rows)} rows the Gram matrix has the "
+            f"eigenvalue {eigenvalues[0]:.3g} (largest absolute one {largest:.3g}). Use another kernel or "
+            "other parameters; for a similarity that is not a kernel, take Linear() on its rows as features."
+        )

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import helmert
 
-from kernelfields.kernels.parameters import ComparedByParameters
-from kernelfields.kernels.symmetry import rounding_tolerance, symmetric
+from kernelfields.kernels.kernel import rounding_tolerance, symmetric
+from kernelfields.numerics.parameters import ComparedByParameters
 
 # Eigenvalues of the centred kernel below this share of the largest of the kernel count as zero.
 _RANK_TOLERANCE = 1e-12

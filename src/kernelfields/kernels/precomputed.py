@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelfields.kernels.inputs import block_dtype
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.symmetry import symmetric
+from kernelfields.kernels.arrays import block_dtype
+from kernelfields.kernels.kernel import Kernel, symmetric
 
 
 class Precomputed(Kernel):
@@ -66,11 +65,11 @@ def _row_numbers(X: Any, n_rows: int) -> np.ndarray:
             f"Precomputed: inputs are one column of row numbers into the matrix, got {X.shape[1]} columns. "
             "Use np.arange(n).reshape(-1, 1) for the first n objects."
         )
-    given = (X.toarray() if sparse.issparse(X) else X).ravel()
-    wrong = ~((given >= 0) & (given < n_rows) & (given == np.floor(given)))
+    numbers = (X.toarray() if sparse.issparse(X) else X).ravel()
+    wrong = ~((numbers >= 0) & (numbers < n_rows) & (numbers == np.floor(numbers)))
     if wrong.any():
         raise ValueError(
             f"Precomputed: row numbers must be whole and from 0 to {n_rows - 1}, "
-            f"got {given[np.argmax(wrong)]:g} in row {int(np.argmax(wrong))} of the input."
+            f"got {numbers[np.argmax(wrong)]:g} in row {int(np.argmax(wrong))} of the input."
         )
-    return given.astype(np.intp)
+    return numbers.astype(np.intp)

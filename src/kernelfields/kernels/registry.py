@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
-from kernelfields.kernels.algebra import Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.kernel import Kernel, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, kernel_from_description
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

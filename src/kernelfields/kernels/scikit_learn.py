@@ -18,9 +18,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gaussian_process
 
-from kernelfields.kernels.inputs import block_dtype
-from kernelfields.kernels.kernel import Kernel, plain_value
-from kernelfields.kernels.symmetry import symmetric
+from kernelfields.kernels.arrays import block_dtype
+from kernelfields.kernels.kernel import Kernel, plain_value, symmetric
 
 _CLASSES = {
     name: getattr(gaussian_process, name)

@@ -28,9 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, kve
 
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
-from kernelfields.kernels.products import (
+from kernelfields.kernels.arrays import (
     computed_on_host,
     exponential,
     filled,
@@ -39,6 +37,8 @@ from kernelfields.kernels.products import (
     squared_distances,
     transform,
 )
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
 
 # Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
 _LARGEST_NU = 50.0

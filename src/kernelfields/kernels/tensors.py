@@ -1,4 +1,4 @@
-"""The functions of kernels/inputs.py and kernels/products.py once more, for tensors of PyTorch on any device.
+"""Tensor twins of kernels/arrays.py: its functions once more, for tensors of PyTorch on any device.
 
 The formulas and their precision are those of the NumPy twins, whose docstrings hold here too: squared distances in
 float64 after a shift by a median, exact symmetry where Z is None. Products of float32 rows are computed in full
@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernelfields.kernels import inputs
+from kernelfields.kernels import arrays
 
-_MEDIAN_SAMPLE = 256
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26
 
@@ -67,9 +66,9 @@ def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = N
 def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
     """Return X as a dense two-dimensional tensor of float32 or float64 on its device."""
     if X.ndim != 2:
-        raise ValueError(inputs.not_two_dimensional(name, tuple(X.shape)))
+        raise ValueError(arrays.not_two_dimensional(name, tuple(X.shape)))
     if X.dtype.is_complex:
-        raise ValueError(inputs.not_real(name, X.dtype))
+        raise ValueError(arrays.not_real(name, X.dtype))
     if X.layout != torch.strided:
         X = X.to_dense()
     return X if X.dtype in (torch.float32, torch.float64) else X.to(torch.float64)
@@ -114,7 +113,7 @@ def squared_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.T
     distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
     if distances.numel() == 0:
         return distances
-    sample = other[:: -(-len(other) // _MEDIAN_SAMPLE)]
+    sample = other[:: -(-len(other) // arrays.MEDIAN_SAMPLE)]
     median = sample.to(torch.float64).median(dim=0).values
     right = other.to(torch.float64) - median
     other_norms = squared_norms(right)
@@ -205,7 +204,7 @@ def block_by_host(block_of: Callable[[Any, Any], np.ndarray], X: torch.Tensor, Z
         return tensor_from(block_of(on_host(X), None), X.device, dtype)
     right = on_host(Z)
     block = torch.empty((len(X), len(Z)), dtype=dtype, device=X.device)
-    for rows in inputs.row_blocks(*block.shape):
+    for rows in arrays.row_blocks(*block.shape):
         block[rows] = tensor_from(block_of(on_host(X[rows]), right), X.device, dtype)
     return block
 

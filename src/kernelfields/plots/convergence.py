@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelfields.plots.canvas import COLOURS, legend, new_axes
 from kernelfields.reports.convergence import finite_history, value_range
-from kernelfields.solvers import Solution
+from kernelfields.solvers.loop import Solution
 
 
 def plot_convergence(solution: Solution, ax: Any = None) -> Any:

@@ -18,7 +18,7 @@ from kernelfields.reports.axes import Axis, decade_axis, linear_axis, log_axis
 from kernelfields.reports.lines import grid, points
 from kernelfields.reports.markup import Markup, element, join
 from kernelfields.reports.picture import picture, text
-from kernelfields.solvers import Iteration, Solution
+from kernelfields.solvers.loop import Iteration, Solution
 
 _WIDTH, _HEIGHT = 880.0, 452.0
 _LEFT, _RIGHT = 64.0, 864.0

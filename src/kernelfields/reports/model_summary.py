@@ -19,7 +19,7 @@ from kernelfields.reports.markup import Markup, element, join
 from kernelfields.reports.notebook import notebook
 from kernelfields.reports.shaded_tables import TEXT_WIDTH, printable
 from kernelfields.reports.transitions import transition_plot
-from kernelfields.solvers import Solution
+from kernelfields.solvers.loop import Solution
 
 SET_COLUMNS = ("clique set", "kernel", "sees", "basis functions", "weights", "not zero", "prior variance", "l1")
 CERTIFICATE_COLUMNS = ("among", "value", "lower bound", "relative gap")

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kernelfields.solvers import Iteration
+from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4

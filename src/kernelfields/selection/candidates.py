@@ -24,11 +24,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kernelfields.estimators import ChainCRF
-from kernelfields.estimators.chain_cliques import chain_cliques, check_chain_parameters
-from kernelfields.estimators.parameters import check_count, check_prior_variance
-from kernelfields.estimators.spaces import check_pivots_allowed, name_cliques
-from kernelfields.kernels import RBF, Kernel, Laplacian, Matern, Polynomial, resolve_kernel
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.registry import resolve_kernel
+from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.models.build import check_pivots_allowed, name_cliques
+from kernelfields.numerics.parameters import check_count, check_prior_variance
 
 SCALE_MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEGREES = (1, 2, 3)
@@ -119,8 +121,8 @@ def _has_rank(kernel: Kernel, edge_kernel: Any) -> bool:
 def _check(estimator: ChainCRF, candidate: Candidate) -> None:
     """Raise what fitting the candidate would raise, as far as that needs no data."""
     described = clone(estimator).set_params(**candidate.params)
-    check_chain_parameters(described)
-    for name, clique in name_cliques(chain_cliques(described)):
+    described._check_parameters()
+    for name, clique in name_cliques(described._described_cliques()):
         if clique.kernel is not None and not clique.kernel.has_feature_map:
             check_pivots_allowed(name, clique)
 

@@ -11,19 +11,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 
-from kernelfields.estimators import ChainCRF
-from kernelfields.estimators.chain_cliques import check_chain_parameters
-from kernelfields.estimators.parameters import check_count, is_whole
-from kernelfields.estimators.spaces import viewed_inputs
-from kernelfields.fields import NodeCliques, resolve_constraints
-from kernelfields.fields.randomness import random_generator
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.fields.cliques import NodeCliques
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.reading import random_generator
+from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.selection.candidates import list_candidates
-from kernelfields.selection.folds import make_folds
-from kernelfields.selection.halving import Rung, plan_rungs
 from kernelfields.selection.progress import SearchProgress, describe
 from kernelfields.selection.results import Evaluation, SearchTable, as_arrays, tabulate
 from kernelfields.selection.scoring import resolve_scoring
-from kernelfields.selection.search import Search
+from kernelfields.selection.search import Rung, Search, make_folds, plan_rungs
 from kernelfields.selection.training_data import TrainingData
 
 _SMALLEST_RUNG = 20
@@ -137,7 +134,7 @@ class ChainCRFCV(BaseEstimator):
         scorer = resolve_scoring(self.scoring, estimator, data.classes)
         candidates = list_candidates(
             estimator,
-            lambda: viewed_inputs(NodeCliques(window=estimator.window), data.chains),
+            lambda: NodeCliques(window=estimator.window).view(data.chains),
             kernels=self.kernels,
             prior_variances=self.prior_variances,
             ranks=self.ranks,
@@ -177,7 +174,7 @@ class ChainCRFCV(BaseEstimator):
                 f"estimator must be a ChainCRF, got {given!r:.80}. A pipeline may have ChainCRFCV as its last "
                 "step; for other estimators use scikit-learn's GridSearchCV."
             )
-        check_chain_parameters(given)
+        given._check_parameters()
         return given
 
     def _described(self, given: ChainCRF, random: np.random.Generator) -> ChainCRF:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.estimators import ChainCRF
-from kernelfields.evaluation import entity_f1_score, token_accuracy
-from kernelfields.fields import Constraints
-from kernelfields.fields.schemes import guess_scheme
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.evaluation.label_scores import token_accuracy
+from kernelfields.fields.constraints import Constraints, guess_scheme
 from kernelfields.selection.variance_path import FoldFit
 
 NAMES = ("log_likelihood", "accuracy", "entity_f1")
@@ -33,7 +33,7 @@ def resolve_scoring(scoring: Any, estimator: ChainCRF, classes: np.ndarray) -> S
     if callable(scoring):
         return lambda fit: _number(scoring(fit.estimator(), fit.part.X_test, fit.part.y_test), scoring)
     if scoring == "log_likelihood":
-        return lambda fit: fit.log_likelihood() / fit.held_out.chains.n_positions
+        return lambda fit: fit.log_likelihood() / fit.chains.n_positions
     if scoring == "accuracy":
         return lambda fit: token_accuracy(fit.part.y_test, fit.predictions())
     if scoring == "entity_f1":

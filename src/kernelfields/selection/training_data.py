@@ -14,19 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from kernelfields.estimators.chain_inputs import ChainInputs
-from kernelfields.estimators.class_weights import weigh_classes
-from kernelfields.features import FeatureDictEncoder, is_feature_sequences
-from kernelfields.fields import Chains, ConstraintMasks, check_sample_weight, encode_labels, pack_inputs
+from kernelfields.features.readers import ChainReader
+from kernelfields.fields.chains import Chains, weigh_classes
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.reading import check_sample_weight, encode_labels
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Packed training sequences and the held-out ones that can be scored; ``test`` is None if there are none."""
 
-    inputs: ChainInputs
+    reader: ChainReader
     train: Chains
     test: Chains | None
     X_test: list
@@ -43,7 +42,7 @@ class TrainingData:
     def __init__(self, X: Any, y: Any, sample_weight: Any, *, keep_zeros: bool, class_weight: Any):
         X, y = (list(each) if hasattr(each, "__next__") else each for each in (X, y))
         self._keep_zeros, self._class_weight = keep_zeros, class_weight
-        _, inputs, offsets = self._learn(X)
+        inputs, offsets = ChainReader().learn_inputs(X, keep_zeros=keep_zeros)
         codes, self.classes = encode_labels(y, None, np.diff(offsets))
         self.weights = check_sample_weight(sample_weight, len(offsets) - 1)
         self.chains = Chains(inputs, offsets, codes, self.weights)
@@ -57,27 +56,18 @@ class TrainingData:
 
     def part(self, train: np.ndarray, test: np.ndarray) -> Part:
         """Return the chosen sequences, packed; inputs are learnt from the training ones alone."""
-        inputs, packed, offsets = self._learn([self.X[i] for i in train])
+        reader = ChainReader()
+        packed, offsets = reader.learn_inputs([self.X[i] for i in train], keep_zeros=self._keep_zeros)
         chains = Chains(packed, offsets, np.concatenate([self.labels[i] for i in train]), self.weights[train])
         known = np.zeros(len(self.classes), dtype=bool)
         known[chains.labels] = True
         scored = [i for i in test if known[self.labels[i]].all()]
         X_test, y_test = [self.X[i] for i in scored], [self.y[i] for i in scored]
         return Part(
-            inputs,
+            reader,
             weigh_classes(chains, self.classes, self._class_weight),
-            inputs.chains(X_test, y_test, None, self.classes)[0] if scored else None,
+            reader.read(X_test, y_test, None, self.classes) if scored else None,
             X_test,
             y_test,
             len(test) - len(scored),
         )
-
-    def _learn(self, X: Any) -> tuple[ChainInputs, Any, np.ndarray]:
-        """Return what ChainCRF would remember of inputs X, and X packed."""
-        encoder = None
-        if is_feature_sequences(X):
-            encoder = FeatureDictEncoder(keep_zeros=self._keep_zeros)
-            packed, offsets = encoder.fit_transform(X)
-        else:
-            packed, offsets = pack_inputs(X)
-        return ChainInputs(packed.shape[1], scipy.sparse.issparse(packed), encoder), packed, offsets

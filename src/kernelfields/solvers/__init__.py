@@ -1,7 +1,6 @@
 """Solvers: one loop, one line search, one Solution; five rules for the direction."""
 
 from kernelfields.solvers.choice import SOLVERS, resolve_solver
-from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.solution import Iteration, Solution
+from kernelfields.solvers.loop import Iteration, Solution, minimize
 
 __all__ = ["SOLVERS", "Iteration", "Solution", "minimize", "resolve_solver"]

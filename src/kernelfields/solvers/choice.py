@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.posterior.log_posterior import LogPosterior
-from kernelfields.solvers.dense import BlockJacobi, Newton
+from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import DirectionRule
-from kernelfields.solvers.newton_cg import NewtonCG
+from kernelfields.solvers.newton import BlockJacobi, Newton, NewtonCG, SubspaceDescent
 from kernelfields.solvers.orthant import OrthantLBFGS
 from kernelfields.solvers.stochastic import StochasticStart
-from kernelfields.solvers.subspace import SubspaceDescent
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -32,6 +30,12 @@ SMALL = 400
 #: From this many stored values of sparse features a stochastic start is worth finding its rate.
 MANY_VALUES = 50_000
 _MEMORY_AFTER_START = 20
+
+
+def check_solver(solver: Any) -> None:
+    """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
+    if isinstance(solver, str) and solver != "auto" and solver not in SOLVERS:
+        raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
 def resolve_solver(

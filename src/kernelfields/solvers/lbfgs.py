@@ -1,4 +1,10 @@
-"""Limited-memory BFGS: the standard primal solver, a gradient per iteration.
+"""The steps and changes of gradient that limited-memory BFGS remembers, and its inverse Hessian times a vector.
+
+    H ~ gamma D^-1 updated by the last m pairs (s_j, y_j),     gamma = s_m . y_m / y_m . D^-1 y_m
+
+The two-loop recursion: O(m size) time, m pairs of vectors of memory.
+
+[[merged]] Limited-memory BFGS: the standard primal solver, a gradient per iteration.
 
     H_k ~ gamma D^-1 updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
 
@@ -10,13 +16,43 @@ float64.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
 
-from kernelfields.posterior import Direction, LogPosterior, Point, dot
-from kernelfields.solvers.line_search import SLOPE_REDUCTION
+from kernelfields.numerics.vectors import add_scaled, dot
+from kernelfields.objective.posterior import Direction, LogPosterior, Point
+from kernelfields.solvers.loop import SLOPE_REDUCTION
 from kernelfields.solvers.stochastic import StochasticStart
+
+
+class StepPairs:
+    """The last ``limit`` pairs in ``dtype``; ``metric`` (size,) is D."""
+
+    def __init__(self, limit: int, metric: np.ndarray, dtype: np.dtype):
+        self._dtype = dtype
+        self._metric = metric.astype(dtype)
+        self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=limit)
+
+    def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
+        """Keep a step s, the change y of the gradient over it, and s . y > 0."""
+        self._pairs.append((step.astype(self._dtype), change.astype(self._dtype), product))
+
+    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
+        vector, metric = vector.astype(self._dtype), self._metric
+        weights = []
+        for s, y, sy in reversed(self._pairs):
+            weight = dot(s, vector) / sy
+            add_scaled(vector, -weight, y)
+            weights.append(weight)
+        s, y, sy = self._pairs[-1]
+        vector *= (sy / dot(y, y / metric)) / metric
+        for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
+            add_scaled(vector, weight - dot(y, vector) / sy, s)
+        return vector.astype(np.float64)
+
 
 # With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
@@ -53,7 +89,7 @@ class LBFGS:
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
-        wanted = posterior.engine.usual_pairs if self.memory is None else self.memory
+        wanted = posterior.usual_pairs if self.memory is None else self.memory
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
         self._pairs = None
 
@@ -80,6 +116,6 @@ class LBFGS:
         sy = dot(s, y)
         if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
             if self._pairs is None:
-                engine = after.posterior.engine
-                self._pairs = engine.step_pairs(self._limit, self._metric, self._dtype)
+                elsewhere = after.posterior.step_pairs(self._limit, self._metric)
+                self._pairs = elsewhere or StepPairs(self._limit, self._metric, self._dtype)
             self._pairs.add(s, y, sy)

@@ -1,4 +1,18 @@
-"""The one loop all solvers run in: direction, line search, lower bound, stop.
+"""What a solver returns, whichever solver it was.
+
+[[merged]] One line search for all solvers: a root of the slope, bracketed, with Armijo's condition as a guard.
+
+A step a is accepted when
+
+    P(a) <= P(0) + c1 a slope(0) + rounding      and      |slope(a)| <= c2 |slope(0)|
+
+The function on the line is convex, so a positive slope (or a value above P(0)) bounds the minimiser from above
+and a negative one from below; the next trial is the secant root inside the bracket. Where one end moves twice in
+a row, the slope at the other is halved (the Illinois rule): far from the minimiser the likelihood is close to
+piecewise linear, and plain secants would crawl. Trials cost inference but no pass over the features, so the search
+may be fairly exact (c2 = 0.4).
+
+[[merged]] The one loop all solvers run in: direction, line search, lower bound, stop.
 
 A solver is a *rule* that proposes a direction at a point (and may learn from accepted steps). The loop owns
 everything else, so that every solver is stopped by the same certificate, can be interrupted, and reports the
@@ -9,17 +23,142 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from kernelfields.posterior import Direction, LogPosterior, Point, dot
-from kernelfields.posterior.certificate import relative_gap
-from kernelfields.posterior.lower_bound import LowerBound
-from kernelfields.posterior.mixed_bound import MixedBound
-from kernelfields.solvers import orthant
-from kernelfields.solvers.line_search import SLOPE_REDUCTION, search
-from kernelfields.solvers.solution import Iteration, Solution
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.bounds import LowerBound, MixedBound, relative_gap
+from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPosterior, Point
+
+#: Why a solver stopped, and what to do about it.
+REASONS = {
+    "gap": "the relative duality gap is below tol",
+    "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
+    "precision": "no step improves the objective at this precision; the gap reached is what the features' "
+    "float type allows (dtype='float64' goes further)",
+    "interrupted": "interrupted; the best estimate so far was kept",
+    "callback": "a callback asked to stop",
+    "early": "the development set did not improve for `patience` iterations; the best estimate there was kept",
+}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of a fit's history."""
+
+    iteration: int
+    passes: float
+    seconds: float
+    value: float
+    lower_bound: float
+    gradient_norm: float
+    step: float
+    coefficient_norm: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Value minus lower bound."""
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the value."""
+        return relative_gap(self.value, self.lower_bound)
+
+
+@dataclass
+class Solution:
+    """Coefficients, how good they are, and how they were found."""
+
+    theta: np.ndarray = field(repr=False)
+    solver: str
+    value: float
+    lower_bound: float
+    gradient_norm: float
+    iterations: int
+    passes: float
+    seconds: float
+    reason: str
+    history: list[Iteration] = field(repr=False, default_factory=list)
+    #: (s_c / 2) ||grad_c||^2 of each clique set at the last point.
+    gap_parts: dict[str, float] = field(repr=False, default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """Value minus the best lower bound found."""
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the value."""
+        return relative_gap(self.value, self.lower_bound)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap fell below the tolerance."""
+        return self.reason == "gap"
+
+    @property
+    def message(self) -> str:
+        """Why the solver stopped, in words."""
+        return REASONS[self.reason]
+
+
+SUFFICIENT_DECREASE = 1e-4
+SLOPE_REDUCTION = 0.4
+MAX_TRIALS = 40
+MAX_GROWTH = 4.0
+# Near the optimum a decrease is smaller than the rounding of the value itself: the slope decides alone.
+ROUNDING = 1e-13
+
+
+@dataclass
+class _End:
+    step: float
+    slope: float
+
+
+def search(
+    line: Line | FusedLine, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
+) -> float | None:
+    """Return an acceptable step, or None if rounding leaves none."""
+    if not line.slope < 0:
+        return None
+    low, high = _End(0.0, line.slope), None
+    step, fallback, last_moved = first_step, None, None
+    allowance = ROUNDING * abs(value)
+    for _ in range(MAX_TRIALS):
+        trial, slope = line(step)
+        enough = trial <= value + SUFFICIENT_DECREASE * step * line.slope + allowance
+        if enough and abs(slope) <= slope_reduction * abs(line.slope):
+            return step
+        if enough and trial < value:  # not by the allowance alone, or steps of nothing would go on for ever
+            fallback = step
+        if not np.isfinite(trial) or slope > 0 or not enough:
+            if last_moved is high and high is not None:
+                low.slope /= 2.0
+            last_moved = high = _End(step, slope)
+        else:
+            if last_moved is low and high is not None:
+                high.slope /= 2.0
+            last_moved = low = _End(step, slope)
+        following = _next_trial(low, high)
+        if following == step or (high is not None and high.step - low.step <= 1e-12 * high.step):
+            break
+        step = following
+    return fallback
+
+
+def _next_trial(low: _End, high: _End | None) -> float:
+    if high is None:
+        return low.step * MAX_GROWTH
+    width = high.step - low.step
+    if np.isfinite(high.slope) and high.slope > 0:
+        root = low.step + width * low.slope / (low.slope - high.slope)
+        return float(np.clip(root, low.step + 0.05 * width, high.step - 0.05 * width))
+    return low.step + (0.1 if not np.isfinite(high.slope) else 0.5) * width
 
 
 class DirectionRule(Protocol):
@@ -171,11 +310,12 @@ def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: fl
     """Make one step; the point is None when no step improves the value any more."""
     direction = rule.direction(point, gap)
     point.release()
-    if posterior.has_l1:
-        projected, length = orthant.advance(posterior, point, direction.theta)
-        if projected is not None:
-            rule.learn(point, projected)
-        return projected, length
+    own_step = getattr(rule, "advance", None)
+    if own_step is not None:
+        following, step = own_step(point, direction)
+        if following is not None:
+            rule.learn(point, following)
+        return following, step
     line = posterior.along(point, direction)
     step = search(line, point.value, min(1.0, line.reach), getattr(rule, "slope_reduction", SLOPE_REDUCTION))
     if step is None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.posterior import Direction, LogPosterior, Point, dot
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.lbfgs import LBFGS
 
 SUFFICIENT_DECREASE = 1e-4
@@ -38,24 +39,24 @@ class OrthantLBFGS(LBFGS):
         direction[direction * steepest >= 0.0] = 0.0
         return Direction(direction)
 
-
-def advance(posterior: LogPosterior, point: Point, direction: np.ndarray) -> tuple[Point | None, float]:
-    """Make one projected step; the point is None when none improves the value at this precision."""
-    steepest = point.steepest
-    orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
-    held = posterior.l1 > 0.0  # the others are smooth at zero and may cross it
-    allowance = ROUNDING * abs(point.value)
-    step = 1.0
-    for _ in range(MAX_TRIALS):
-        theta = point.theta + step * direction
-        theta[(theta * orthant < 0.0) & held] = 0.0
-        promised = dot(steepest, theta - point.theta)
-        if not promised < 0.0:
-            return None, 0.0
-        trial = posterior.trial(theta, near=point)
-        if trial is not None and trial.value <= point.value + SUFFICIENT_DECREASE * promised:
-            return posterior.complete(trial), step
-        if abs(promised) < allowance:
-            return None, 0.0
-        step *= 0.5
-    return None, 0.0
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Make one projected step; the point is None when none improves the value at this precision."""
+        posterior = point.posterior
+        steepest = point.steepest
+        orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
+        held = posterior.l1 > 0.0  # the others are smooth at zero and may cross it
+        allowance = ROUNDING * abs(point.value)
+        step = 1.0
+        for _ in range(MAX_TRIALS):
+            theta = point.theta + step * direction.theta
+            theta[(theta * orthant < 0.0) & held] = 0.0
+            promised = dot(steepest, theta - point.theta)
+            if not promised < 0.0:
+                return None, 0.0
+            trial = posterior.trial(theta, near=point)
+            if trial is not None and trial.value <= point.value + SUFFICIENT_DECREASE * promised:
+                return posterior.complete(trial), step
+            if abs(promised) < allowance:
+                return None, 0.0
+            step *= 0.5
+        return None, 0.0

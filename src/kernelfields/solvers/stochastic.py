@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.posterior import LogPosterior
+from kernelfields.objective.posterior import LogPosterior
 
 
 class StochasticStart:
@@ -21,12 +21,8 @@ class StochasticStart:
     def point(self, posterior: LogPosterior) -> np.ndarray:
         """Return the coefficients after the epochs; zero if the field has no stochastic start or it is no help."""
         zero = np.zeros(posterior.size)
-        descent = posterior.engine.stochastic_descent()
-        if descent is None:
+        start = posterior.stochastic_start(self.epochs, np.random.default_rng(self.random_state))
+        if start is None or not np.all(np.isfinite(start)):
             return zero
-        start = posterior.flatten(descent.run(self.epochs, np.random.default_rng(self.random_state)))
-        posterior.engine.passes += self.epochs
-        if not np.all(np.isfinite(start)):
-            return zero
-        there = posterior.trial(start)
-        return start if there is not None and there.value < posterior.value_at_zero else zero
+        trial = posterior.trial(start)
+        return start if trial is not None and trial.value < posterior.value_at_zero else zero

@@ -1,7 +1,6 @@
 """Which clique sets a field should have (Remark 11)."""
 
 from kernelfields.structure.bounds import improvement_bounds
-from kernelfields.structure.path import StructurePath, StructureStep
-from kernelfields.structure.search import StructureSearch, learn_structure
+from kernelfields.structure.search import StructurePath, StructureSearch, StructureStep, learn_structure
 
 __all__ = ["StructurePath", "StructureSearch", "StructureStep", "improvement_bounds", "learn_structure"]

@@ -1,4 +1,4 @@
-"""What a clique set outside a field could bring at most (Remark 11).
+"""Bounds on what a clique set outside a field could bring (Remark 11).
 
     P(theta) - min over (theta, v_c) P  <=  gap(theta) + (s_c / 2) ||g_c||^2
     g_c = Z_c^T (marginals - labels) A_c
@@ -15,16 +15,14 @@ Cost: for each structure that candidates need, one pass of inference; half a pas
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines import CliqueFeatures, Evaluation, ThreadsEngine
-from kernelfields.posterior.penalty import penalty_gap
-
-#: Makes the engine of a sample from the features of its clique sets.
-EngineBuilder = Callable[[Sequence[CliqueFeatures]], ThreadsEngine]
-
+from kernelfields.engines.engine import Sample
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.posterior import penalty_gap
 
 # Curvature blocks beyond this size are not worth their square.
 _LARGEST_BLOCK = 600
@@ -37,54 +35,43 @@ class Promise(NamedTuple):
     estimate: float
 
 
-class Space(Protocol):
-    """What is asked of a clique set in finite coordinates."""
-
-    name: str
-
-    def clique_features(self, n_labels: int) -> CliqueFeatures:
-        """Return what an engine needs of this set."""
-
-
-def place(each: CliqueFeatures) -> Hashable:
+def place(design: Design) -> Hashable:
     """Return what candidates must share to be judged by one pass of inference: their factors, tied or not."""
-    return each.group, each.group is not None and each.tied_everywhere
+    return design.group, design.group is not None and design.tied_everywhere
 
 
 def improvement_bounds(
-    spaces: Sequence[Space],
+    present: Sequence[Design],
     coefficients: Sequence[np.ndarray],
-    candidates: Sequence[Space],
-    engine_of: EngineBuilder,
-    n_labels: int,
-    together: Callable[[CliqueFeatures], Hashable] = place,
+    candidates: Sequence[Design],
+    sample: Sample,
+    together: Callable[[Design], Hashable] = place,
 ) -> dict[str, Promise]:
     """Return what each candidate could bring to a field at its optimum, at most and about."""
-    present = [space.clique_features(n_labels) for space in spaces]
-    parts = [each.compress(full) for each, full in zip(present, coefficients, strict=True)]
-    batches: dict[Hashable, list[CliqueFeatures]] = {}
+    parts = [design.compress(full) for design, full in zip(present, coefficients, strict=True)]
+    batches: dict[Hashable, list[Design]] = {}
     for candidate in candidates:
-        features = candidate.clique_features(n_labels)
-        batches.setdefault(together(features), []).append(features)
-    found: dict[str, Promise] = {}
+        batches.setdefault(together(candidate), []).append(candidate)
+    promises: dict[str, Promise] = {}
     for batch in batches.values():
-        engine = engine_of([*present, *batch])
-        zeros = [np.zeros(each.shape) for each in batch]
-        evaluation = engine.evaluate(engine.potentials([*parts, *zeros], range(len(present))))
-        for index, each in enumerate(batch, start=len(present)):
-            (slope,) = engine.pull_back(evaluation.residual, [index])
-            bound = float(penalty_gap(np.zeros_like(slope), slope, each.prior_variance, each.l1))
-            found[each.name] = Promise(bound, min(bound, _estimate(engine, evaluation, index, slope)))
-    return {candidate.name: found[candidate.name] for candidate in candidates}
+        datafit = sample.datafit([*present, *batch])
+        zeros = [np.zeros(design.shape) for design in batch]
+        evaluation = datafit.evaluate(datafit.potentials([*parts, *zeros], range(len(present))))
+        for index, design in enumerate(batch, start=len(present)):
+            (slope,) = datafit.pull_back(evaluation.residual, [index])
+            term = design.term
+            bound = float(penalty_gap(np.zeros_like(slope), slope, term.prior_variance, term.l1))
+            promises[design.name] = Promise(bound, min(bound, _estimate(datafit, evaluation, index, slope)))
+    return {candidate.name: promises[candidate.name] for candidate in candidates}
 
 
-def _estimate(engine: ThreadsEngine, evaluation: Evaluation, index: int, slope: np.ndarray) -> float:
-    """Return what a Newton step in one set would bring by its own model of the objective."""
-    each = engine.sets[index]
-    square, precision = float(np.vdot(slope, slope)), 1.0 / each.prior_variance
+def _estimate(datafit: Datafit, evaluation: Any, index: int, slope: np.ndarray) -> float:
+    """Return what a Newton step in one term would bring by its own model of the objective."""
+    precision = 1.0 / datafit.designs[index].term.prior_variance
+    square = float(np.vdot(slope, slope))
     if slope.size > _LARGEST_BLOCK:
         # The mean curvature for all coordinates alike, as if all labels were equally likely.
-        return 0.5 * square / (engine.start_curvature(index) + precision)
-    block = engine.curvature_block(evaluation, index)
+        return 0.5 * square / (datafit.start_curvature(index) + precision)
+    block = datafit.curvature_block(evaluation, index)
     block[np.diag_indices(len(block))] += precision
     return 0.5 * float(slope.ravel() @ np.linalg.lstsq(block, slope.ravel())[0])

@@ -2,29 +2,107 @@
 
 The search ends when no candidate promises more than ``threshold`` nats or when ``max_additions`` sets were added.
 With held-out data, an addition that does not raise their likelihood is taken back, and ``patience`` of those in a
-row end the search as well.
+row end the search as well. Its path tells what was added, what it could have brought, and what it brought.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.engines import CliqueFeatures
-from kernelfields.structure.bounds import EngineBuilder, Space, improvement_bounds, place
-from kernelfields.structure.path import StructurePath, StructureStep
+from kernelfields.engines.engine import Sample
+from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.numerics.parameters import check_count
+from kernelfields.objective.designs.design import Design
+from kernelfields.structure.bounds import improvement_bounds, place
 
 
-class Fitted(Protocol):
-    """What a fit leaves behind: coefficients of each set, and a solution with value and gap parts."""
+@dataclass(frozen=True)
+class StructureStep:
+    """One addition, kept or taken back, or the field at the start, whose ``added`` is None.
 
-    coefficients: list[np.ndarray]
-    solution: Any
+    ``bounds`` holds, for all candidates left before the step, the most they could have brought, the gap of the fit
+    before it not included; ``bound`` is that of the one added with the gap, ``estimate`` what a Newton step
+    promised, and ``gain`` is by how much the objective fell. ``score`` is the log-likelihood of held-out data,
+    None without any.
+    """
+
+    added: str | None
+    value: float
+    gap: float
+    bound: float = 0.0
+    estimate: float = 0.0
+    gain: float = 0.0
+    bounds: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    kept: bool = True
+    seconds: float = 0.0
+
+
+@dataclass
+class StructurePath:
+    """All steps of a search, and why it ended."""
+
+    steps: list[StructureStep]
+    #: What the candidates left could bring at the end, at most.
+    left: dict[str, float]
+    reason: str
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the clique sets that were kept, in the order in which they came."""
+        return [step.added for step in self.steps if step.kept and step.added is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "steps": [asdict(step) for step in self.steps],
+            "left": dict(self.left),
+            "added": self.added,
+            "reason": self.reason,
+        }
+
+    def __str__(self) -> str:
+        scored = any(step.score is not None for step in self.steps)
+        header = f"{'':2s}{'added':28s} {'bound':>11s} {'estimate':>11s} {'gain':>11s} {'objective':>13s}" + (
+            f" {'held out':>12s}" if scored else ""
+        )
+        lines = [header]
+        for index, step in enumerate(self.steps):
+            kept = "*" if index and step.kept else " "
+            figures = [f"{each:11.4g}" if index else " " * 11 for each in (step.bound, step.estimate, step.gain)]
+            line = f"{kept} {step.added or '(start)':28.28s} {' '.join(figures)} {step.value:13.6g}"
+            lines.append(line + (f" {step.score:12.6g}" if step.score is not None else ""))
+        return "\n".join([*lines, self._ending("*")])
+
+    def _repr_html_(self) -> str:
+        """Return the steps as a table for a notebook; ``kernelfields.reports.structure`` has a picture."""
+        scored = any(step.score is not None for step in self.steps)
+        heads = ["kept", "added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
+        rows = []
+        for index, step in enumerate(self.steps):
+            figures = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
+            score = [] if not scored else ["" if step.score is None else f"{step.score:.6g}"]
+            kept = "✓" if index and step.kept else ""
+            rows.append([kept, step.added or "(start)", *figures, f"{step.value:.6g}", *score])
+        head = "".join(f"<th>{each}</th>" for each in heads)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self._ending('✓'))}</p>"
+        )
+
+    def _ending(self, mark: str) -> str:
+        ending = f"ended: {self.reason}; {mark} kept"
+        if self.left:
+            name = max(self.left, key=self.left.__getitem__)
+            ending += f"; the best candidate left is {name}, which could bring {self.left[name]:.4g} at most"
+        return ending
 
 
 class StructureSearch(BaseEstimator):
@@ -65,9 +143,7 @@ class StructureSearch(BaseEstimator):
     def check(self) -> None:
         """Raise ValueError if a parameter cannot be used."""
         for name in ("max_additions", "patience"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_count(getattr(self, name), name)
         if self.ranking not in ("bound", "estimate"):
             raise ValueError(f"ranking must be 'bound' or 'estimate', got {self.ranking!r}")
         if self.threshold is not None and not self.threshold >= 0:
@@ -77,46 +153,41 @@ class StructureSearch(BaseEstimator):
 
 
 def learn_structure(
-    base: Sequence[Space],
-    candidates: Sequence[Space],
-    *,
-    fit: Callable[[Sequence[Any], list[np.ndarray] | None], Fitted],
-    engine_of: EngineBuilder,
-    n_labels: int,
+    base: Sequence[Design],
+    candidates: Sequence[Design],
+    sample: Sample,
     search: StructureSearch,
-    score: Callable[[Sequence[Any], Any], float] | None = None,
-    together: Callable[[CliqueFeatures], Hashable] = place,
+    options: FitOptions,
+    *,
+    score: Callable[[FittedField], float] | None = None,
+    together: Callable[[Design], Hashable] = place,
     say: Callable[[str], None] | None = None,
-) -> tuple[StructurePath, list[Any], Fitted]:
-    """Return the path, the spaces of the chosen field, and its fit.
-
-    ``fit(spaces, start)`` fits a field from coefficients or from zero; ``score(spaces, fitted)`` is the
-    log-likelihood of held-out data.
-    """
+) -> tuple[StructurePath, list[Design], FittedField]:
+    """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data."""
     begin = time.perf_counter()
-    spaces, left = list(base), list(candidates)
-    fitted = fit(spaces, None)
-    steps = [_step(None, fitted, score, spaces, begin)]
+    designs, left = list(base), list(candidates)
+    fitted = fit_field(designs, sample, options)
+    steps = [_step(None, fitted, score, begin)]
     best = steps[0].score
     threshold = 1e-3 * fitted.solution.value if search.threshold is None else search.threshold
     while True:
-        promises = improvement_bounds(spaces, fitted.coefficients, left, engine_of, n_labels, together)
+        promises = improvement_bounds(designs, fitted.coefficients, left, sample, together)
         bounds = {name: promise.bound for name, promise in promises.items()}
         reason = _reason(steps, bounds, threshold, search)
         if reason is not None:
-            return StructurePath(steps, bounds, reason), spaces, fitted
+            return StructurePath(steps, bounds, reason), designs, fitted
         name = max(promises, key=lambda each: getattr(promises[each], search.ranking))
-        chosen = next(space for space in left if space.name == name)
+        chosen = next(design for design in left if design.name == name)
         left.remove(chosen)
         if say is not None:
             say(f"trying {name}, which could bring {bounds[name]:.4g} nats at most")
-        wider = [*spaces, chosen]
-        refitted = fit(wider, [*fitted.coefficients, _zeros(chosen, n_labels)])
+        wider = [*designs, chosen]
+        zeros = chosen.expand(np.zeros(chosen.shape))
+        refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, zeros])
         step = _step(
             name,
             refitted,
             score,
-            wider,
             begin,
             bound=_gap(fitted) + bounds[name],
             estimate=promises[name].estimate,
@@ -124,7 +195,7 @@ def learn_structure(
             bounds=bounds,
         )
         if best is None or step.score is None or step.score > best:
-            spaces, fitted, best = wider, refitted, step.score
+            designs, fitted, best = wider, refitted, step.score
         else:
             step = replace(step, kept=False)
         steps.append(step)
@@ -147,27 +218,21 @@ def _reason(
 
 def _step(
     added: str | None,
-    fitted: Fitted,
-    score: Callable[[Sequence[Any], Any], float] | None,
-    spaces: Sequence[Any],
+    fitted: FittedField,
+    score: Callable[[FittedField], float] | None,
     begin: float,
-    **found: Any,
+    **figures: Any,
 ) -> StructureStep:
     return StructureStep(
         added,
         fitted.solution.value,
         _gap(fitted),
-        score=None if score is None else score(spaces, fitted),
+        score=None if score is None else score(fitted),
         seconds=time.perf_counter() - begin,
-        **found,
+        **figures,
     )
 
 
-def _gap(fitted: Fitted) -> float:
+def _gap(fitted: FittedField) -> float:
     """Return what a fit could still gain without any addition, at most."""
     return max(0.0, float(sum(fitted.solution.gap_parts.values())))
-
-
-def _zeros(space: Space, n_labels: int) -> np.ndarray:
-    features = space.clique_features(n_labels)
-    return features.expand(np.zeros(features.shape))

@@ -1,0 +1,55 @@
+"""The command and its subcommands. Help comes at once: what the work needs is loaded when it begins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kernelfields import __version__
+from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
+from kernelfields.cli.convert import convert
+from kernelfields.cli.evaluate import evaluate
+from kernelfields.cli.inspect import certify, inspect
+from kernelfields.cli.predict import predict
+from kernelfields.cli.train import train
+
+app = typer.Typer(
+    name="kernelfields",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (train, predict, evaluate, inspect, certify, convert):
+    app.command()(command)
+for script in (reproduce, bench):
+    app.command(context_settings=PASSED_ON)(script)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kernelfields {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def kernelfields(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Label sequences with conditional random fields: from a file to a model, its evaluation and a report.
+
+    \b
+    Begin with a file that has a word and its label on each line, and an empty
+    line between sentences:
+      kernelfields train train.conll -m model.safetensors
+      kernelfields evaluate model.safetensors test.conll
+      kernelfields predict model.safetensors new.txt > labelled.txt
+
+    \b
+    Each command explains itself with --help. Files named - are standard input
+    and output. Exit codes: 0 done, 1 done but short of what was asked, 2 not
+    done, 130 interrupted.
+    """

@@ -1,0 +1,93 @@
+"""``kernelfields reproduce`` and ``kernelfields bench``: the scripts of a checkout, by name.
+
+The scripts are not part of an installed package: they come with the source, beside ``src``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import kernelfields
+from kernelfields.cli.messages import explains_errors
+
+_Name = Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.", metavar="NAME")]
+#: What is not an option of ours goes to the script.
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@explains_errors
+def reproduce(context: typer.Context, name: _Name = None) -> None:
+    """Run an experiment: the paper's figure, or one of our result tables.
+
+    \b
+    Options after the name go to the experiment.
+
+    \b
+    Which are there?
+      kernelfields reproduce
+    Run one, and see what it takes:
+      kernelfields reproduce prominence
+      kernelfields reproduce prominence -- --help
+    """
+    raise typer.Exit(_run("experiments", name, context.args))
+
+
+@explains_errors
+def bench(context: typer.Context, name: _Name = None) -> None:
+    """Run a benchmark.
+
+    \b
+    Options after the name go to the benchmark.
+
+    \b
+    Which are there?
+      kernelfields bench
+    Run one, or all that fit into about half an hour:
+      kernelfields bench solvers
+      kernelfields bench run_all
+    """
+    raise typer.Exit(_run("benchmarks", name, context.args))
+
+
+def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
+    folder = _find(folder_name)
+    scripts = {path.stem: path for path in sorted(folder.glob("*.py")) if _is_script(path)}
+    if name is None:
+        width = max(map(len, scripts), default=0)
+        for stem, path in scripts.items():
+            typer.echo(f"{stem:{width}}  {_first_line(path)}")
+        return 0
+    wanted = name.removesuffix(".py").replace("-", "_")
+    if wanted not in scripts:
+        raise ValueError(f"there is no {name!r} in {folder}: choose among {', '.join(scripts) or 'nothing'}")
+    # A module of the checkout, so that scripts can import each other; paths among the options stay what they are.
+    command = [sys.executable, "-m", f"{folder_name}.{wanted}", *arguments]
+    search_path = os.pathsep.join(filter(None, [str(folder.parent), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": search_path}, check=False).returncode
+
+
+def _find(folder_name: str) -> Path:
+    """Return the folder of a checkout: that of the package itself, or the one we stand in."""
+    for root in (Path(kernelfields.__file__).parents[2], Path.cwd()):
+        if (root / folder_name).is_dir() and (root / "src" / "kernelfields").is_dir():
+            return root / folder_name
+    raise ValueError(
+        f"the folder {folder_name!r} comes with the source of kernelfields, not with the installed package: run "
+        "this inside a checkout"
+    )
+
+
+def _is_script(path: Path) -> bool:
+    return '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+
+
+def _first_line(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0]

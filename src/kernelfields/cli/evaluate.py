@@ -1,0 +1,174 @@
+"""Reports of the command: one HTML page of a model, and of its evaluation if there is one.
+
+[[merged]] ``kernelfields evaluate``: how well a model, or a file of predictions, agrees with the true labels.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelfields.cli.messages import AsJson, Jobs, Quiet, Verbose, Voice, explains_errors
+
+if TYPE_CHECKING:
+    from kernelfields import ChainCRF
+    from kernelfields.cli.models import TrainedModel
+    from kernelfields.formats.sequence_files import SequenceFile
+
+
+_SHOWN_SEQUENCES = 12
+_SHOWN_POSITIONS = 600
+_WEIGHTS_PER_LABEL = 10
+
+
+def write_report(
+    path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
+) -> None:
+    """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
+    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.reports.model_report import report_page
+
+    truth = file.y or [None] * len(file.X)
+    sequences = [
+        crf.show(x, labels, tokens=words)
+        for x, labels, words, _ in zip(file.X, truth, words_of(file), range(_how_many(file)), strict=False)
+    ]
+    page = report_page(
+        title,
+        model=crf.summary(),
+        evaluation=evaluation,
+        weights=crf.weights(top=_WEIGHTS_PER_LABEL),
+        sequences=sequences,
+        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
+    )
+    with open_text_output(path) as stream:
+        stream.write(page)
+
+
+def _how_many(file: SequenceFile) -> int:
+    """Return how many of the first sequences fit on a page: at least one."""
+    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
+    return max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
+
+
+def words_of(file: SequenceFile) -> list[list[str] | None]:
+    """Return what people call the positions of each sequence: the words of column files, else nothing."""
+    if file.format not in ("columns", "conllu"):
+        return [None] * len(file.X)
+    column = 1 if file.format == "conllu" else 0
+    return [[row[column] for row in sequence.rows] for sequence in file.source]
+
+
+@explains_errors
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
+    file: Annotated[
+        str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="Another model: is it better on the same sequences?")
+    ] = None,
+    scheme: Annotated[
+        str, typer.Option("--scheme", help="Entities: bio, iob1, bioes, bilou, none, or auto by the labels.")
+    ] = "auto",
+    labels_only: Annotated[
+        bool,
+        typer.Option("--labels-only", help="No likelihood or calibration; labels never seen count as errors."),
+    ] = False,
+    resamples: Annotated[
+        int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0)
+    ] = 1000,
+    confidence: Annotated[float, typer.Option("--confidence", help="Share that an interval holds.")] = 0.95,
+    seed: Annotated[int, typer.Option("--seed", help="Of the resamples.")] = 0,
+    report: Annotated[str | None, typer.Option("--report", help="Write an HTML report here.")] = None,
+    n_jobs: Jobs = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare predictions with the true labels.
+
+    \b
+    Accuracy of tokens and sequences, precision, recall and F1 of labels and
+    entities, log-likelihood and calibration, each with an interval from
+    resampling sequences. With one file alone, its last two columns are the
+    true and the predicted labels, as predict writes them.
+
+    \b
+    A model on a file it was not trained on, with a report to look at:
+      kernelfields evaluate chunks.safetensors test.conll --report test.html
+    Is the second model better than the first?
+      kernelfields evaluate one.safetensors test.conll --against two.safetensors
+    Predictions in a file, whoever made them:
+      kernelfields evaluate labelled.conll --scheme bio
+    """
+    from kernelfields.cli.models import check_labels, load_model
+    from kernelfields.evaluation.comparison import compare
+    from kernelfields.evaluation.evaluation import evaluate as evaluate_labels
+
+    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
+    shared: dict[str, Any] = {
+        "scheme": None if scheme == "none" else scheme,
+        "n_resamples": resamples,
+        "confidence": confidence,
+        "random_state": seed,
+    }
+    if file is None:
+        if against is not None or report is not None:
+            raise ValueError("--against and --report need a model and a file: kernelfields evaluate MODEL FILE")
+        truth, predicted = _last_two_columns(model)
+        evaluation = evaluate_labels(truth, predicted, **shared)
+        voice.result(str(evaluation), evaluation.to_dict())
+        return
+    trained = load_model(model, n_jobs)
+    read = trained.reader.read(file)
+    if not labels_only:
+        check_labels(read, trained.crf.classes_, file)
+    predictions = trained.crf.predict(read.X)
+    if against is not None:
+        other = load_model(against, n_jobs)
+        comparison = compare(read.y, predictions, other.crf.predict(_reread(other, trained, file, read)), **shared)
+        voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
+        return
+    if not labels_only:
+        shared["log_likelihood"] = trained.crf.log_likelihood(read.X, read.y, per_sequence=True)
+        shared |= {"marginals": trained.crf.predict_marginals(read.X), "classes": trained.crf.classes_}
+    evaluation = evaluate_labels(read.y, predictions, **shared)
+    if report is not None:
+        from kernelfields.formats.text_files import input_name
+
+        title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
+        write_report(report, trained.crf, read, title, evaluation=evaluation)
+        voice.say(f"wrote {report}")
+    voice.result(str(evaluation), evaluation.to_dict())
+
+
+def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> Any:
+    """Return the inputs of a file as another model reads them."""
+    if other.reader.to_document() == trained.reader.to_document():
+        return read.X
+    if path == "-":
+        raise ValueError(
+            "these two models read files differently, so standard input cannot serve both: use a file"
+        )
+    return other.reader.read(path).X
+
+
+def _last_two_columns(path: str) -> tuple[list, list]:
+    """Return true and predicted labels of a column file."""
+    from kernelfields.formats.column_files import read_columns
+    from kernelfields.formats.text_files import SequenceFileError, input_name
+
+    sequences = list(read_columns(path))
+    if not sequences:
+        raise SequenceFileError(f"{input_name(path)} holds no sequences")
+    if len(sequences[0].rows[0]) < 2:
+        raise SequenceFileError(
+            f"{input_name(path)} has one column, expected true and predicted labels in the last two. For a model, "
+            "give the file it is to label as well"
+        )
+    truth, predicted = ([[row[at] for row in each.rows] for each in sequences] for at in (-2, -1))
+    return truth, predicted

@@ -1,0 +1,140 @@
+"""What the commands say, and how they end: results on standard output, all else on standard error, exit codes.
+
+    0    done
+    1    done, but not what was asked for: a fit that stopped short of its tolerance, a certificate above the limit
+    2    not done: a wrong option, a file that cannot be read or written, data that do not fit
+    130  interrupted by Ctrl-C
+
+An error is one message without a traceback; ``--verbose`` shows the traceback as well. Only errors that the
+library and the system raise about what a user passed are shown so; any other is a fault of the program.
+
+[[merged]] Options that several commands share, with the words that explain them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    SHORT = 1
+    WRONG = 2
+    INTERRUPTED = 130
+
+
+class Voice:
+    """Says as much as was asked for: quiet is warnings and errors only, verbose is everything."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False):
+        if quiet and verbose:
+            raise ValueError("--quiet and --verbose cannot go together")
+        self.quiet, self.verbose, self.as_json = quiet, verbose, as_json
+
+    @property
+    def level(self) -> int:
+        """What an estimator's ``verbose`` is to be: 0, 1 or 2."""
+        return 0 if self.quiet else 1 + self.verbose
+
+    def say(self, text: str) -> None:
+        """Tell what is going on."""
+        if not self.quiet:
+            typer.echo(text, err=True)
+
+    def detail(self, text: str) -> None:
+        """Tell what only ``--verbose`` wants to know."""
+        if self.verbose:
+            typer.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Tell what must not be overlooked."""
+        typer.echo(f"warning: {text}", err=True)
+
+    def result(self, text: str, document: Any) -> None:
+        """Write what was asked for to standard output: text for people, or one JSON document for machines."""
+        from kernelfields.formats.text_files import standard_output  # here, because help must come fast
+
+        with standard_output():
+            typer.echo(json_text(document) if self.as_json else text)
+
+    @contextmanager
+    def hears_warnings(self) -> Iterator[None]:
+        """Turn warnings of the library into messages, each as it comes."""
+
+        def show(message: Any, *about: Any, **more: Any) -> None:
+            self.warn(" ".join(str(message).split()))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            for concern_of_programmers in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", concern_of_programmers)
+            warnings.showwarning = show
+            yield
+
+
+def json_text(document: Any) -> str:
+    """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def explains_errors(function: Function) -> Function:
+    """Turn expected errors of a command into one message and an exit code."""
+
+    @functools.wraps(function)
+    def explained(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except BrokenPipeError:
+            raise  # whoever reads our output has had enough: no message
+        except (ValueError, OSError, MemoryError) as error:
+            if options.get("verbose"):
+                traceback.print_exc(file=sys.stderr)
+            typer.echo(f"error: {_message(error)}", err=True)
+            raise typer.Exit(ExitCode.WRONG) from error
+        except KeyboardInterrupt as interrupt:
+            typer.echo("interrupted; nothing was written", err=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+
+    return explained  # type: ignore[return-value]
+
+
+def _message(error: BaseException) -> str:
+    """Return the text of an error, in the order a person would say it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every iteration, tracebacks of errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON to standard output, for machines.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores"),
+]
+ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]

@@ -1,0 +1,127 @@
+"""``kernelfields predict``: labels, probabilities and alternatives for new sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelfields.cli.messages import AsJson, Jobs, ModelFile, Quiet, Verbose, Voice, explains_errors, json_text
+
+if TYPE_CHECKING:
+    from kernelfields import ChainCRF
+    from kernelfields.formats.sequence_files import SequenceFile
+
+
+@explains_errors
+def predict(
+    model: ModelFile,
+    file: Annotated[
+        str, typer.Argument(help="Sequences to label; - is standard input.", metavar="FILE", show_default=False)
+    ] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where the labels go; - is standard output.", show_default=False)
+    ] = "-",
+    confidence: Annotated[bool, typer.Option("--confidence", help="Add the probability of each label.")] = False,
+    marginals: Annotated[
+        bool, typer.Option("--marginals", help="Add the probabilities of all labels at each position.")
+    ] = False,
+    nbest: Annotated[
+        int, typer.Option("--nbest", help="Write so many labellings of each sequence, the best first.", min=0)
+    ] = 0,
+    posterior: Annotated[
+        bool,
+        typer.Option("--posterior", help="The most probable label at each position, not the best whole."),
+    ] = False,
+    n_jobs: Jobs = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Label sequences with a trained model.
+
+    \b
+    The input is written again with the labels beside it: one more column in
+    column files and CSV, the label read and the one predicted for CRFsuite's
+    text, arrays in .npz. The column of true labels may be there or not. With
+    --json every sequence is a line of JSON.
+
+    \b
+    Label a file, or what comes through a pipe:
+      kernelfields predict chunks.safetensors new.conll -o labelled.conll
+      cut -f 1,2 test.conll | kernelfields predict chunks.safetensors
+    How sure is the model?
+      kernelfields predict chunks.safetensors new.conll --confidence
+    The five best labellings of each sequence:
+      kernelfields predict chunks.safetensors new.conll --nbest 5
+    """
+    from kernelfields.cli.models import load_model
+    from kernelfields.formats.prediction_files import write_predictions
+    from kernelfields.formats.text_files import input_name, open_text_output
+
+    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
+    if nbest and (marginals or confidence or posterior):
+        raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence and --posterior")
+    trained = load_model(model, n_jobs)
+    read = trained.reader.read(file, labels_required=False)
+    crf = trained.crf
+    if as_json:
+        with open_text_output(output) as stream:
+            for line in _documents(crf, read, nbest, marginals or confidence, posterior):
+                stream.write(json_text(line) + "\n")
+    elif nbest:
+        _write_nbest(output, crf, read, nbest)
+    else:
+        labels = crf.predict(read.X, "posterior" if posterior else "viterbi")
+        if marginals:
+            write_predictions(output, read, labels, crf.predict_marginals(read.X), crf.classes_.tolist())
+        elif confidence:
+            write_predictions(output, read, labels, _confidences(crf, read, labels))
+        else:
+            write_predictions(output, read, labels)
+    voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
+
+
+def _confidences(crf: ChainCRF, file: SequenceFile, labels: list) -> list:
+    """Return the marginal probability of each predicted label, (T,) for every sequence."""
+    import numpy as np
+
+    chosen = (np.searchsorted(crf.classes_, each) for each in labels)
+    every = crf.predict_marginals(file.X)
+    return [table[np.arange(len(table)), columns] for table, columns in zip(every, chosen, strict=True)]
+
+
+def _documents(
+    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, posterior: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield each sequence as a document."""
+    if nbest:
+        for ranked in crf.predict_nbest(file.X, nbest):
+            yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
+        return
+    labels = crf.predict(file.X, "posterior" if posterior else "viterbi")
+    if not with_marginals:
+        yield from ({"labels": each} for each in labels)
+        return
+    classes = [str(label) for label in crf.classes_]
+    for each, table in zip(labels, crf.predict_marginals(file.X), strict=True):
+        yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
+
+
+def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int) -> None:
+    """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
+    from dataclasses import replace
+    from math import exp
+
+    from kernelfields.formats.column_files import write_columns
+
+    if file.format not in ("columns", "conllu"):
+        raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
+    sequences, cells = [], []
+    for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest), strict=True):
+        for rank, (labels, logarithm) in enumerate(ranked):
+            head = [(0, f"# {rank} {exp(logarithm):.6f}")]
+            sequences.append(replace(sequence, kept=head))
+            cells.append([[str(label)] for label in labels.tolist()])
+    write_columns(output, sequences, cells)

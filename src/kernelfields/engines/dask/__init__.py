@@ -1,0 +1,1 @@
+"""The Dask engine: sequences in shards on the workers of a cluster."""

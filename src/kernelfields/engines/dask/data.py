@@ -1,0 +1,292 @@
+"""Training data of a cluster: chains of the client cut into shards, or Dask collections that never visit it.
+
+    lists of arrays             checked and packed by the client, cut by positions into one shard for each worker
+    Dask bags                   one sequence for each item; a partition is a shard
+    lists of Delayed            one list of sequences each; each is a shard
+
+Of a collection the client learns one summary per partition: classes, counts of labels, width and kind of inputs,
+names of features. From these it makes a plan that all shards follow:
+
+    read_partition  ->  summarised, to the client  ->  ShardPlan, to all  ->  planned_shard
+
+Partitions without sequences are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
+number of its partition, and its number within, before the fit starts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.engines.dask.collections import is_dask_collection, is_delayed, partitions
+from kernelfields.engines.dask.shards import Shard, ShardGroup
+from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features.readers import ChainReader
+from kernelfields.fields.chains import Chains, weigh_classes
+from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs
+
+_NO_FEATURE = "\0 no feature"
+
+
+@dataclass
+class Partition:
+    """A partition as it was read: packed inputs, or feature dicts still to be encoded; labels; weights."""
+
+    inputs: Any
+    offsets: np.ndarray
+    labels: list
+    weights: np.ndarray
+
+
+@dataclass
+class PartitionSummary:
+    """What the client learns of a partition; ``names`` are those of features, None for arrays."""
+
+    n_sequences: int
+    n_positions: int = 0
+    width: int = 0
+    sparse: bool = False
+    dtype: Any = None
+    names: list[str] | None = None
+    classes: Any = None
+    counts: Any = None
+    weight: float = 0.0
+
+
+@dataclass
+class ShardPlan:
+    """How partitions become shards: what the summaries of all of them say."""
+
+    classes: np.ndarray
+    encoder: FeatureDictEncoder | None
+    dtype: Any
+    masks: ConstraintMasks
+    class_weights: np.ndarray | None
+    n_threads: int
+
+
+def read_partition(number: int, x: Any, y: Any, weights: Any) -> Partition | None:
+    """Check and pack the sequences of a partition; None if it has none."""
+    sequences, labels = list(x), list(y)
+    if len(sequences) != len(labels):
+        raise ValueError(
+            f"partition {number}: X has {len(sequences)} sequences but y has {len(labels)}: each needs its labels"
+        )
+    if not sequences:
+        return None
+    try:
+        if is_feature_sequences(sequences):
+            inputs, offsets = sequences, np.concatenate([[0], np.cumsum([len(each) for each in sequences])])
+        else:
+            inputs, offsets = pack_inputs(sequences)
+        return Partition(inputs, offsets, labels, _checked_weights(weights, len(sequences)))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"partition {number}: {error}") from error
+
+
+def _checked_weights(weights: Any, n_sequences: int) -> np.ndarray:
+    given = None if weights is None else list(weights)
+    if given is not None and len(given) == n_sequences and not any(given):
+        return np.zeros(n_sequences)  # other partitions may hold all the weight
+    return check_sample_weight(given, n_sequences)
+
+
+def summarised(number: int, partition: Partition | None) -> PartitionSummary:
+    """Return what the client needs to know of a partition."""
+    if partition is None:
+        return PartitionSummary(0)
+    try:
+        classes, counts = _seen_classes(partition)
+        summary = PartitionSummary(
+            len(partition.offsets) - 1,
+            int(partition.offsets[-1]),
+            classes=classes,
+            counts=counts,
+            weight=float(partition.weights.sum()),
+            dtype=np.dtype(np.float64),
+        )
+        if isinstance(partition.inputs, list):
+            return replace(summary, sparse=True, names=_feature_names(partition.inputs))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"partition {number}: {error}") from error
+    inputs = partition.inputs
+    return replace(summary, width=inputs.shape[1], sparse=scipy.sparse.issparse(inputs), dtype=inputs.dtype)
+
+
+def _feature_names(sequences: list) -> list[str]:
+    # A partition may hold no feature at all where others do, and an encoder has to see one.
+    names = FeatureDictEncoder().fit([*sequences, [{_NO_FEATURE: 1.0}]]).feature_names_
+    return [name for name in names if name != _NO_FEATURE]
+
+
+def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.diff(partition.offsets)
+    try:
+        seen = np.unique(np.concatenate([np.asarray(each) for each in partition.labels]))
+    except (TypeError, ValueError):
+        seen = np.empty(0)
+    # Given as known, so that a partition may hold one class only.
+    labels, classes = encode_labels(partition.labels, seen if len(seen) else None, lengths)
+    return classes, np.bincount(labels, minlength=len(classes))
+
+
+def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan) -> Shard:
+    """Return the shard of a partition, at a place among those that are not empty."""
+    try:
+        if plan.encoder is not None:
+            inputs, offsets = plan.encoder.transform(partition.inputs)
+        else:
+            inputs, offsets = partition.inputs.astype(plan.dtype, copy=False), partition.offsets
+        labels, _ = encode_labels(partition.labels, plan.classes, np.diff(offsets))
+        plan.masks.check_labels(labels, offsets, plan.classes)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"partition {number}: {error}") from error
+    weights = partition.weights
+    if plan.class_weights is not None:
+        weights = weights * np.add.reduceat(plan.class_weights[labels], offsets[:-1]) / np.diff(offsets)
+    return Shard(Chains(inputs, offsets, labels, weights), place, plan.n_threads)
+
+
+_PAIRED = "X and y (and sample_weight) must be Dask bags, or lists of Delayed, with the same partitions"
+
+
+@dataclass
+class ShardedChains:
+    """Labelled chains of a collection, in shards on the workers where their partitions are."""
+
+    group: ShardGroup
+    n_positions: int
+
+    #: The engine that data like these need.
+    lie_with = "dask"
+
+
+def shards_of_chains(client: Any, chains: Chains) -> ShardGroup:
+    """Cut chains into one shard for each worker, by positions, in proportion to their threads."""
+    threads = client.nthreads()
+    ends = np.cumsum(list(threads.values())) / sum(threads.values())
+    cuts = np.searchsorted(chains.offsets, ends * chains.n_positions)
+    futures: list[Any] = []
+    first = 0
+    for (address, n_threads), last in zip(threads.items(), cuts.tolist(), strict=True):
+        if last > first:
+            piece = chains.subset(slice(first, last))
+            futures.append(
+                _submit(client, Shard, piece, len(futures), n_threads, workers=[address], allow_other_workers=True)
+            )
+            first = last
+    return ShardGroup(client, futures)
+
+
+def _submit(client: Any, function: Any, *arguments: Any, **keywords: Any) -> Any:
+    with warnings.catch_warnings():
+        # Data of the client travel as arguments: what is scattered could not be made again if a worker dies.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return client.submit(function, *arguments, pure=False, **keywords)
+
+
+def read_collection(
+    client: Any, X: Any, y: Any, sample_weight: Any, *, constraints: Any, class_weight: Any
+) -> tuple[ChainReader, ShardedChains, np.ndarray]:
+    """Put the sequences of collections into shards; return how they are read, the shards and the sorted classes.
+
+    Labels that ``constraints`` forbid are refused; classes weigh as ``class_weight`` says.
+    """
+    for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+        if not (is_dask_collection(given) or (name == "sample_weight" and given is None)):
+            raise TypeError(f"{_PAIRED}, got {name} of type {type(given).__name__}")
+    xs, ys = partitions(X, "X"), partitions(y, "y")
+    ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")
+    if not len(xs) == len(ys) == len(ws):
+        raise ValueError(f"{_PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
+    lazy = [each for each in (*xs, *ys, *ws) if is_delayed(each)]
+    computed = iter(client.compute(lazy))
+    xs, ys, ws = ([next(computed) if is_delayed(each) else each for each in part] for part in (xs, ys, ws))
+    parts = [
+        client.submit(read_partition, number, *each, pure=False)
+        for number, each in enumerate(zip(xs, ys, ws, strict=True))
+    ]
+    summaries = client.gather(client.map(summarised, range(len(parts)), parts, pure=False))
+    kept = [number for number, each in enumerate(summaries) if each.n_sequences]
+    if not kept:
+        raise ValueError(f"all {len(parts)} partitions of X are empty: at least one sequence is needed")
+    found = {number: summaries[number] for number in kept}
+    _check_alike(found)
+    classes, counts = _joined_classes(found)
+    masks = resolve_constraints(constraints, classes)
+    if not sum(each.weight for each in found.values()):
+        raise ValueError("sample_weight is zero for every sequence: nothing is left to fit")
+    encoder, n_features = None, found[kept[0]].width
+    if found[kept[0]].names is not None:
+        # In order of first sight, as one machine would see them.
+        names = dict.fromkeys(name for each in found.values() for name in each.names or ())
+        if not names:
+            raise ValueError("X holds no features: every position is empty or all its weights are zero")
+        encoder, n_features = FeatureDictEncoder.from_spec(names), len(names)
+    plan = ShardPlan(
+        classes,
+        encoder,
+        np.result_type(*(each.dtype for each in found.values())),
+        masks,
+        _class_weights(class_weight, classes, counts),
+        max(1, sum(client.nthreads().values()) // len(kept)),
+    )
+    futures = [
+        client.submit(planned_shard, number, parts[number], place, plan, pure=False)
+        for place, number in enumerate(kept)
+    ]
+    reader = ChainReader(n_features, found[kept[0]].sparse, encoder)
+    n_positions = sum(each.n_positions for each in found.values())
+    return reader, ShardedChains(ShardGroup(client, futures), n_positions), classes
+
+
+def _check_alike(found: dict[int, PartitionSummary]) -> None:
+    """Raise unless all partitions hold inputs of one kind and width."""
+    first = next(iter(found))
+    for number, each in found.items():
+        kinds = ["feature dicts" if one.names is not None else "arrays" for one in (found[first], each)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"partition {number} holds {kinds[1]} but partition {first} holds {kinds[0]}")
+        if each.names is None and each.sparse != found[first].sparse:
+            sparse, dense = (number, first) if each.sparse else (first, number)
+            raise ValueError(
+                f"partition {sparse} is sparse but partition {dense} is dense: make all partitions one kind"
+            )
+        if each.names is None and each.width != found[first].width:
+            raise ValueError(
+                f"partition {number} has {each.width} features per position but partition {first} has "
+                f"{found[first].width}: all partitions need the same columns"
+            )
+        strings = [one.classes.dtype.kind == "U" for one in (found[first], each)]
+        if strings[0] != strings[1]:
+            names = ["strings" if one else "numbers" for one in strings]
+            raise ValueError(
+                f"labels mix strings and numbers: partition {first} has {names[0]}, partition {number} has "
+                f"{names[1]}. Use one kind throughout, for example str(label)."
+            )
+
+
+def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes of all partitions and how many positions have each."""
+    classes, places = np.unique(np.concatenate([each.classes for each in found.values()]), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
+    counts = np.bincount(places, weights=np.concatenate([each.counts for each in found.values()]))
+    return classes, counts
+
+
+def _class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+    """Return the weight of each class, (L,); None where all are one."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        return counts.sum() / (len(classes) * counts)
+    n_labels = len(classes)
+    # A sequence of one position for each class: what it weighs is the weight of the class.
+    single = Chains(np.zeros((n_labels, 1)), np.arange(n_labels + 1), np.arange(n_labels))
+    return weigh_classes(single, classes, class_weight).weights

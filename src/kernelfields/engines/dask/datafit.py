@@ -1,0 +1,406 @@
+"""The likelihood of chains in shards: sums over what LocalDatafit answers on the workers of a Dask cluster.
+
+    value, gradient, Hessian product, curvature = sum over shards
+
+Every shard has a :class:`~kernelfields.objective.datafit.LocalDatafit` of its own; :class:`DaskDatafit` has the same
+methods and adds up. Coefficients travel to the shards and gradients come back, (r, q) for each term and shard;
+arrays with a row for each position stay in the shards, and what the client holds of them are recipes. Potentials are
+linear in the coefficients, so those of a direction or of a step along it are known by their coefficients, and a shard
+on a new worker computes them by a product. As long as a shard has the parts at hand it adds them up instead.
+
+Nothing is computed before a number is asked for, and then as much as possible in one round trip. A step of L-BFGS
+takes three: the reach of a direction, value and slope at a step, the gradient there; a Hessian product takes one.
+``passes`` counts as on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernelfields.engines.dask.shards import Entry, Recipe, Shard, ShardGroup
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.potentials import Potentials
+
+#: Coefficients of some terms by number; those of the others are zero.
+Parts = Mapping[int, np.ndarray]
+
+
+class RemotePotentials:
+    """Potentials of known coefficients, in all shards of a group; ``datafit`` is the recipe of their sums."""
+
+    def __init__(self, group: ShardGroup, datafit: Recipe, parts: Parts, recipe: Recipe | None = None):
+        self.group = group
+        self.datafit = datafit
+        self.parts = parts
+        self.recipe = recipe or group.recipe(product_potentials, datafit, parts)
+        self._direction: RemotePotentials | None = None
+        self._found: RemoteEvaluation | None = None
+        self._largest: float | None = None
+
+    def evaluated(self) -> RemoteEvaluation:
+        """Return value and gradient here: one round trip, which brings the slope in the direction moved along."""
+        found = self._look()
+        # Kept by whoever asked: potentials outlive the beliefs, which solvers release early.
+        self._found = self._direction = None
+        return found
+
+    def _look(self) -> RemoteEvaluation:
+        if self._found is None:
+            evaluation = self.group.recipe(evaluate, self.datafit, self.recipe)
+            residual = RemoteGradient(self.group, self.group.recipe(residual_of, evaluation))
+            direction = None if self._direction is None else self._direction.recipe
+            answers = self.group.ask(assess, evaluation, direction)
+            if direction is not None:
+                residual.slopes[direction.key] = float(sum(slope for _, slope in answers))
+            self._found = RemoteEvaluation(float(sum(value for value, _ in answers)), residual, evaluation)
+        return self._found
+
+    @property
+    def finite(self) -> bool:
+        """Whether no entry is infinite or NaN, nor so large that their sum is."""
+        return bool(np.isfinite(self._look().value))
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute entry."""
+        if self._largest is None:
+            self._largest = max(self.group.ask(largest_of, self.recipe))
+        return self._largest
+
+    def moved(self, step: float, direction: RemotePotentials) -> RemotePotentials:
+        """Return self + step * direction; no work until a number is asked for."""
+        moved = self._combined(1.0, step, direction, at_once=False)
+        moved._direction = direction
+        return moved
+
+    def add(self, step: float, direction: RemotePotentials) -> None:
+        """Add step * direction."""
+        self._become(self._combined(1.0, step, direction, at_once=True))
+
+    def scale(self, factor: float) -> None:
+        """Multiply by a number."""
+        self._become(self._combined(factor, 0.0, self, at_once=True))
+
+    def dot(self, other: RemotePotentials) -> float:
+        """Return the inner product."""
+        return sum(self.group.ask(product_of, self.recipe, other.recipe))
+
+    def _combined(self, own: float, step: float, other: RemotePotentials, *, at_once: bool) -> RemotePotentials:
+        parts = _combined_parts(own, self.parts, step, other.parts)
+        recipe = self.group.recipe(
+            combined_potentials,
+            self.datafit,
+            parts,
+            own,
+            Entry(self.recipe.key, needed=False),
+            step,
+            Entry(other.recipe.key, needed=False),
+            at_once=at_once,
+        )
+        return RemotePotentials(self.group, self.datafit, parts, recipe)
+
+    def _become(self, other: RemotePotentials) -> None:
+        self.parts, self.recipe = other.parts, other.recipe
+        self._direction = self._found = self._largest = None
+
+
+class RemoteGradient:
+    """A gradient in potentials, in all shards of a group; ``slopes`` are inner products known already, by key."""
+
+    def __init__(self, group: ShardGroup, recipe: Recipe):
+        self.group = group
+        self.recipe = recipe
+        self.slopes: dict[int, float] = {}
+
+    def dot(self, direction: RemotePotentials) -> float:
+        """Return the inner product with a direction."""
+        known = self.slopes.get(direction.recipe.key)
+        return sum(self.group.ask(product_of, self.recipe, direction.recipe)) if known is None else known
+
+
+@dataclass
+class RemoteEvaluation:
+    """Value and gradient at some potentials; the beliefs behind them stay in the shards under ``recipe``."""
+
+    value: float
+    residual: RemoteGradient
+    recipe: Recipe
+
+
+def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict[int, np.ndarray]:
+    combined = {index: own * part for index, part in mine.items()}
+    if step != 0.0:
+        for index, part in theirs.items():
+            combined[index] = combined[index] + step * part if index in combined else step * part
+    return combined
+
+
+# What follows runs on the workers.
+
+
+def product_potentials(shard: Shard, datafit: LocalDatafit, parts: Parts) -> Potentials:
+    """Return the potentials of coefficients, by a product with the features."""
+    coefficients: list[Any] = [
+        each.compress(parts[index]) if index in parts else None for index, each in enumerate(datafit.designs)
+    ]
+    return datafit.potentials(coefficients, only=sorted(parts))
+
+
+def combined_potentials(
+    shard: Shard,
+    datafit: LocalDatafit,
+    parts: Parts,
+    own: float,
+    mine: Potentials | None,
+    step: float,
+    theirs: Potentials | None,
+) -> Potentials:
+    """Return own * mine + step * theirs, or the potentials of their coefficients where one is not at hand."""
+    if mine is None or theirs is None:
+        return product_potentials(shard, datafit, parts)
+    if own == 1.0:
+        return mine.moved(step, theirs)
+    scaled = Potentials(*(own * each for each in mine.arrays))
+    if step != 0.0:
+        scaled.add(step, theirs)
+    return scaled
+
+
+def evaluate(shard: Shard, datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
+    """Return value, residual and beliefs; None where potentials are not finite."""
+    return datafit.evaluate(potentials) if potentials.finite else None
+
+
+def assess(shard: Shard, evaluation: Evaluation | None, direction: Potentials | None) -> tuple[float, float]:
+    """Return the value and the slope in a direction; infinite where potentials are not finite."""
+    if evaluation is None:
+        return np.inf, np.inf
+    return evaluation.value, 0.0 if direction is None else evaluation.residual.dot(direction)
+
+
+def residual_of(shard: Shard, evaluation: Evaluation) -> Potentials:
+    """Return the gradient in the potentials."""
+    return evaluation.residual
+
+
+def hessian_response(
+    shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, direction: Potentials
+) -> Potentials:
+    """Return the Hessian in the potentials times a direction."""
+    return datafit.hessian_response(evaluation, direction)
+
+
+def product_of(shard: Shard, left: Potentials, right: Potentials) -> float:
+    """Return an inner product."""
+    return left.dot(right)
+
+
+def largest_of(shard: Shard, potentials: Potentials) -> float:
+    """Return the largest absolute entry."""
+    return potentials.largest
+
+
+@dataclass(eq=False)
+class RemoteDesign(Design):
+    """A term on chains in shards; ``recipe`` gives each shard its own design."""
+
+    recipe: Any = None
+
+
+class DaskDatafit:
+    """The designs of a sample in shards; ``datafit`` is the recipe of the shards' own datafits, in the same order."""
+
+    #: There are no passes that keep nothing per position.
+    fused = None
+    approximation: str | None = None
+    inference = None
+    #: Steps that limited-memory BFGS remembers: as many as on threads, for the same iterates.
+    usual_pairs = LocalDatafit.usual_pairs
+
+    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign]):
+        self.group = group
+        self.designs = list(designs)
+        self.passes = 0.0
+        self.doubts: list[str] = []
+        self.value_at_zero = float(sum(group.ask(value_at_zero, datafit)))
+        self._datafit = datafit
+        self._stored_values = max(1, sum(design.stored_values for design in self.designs))
+
+    def potentials(
+        self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None
+    ) -> RemotePotentials:
+        """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
+        chosen = range(len(self.designs)) if only is None else only
+        self._count(chosen)
+        # Copies: nothing is sent before a number is asked for, and solvers change their vectors in place.
+        parts = {index: np.array(coefficients[index], dtype=np.float64) for index in chosen}
+        return RemotePotentials(self.group, self._datafit, parts)
+
+    def evaluate(self, potentials: RemotePotentials) -> RemoteEvaluation:
+        """Return value and residual at the given potentials; no pass over features."""
+        return potentials.evaluated()
+
+    def hessian_response(self, evaluation: RemoteEvaluation, direction: RemotePotentials) -> RemoteGradient:
+        """Return the Hessian of the likelihood in the potentials times a direction."""
+        return RemoteGradient(
+            self.group, self.group.recipe(hessian_response, self._datafit, evaluation.recipe, direction.recipe)
+        )
+
+    def pull_back(self, residual: RemoteGradient, only: Sequence[int] | None = None) -> list[np.ndarray]:
+        """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
+        chosen = list(range(len(self.designs)) if only is None else only)
+        self._count(chosen)
+        answers = self.group.ask(pull_back, self._datafit, residual.recipe, chosen)
+        return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
+
+    def start_curvature(self, index: int) -> float:
+        """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
+        squares, weights, counts = np.sum(self.group.ask(start_curvature, self._datafit, index), axis=0)
+        design = self.designs[index]
+        rows = design.shape[0] if design.term.support is None else 1
+        return float(squares / rows * weights / counts) if counts else 0.0
+
+    def curvature_diagonal(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets."""
+        design = self.designs[index]
+        if design.labels_per_clique != 1 or not design.sparse:
+            return None
+        self._count([index])
+        return np.sum(self.group.ask(curvature_diagonal, self._datafit, evaluation.recipe, index), axis=0)
+
+    def curvature_block(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray:
+        """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q)."""
+        return np.sum(self.group.ask(curvature_block, self._datafit, evaluation.recipe, index), axis=0)
+
+    def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
+        """Refuse: residuals have a row for each position, and those stay in the shards."""
+        raise ValueError(
+            "residuals of single positions stay with the workers of engine='dask': use engine='threads'"
+        )
+
+    def outside_bound(self, residual: RemoteGradient, index: int) -> float:
+        """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""
+        if not self.designs[index].term.has_pivots:
+            return 0.0
+        return float(sum(self.group.ask(outside_norm, self._datafit, residual.recipe, index))) ** 2
+
+    def outside_gradient(self, residual: RemoteGradient, index: int) -> float:
+        """Refuse: kernel values between all pairs of inputs would have to cross the shards."""
+        if not self.designs[index].term.has_pivots:
+            return 0.0
+        raise ValueError(
+            "exact certificates over the RKHS need kernel values between all inputs, which engine='dask' does not "
+            "bring together: use the free bound, or engine='threads'"
+        )
+
+    def largest_left_outside(self, index: int) -> float:
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
+        return max(self.group.ask(largest_left_outside, self._datafit, index))
+
+    def feature_rounding(self, residual: RemoteGradient, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a set's features were not rounded."""
+        design = self.designs[index]
+        if not design.term.has_pivots or design.dtype == np.float64:
+            return 0.0
+        # The factor behind the dual coefficients is the client's: it need not travel.
+        dual = design.term.subspace.dual_coefficients(coefficients)
+        arguments = (self._datafit, residual.recipe, index, coefficients, dual)
+        return float(sum(self.group.ask(feature_rounding, *arguments)))
+
+    def stochastic_descent(self) -> None:
+        """Return None: there is no stochastic start on a cluster."""
+
+    def step_pairs(self, limit: int, metric: np.ndarray) -> None:
+        """Return None: the steps that limited-memory BFGS remembers are vectors of the client."""
+
+    def _count(self, chosen: Sequence[int]) -> None:
+        self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
+
+
+# What follows runs on the workers.
+
+
+def value_at_zero(shard: Shard, datafit: LocalDatafit) -> float:
+    """Return the value where all potentials are zero."""
+    return datafit.value_at_zero
+
+
+def pull_back(shard: Shard, datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:
+    """Return the gradient in the coefficients of some sets, over the columns that the client knows."""
+    parts = datafit.pull_back(residual, only)
+    return [datafit.designs[index].expand(part) for index, part in zip(only, parts, strict=True)]
+
+
+def start_curvature(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
+    """Return the sum over coordinates of the curvature at the start, the weight of the cliques, their number."""
+    design = datafit.designs[index]
+    weights = datafit.likelihood.clique_weights(design)
+    rows = design.shape[0] if design.term.support is None else 1
+    return design.start_curvature(len(weights)) * rows, float(weights.sum()), len(weights)
+
+
+def curvature_diagonal(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
+    """Return the diagonal of the curvature of a set, over the columns that the client knows."""
+    diagonal = datafit.curvature_diagonal(evaluation, index)
+    assert diagonal is not None
+    return datafit.designs[index].expand(diagonal)
+
+
+def curvature_block(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
+    """Return the curvature of a set, over the columns that the client knows."""
+    design = datafit.designs[index]
+    block = datafit.curvature_block(evaluation, index)
+    rows, outputs = design.shape
+    seen = np.flatnonzero(design.expand(np.ones((rows, 1)))[:, 0])
+    n_rows = len(design.expand(np.zeros((rows, 1))))
+    if n_rows == rows:
+        return block
+    places = (seen[:, None] * outputs + np.arange(outputs)).ravel()
+    full = np.zeros((n_rows * outputs, n_rows * outputs))
+    full[np.ix_(places, places)] = block
+    return full
+
+
+def outside_norm(shard: Shard, datafit: LocalDatafit, residual: Potentials, index: int) -> float:
+    """Return the bound on the norm of the gradient outside the span, not squared: norms add up."""
+    return float(np.sqrt(datafit.outside_bound(residual, index)))
+
+
+def largest_left_outside(shard: Shard, datafit: LocalDatafit, index: int) -> float:
+    """Return the largest prior variance that the pivots leave of an input."""
+    return datafit.largest_left_outside(index)
+
+
+@dataclass
+class PivotKernels:
+    """Kernel functions at the pivots (r, d), and their weights ``dual`` (r, q): what shards know of a span."""
+
+    kernel: Any
+    pivots: Any
+    dual: np.ndarray | None = None
+
+    def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray | None:
+        """Return the weights that the client sent along with ``coefficients``: it has the factor behind them."""
+        return self.dual
+
+
+def feature_rounding(
+    shard: Shard,
+    datafit: LocalDatafit,
+    residual: Potentials,
+    index: int,
+    coefficients: np.ndarray,
+    dual: np.ndarray,
+) -> float:
+    """Return about how the value would change if the features were not rounded."""
+    design = datafit.designs[index]
+    assert design.origin is not None
+    span: Any = design.origin.subspace
+    origin = replace(design.origin, subspace=replace(span, dual=dual))
+    return origin.rounding(design.features, coefficients, datafit.label_residuals(residual, index))

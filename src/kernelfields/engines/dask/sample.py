@@ -1,0 +1,324 @@
+"""Labelled chains in shards on the workers of a Dask cluster: views, panels, designs and their likelihood.
+
+Rules such as gamma="scale" read the variance of the inputs. It is added up over the shards, column by column, and
+the kernel is resolved on two rows that have the same means and variances. Pivots are chosen on a
+:class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule asks for them, one
+for a sample that tells whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
+stay in the shards; answers hold a few numbers for each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.basis.selection import AllPoints, Basis, Gradient
+from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
+from kernelfields.engines.dask.datafit import DaskDatafit, PivotKernels, RemoteDesign
+from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
+from kernelfields.engines.dask.shards import Recipe, Shard, ShardGroup, Taken
+from kernelfields.engines.engine import SampleSettings
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
+from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
+
+# As many as check_positive_semidefinite looks at.
+_SAMPLE = 200
+
+
+class DaskSample:
+    """Labelled chains in the shards of a group."""
+
+    def __init__(self, group: ShardGroup, n_positions: int, structure: LabelStructure, settings: SampleSettings):
+        self.group = group
+        self.n_positions = n_positions
+        self.structure = structure
+        self.settings = settings
+
+    def check_basis(self, name: str, basis: Basis) -> None:
+        """Raise where pivots would need kernel values between all inputs."""
+        if isinstance(basis, Gradient | AllPoints):
+            kind = "all" if isinstance(basis, AllPoints) else "gradient"
+            raise ValueError(
+                f"basis={kind!r} of clique set {name!r} needs kernel values between all inputs, which "
+                "engine='dask' does not bring together: use basis='random-cholesky', or engine='threads'"
+            )
+
+    def view(self, name: str, clique: CliqueSet) -> DaskView:
+        """Return what the cliques of a set see."""
+        return DaskView(self, name, clique)
+
+    def datafit(self, designs: Sequence[Design]) -> DaskDatafit:
+        """Return the likelihood of the chains in the coefficients of some terms."""
+        remote: list[Any] = list(designs)
+        recipe = self.group.recipe(shard_datafit, self.structure, *(design.recipe for design in remote))
+        return DaskDatafit(self.group, recipe, remote)
+
+    def design(self, term: Term, view: DaskView | None = None, panel: Any = None) -> RemoteDesign:
+        """Return a term on the chains; its features are those of ``panel`` where there is one."""
+        group, n_labels = self.group, self.structure.n_labels
+        if term.tied_everywhere:
+            term = replace(term, support=self._support(term, None))
+            recipe = group.recipe(constant_design, travelling(term), n_labels)
+            return RemoteDesign(term, n_labels, 1, np.dtype(np.float32), 0, recipe=recipe)
+        view = view or self.view(term.name, term.clique)
+        if isinstance(term.subspace, ExplicitSubspace):
+            return self._explicit_design(term, view)
+        rank = term.subspace.rank
+        if panel is not None:
+            dtype, recipe = panel.dtype, group.recipe(pivot_design, panel.recipe, travelling(term), n_labels)
+        else:
+            dtype = feature_dtype(self.settings.dtype, view.n_rows * rank, self.settings.tol)
+            group.ask(check_room, view.recipe, term.name, rank, dtype)
+            span = replace(travelling(term), subspace=term.subspace)
+            recipe = group.recipe(continued_design, Taken(view.recipe), span, n_labels, dtype)
+        return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
+
+    def _explicit_design(self, term: Term, view: DaskView) -> RemoteDesign:
+        """Return a term whose features are explicit, of the columns that some shard has."""
+        group, n_labels, dtype = self.group, self.structure.n_labels, self.settings.dtype
+        dtype = view.first_row.dtype if dtype is None else dtype
+        # Taken, so that shards keep no view or matrix that the next one has replaced.
+        features = group.recipe(explicit_features, Taken(view.recipe), term.subspace, dtype)
+        term = replace(term, support=self._support(term, features))
+        kinds, rows, columns = zip(*group.ask(stored_columns, features), strict=True)
+        sparse, stored = bool(kinds[0]), np.sum(columns, axis=0)
+        occupied = np.flatnonzero(stored) if term.support is None and sparse and not np.all(stored) else None
+        rank = term.subspace.rank if occupied is None else len(occupied)
+        stored_values = int(stored.sum())
+        return RemoteDesign(
+            term,
+            n_labels,
+            rank,
+            dtype,
+            stored_values,
+            density=stored_values / max(1, sum(rows) * rank) if sparse else 1.0,
+            sparse=sparse,
+            dense_inputs=not sparse,
+            occupied=occupied,
+            n_columns=term.subspace.rank,
+            recipe=group.recipe(explicit_design, Taken(features), travelling(term), n_labels, occupied),
+        )
+
+    def _support(self, term: Term, features: Recipe | None) -> Support | None:
+        """Return the pairs of features and labellings that get coefficients; None for all of them."""
+        clique, n_labels = term.clique, self.structure.n_labels
+        if term.support is not None or clique.support == "all":
+            return term.support
+        answers = self.group.ask(observed_pairs, features, _bare(clique), n_labels)
+        widths, keys, totals = zip(*answers, strict=True)
+        pairs, places = np.unique(np.concatenate(keys), return_inverse=True)
+        if clique.min_freq > 0:
+            pairs = pairs[np.bincount(places, weights=np.concatenate(totals)) >= clique.min_freq]
+        n_outcomes = clique.n_configurations(n_labels)
+        counts = np.bincount(pairs // n_outcomes, minlength=widths[0])
+        begin = np.concatenate([[0], np.cumsum(counts)])
+        return Support(begin.astype(np.int32), (pairs % n_outcomes).astype(np.int32), n_outcomes)
+
+
+class DaskView:
+    """Rows that the cliques of a set see, in the shards; ``recipe`` is that of each shard's own."""
+
+    def __init__(self, sample: DaskSample, name: str, clique: CliqueSet):
+        self._sample, self._name = sample, name
+        self._clique = _bare(clique)
+        self.recipe = sample.group.recipe(view_of, self._clique)
+        counts, firsts = zip(*sample.group.ask(size_and_first_row, self.recipe), strict=True)
+        self._counts: tuple[int, ...] = counts
+        self.n_rows = sum(counts)
+        self.first_row = next((row for row in firsts if row.shape[0]), firsts[0])
+
+    def resolved(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with rules that read the data turned into numbers."""
+        ask, width = self._sample.group.ask, self.first_row.shape[1]
+        signs = np.array([[1.0], [-1.0]])
+        guess = kernel.resolve(signs * np.ones(width))
+        if guess == kernel.resolve(2.0 * signs * np.ones(width)):
+            return guess
+        _check_rules(kernel)
+        sums = ask(column_sums, self.recipe, self._clique)
+        weight = sum(each[0] for each in sums)
+        low, high = np.min([each[2] for each in sums], axis=0), np.max([each[3] for each in sums], axis=0)
+        means = np.where(low == high, low, sum(each[1] for each in sums) / weight)
+        squares = sum(ask(column_squares, self.recipe, self._clique, means))
+        deviations = np.where(low == high, 0.0, np.sqrt(squares / weight))
+        return kernel.resolve(means + signs * deviations)
+
+    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
+        """Raise if the kernel is not positive semi-definite on a sample; ``random`` moves on as on one machine."""
+        group, counts = self._sample.group, self._counts
+        state, rows = group.client.submit(permuted_rows, random, sum(counts), _SAMPLE, pure=False).result()
+        random.bit_generator.state = state
+        ends = np.cumsum(counts)
+        shard = np.searchsorted(ends, rows, side="right")
+        begins = ends - np.asarray(counts)
+        chosen = [rows[shard == number] - begins[number] for number in range(len(counts))]
+        asked = [(self.recipe, numbers) if len(numbers) else None for numbers in chosen]
+        answers = group.ask_each(rows_of_view, asked)
+        check_positive_semidefinite(kernel, stacked_rows([each for each in answers if each is not None]))
+
+    def panel(self, kernel: Kernel, capacity: int) -> DaskPanel:
+        """Return a panel whose rows are in the shards; MemoryError if those of a shard cannot fit there."""
+        group, settings = self._sample.group, self._sample.settings
+        precision = feature_dtype(settings.dtype, self.n_rows * capacity, settings.tol)
+        group.ask(check_room, self.recipe, self._name, capacity, precision)
+        views = group.recipe(as_float64, Taken(self.recipe)) if precision == np.float64 else self.recipe
+        return DaskPanel(group, views, kernel, capacity, precision)
+
+
+def _bare(clique: CliqueSet) -> CliqueSet:
+    """Return a clique set without what may be large or cannot travel: kernel, basis, label kernel."""
+    left_out = {"kernel": None, "basis": "random-cholesky", "label_kernel": "delta"}
+    return type(clique)(**{**clique.get_params(deep=False), **left_out})
+
+
+def travelling(term: Term) -> Term:
+    """Return a term without its subspace and what its clique set has of it; a constant one stays as it is."""
+    subspace = term.subspace if term.tied_everywhere else None
+    return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)
+
+
+def _check_rules(kernel: Kernel) -> None:
+    """Raise if a kernel that is not ours reads the data by a rule of its own."""
+    for part in [kernel, *(each for each in kernel.get_params().values() if isinstance(each, Kernel))]:
+        own = type(part)._from_data is not Kernel._from_data
+        if own and not type(part).__module__.startswith("kernelfields."):
+            raise ValueError(
+                f"{part!r} reads its parameters off the data by a rule that engine='dask' does not know: give "
+                "them as numbers"
+            )
+
+
+# What follows runs on the workers. Every function takes the shard first; see shards.py.
+
+
+def view_of(shard: Shard, clique: CliqueSet) -> Any:
+    """Return what the cliques see of the inputs, a row for each."""
+    return clique.view(shard.chains)
+
+
+def as_float64(shard: Shard, inputs: Any) -> Any:
+    """Return inputs in double precision."""
+    return inputs.astype(np.float64, copy=False)
+
+
+def size_and_first_row(shard: Shard, inputs: Any) -> tuple[int, Any]:
+    """Return the number of rows and the first of them, if there is one."""
+    return inputs.shape[0], inputs[:1]
+
+
+def rows_of_view(shard: Shard, inputs: Any, rows: np.ndarray) -> Any:
+    """Return some rows."""
+    return inputs[rows]
+
+
+def check_room(shard: Shard, inputs: Any, name: str, capacity: int, dtype: np.dtype) -> None:
+    """Raise MemoryError if the features of this shard cannot fit in the memory of its machine."""
+    check_features_fit(name, inputs.shape[0], capacity, dtype)
+
+
+def permuted_rows(random: np.random.Generator, n_rows: int, size: int) -> tuple[Any, np.ndarray]:
+    """Return the state of a generator after a permutation of all rows, and its first rows, sorted."""
+    rows = np.sort(random.permutation(n_rows)[:size])
+    return random.bit_generator.state, rows
+
+
+def _clique_weights(shard: Shard, clique: CliqueSet) -> np.ndarray:
+    weights, positions = shard.chains.position_weights, clique.positions(shard.chains)
+    return weights if positions is None else weights[positions]
+
+
+def column_sums(shard: Shard, inputs: Any, clique: CliqueSet) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weight of all rows, weighted sums of the columns, their lowest and their highest values."""
+    weights, width = _clique_weights(shard, clique), inputs.shape[1]
+    if inputs.shape[0] == 0:
+        return 0.0, np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf)
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    if scipy.sparse.issparse(inputs):
+        low, high = low.toarray(), high.toarray()
+    sums = np.asarray(inputs.T.astype(np.float64) @ weights)
+    return float(weights.sum()), sums, np.ravel(low).astype(np.float64), np.ravel(high).astype(np.float64)
+
+
+def column_squares(shard: Shard, inputs: Any, clique: CliqueSet, means: np.ndarray) -> np.ndarray:
+    """Return weighted sums of squared differences from the means, column by column."""
+    weights = _clique_weights(shard, clique)
+    if not scipy.sparse.issparse(inputs):
+        return weights @ np.square(inputs - means)
+    each = np.repeat(weights, np.diff(inputs.indptr))
+    width = inputs.shape[1]
+    squares = np.bincount(inputs.indices, each * np.square(inputs.data - means[inputs.indices]), minlength=width)
+    stored = np.bincount(inputs.indices, each, minlength=width)
+    return squares + (weights.sum() - stored) * np.square(means)
+
+
+def explicit_features(shard: Shard, inputs: Any, subspace: ExplicitSubspace, dtype: np.dtype) -> Any:
+    """Return phi(x), dense or CSR as the inputs are."""
+    return subspace.features(inputs, dtype)
+
+
+def stored_columns(shard: Shard, features: Any) -> tuple[bool, int, np.ndarray]:
+    """Return whether features are sparse, the number of rows, and how many values each column stores."""
+    n_rows, width = features.shape
+    if not scipy.sparse.issparse(features):
+        return False, n_rows, np.full(width, n_rows)
+    return True, n_rows, np.bincount(features.indices, minlength=width)
+
+
+def observed_pairs(
+    shard: Shard, features: Any, clique: CliqueSet, n_labels: int
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return the number of features, the pairs seen as numbers f L^k + labelling, and the weight of each."""
+    labellings = clique.labellings(shard.chains, n_labels)
+    n_outcomes = clique.n_configurations(n_labels)
+    if features is None:
+        keys, totals = np.unique(labellings, return_counts=True)
+        return 1, keys, totals.astype(np.float64)
+    stored = scipy.sparse.csr_array(features)
+    each = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
+    keys, places = np.unique(each, return_inverse=True)
+    return stored.shape[1], keys, np.bincount(places, weights=stored.data, minlength=len(keys))
+
+
+def constant_design(shard: Shard, term: Term, n_labels: int) -> LocalDesign:
+    """Return a term whose potential is the same at all its cliques."""
+    return LocalDesign.of_features(term, None, n_labels, positions=term.clique.positions(shard.chains))
+
+
+def explicit_design(
+    shard: Shard, features: Any, term: Term, n_labels: int, occupied: np.ndarray | None
+) -> LocalDesign:
+    """Return a term with explicit features, of the columns that some shard has."""
+    features = features if occupied is None else features[:, occupied]
+    return LocalDesign.of_features(term, features, n_labels, positions=term.clique.positions(shard.chains))
+
+
+def pivot_design(shard: Shard, panel: ShardPanel, term: Term, n_labels: int) -> LocalDesign:
+    """Return a term whose features are the columns of a panel."""
+    origin = FeatureOrigin(PivotKernels(panel.kernel, panel.pivot_inputs), panel.inputs, panel.residual)
+    positions = term.clique.positions(shard.chains)
+    return LocalDesign.of_features(term, panel.features, n_labels, positions=positions, origin=origin)
+
+
+def continued_design(shard: Shard, inputs: Any, term: Term, n_labels: int, dtype: np.dtype) -> LocalDesign:
+    """Return a term whose subspace is there already."""
+    subspace: PivotSubspace = term.subspace
+    features = subspace.features(inputs, dtype)
+    span = PivotKernels(subspace.kernel, subspace.pivots)
+    origin = FeatureOrigin(span, inputs, left_outside(subspace, inputs, features))
+    positions = term.clique.positions(shard.chains)
+    return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+
+
+def shard_datafit(shard: Shard, structure: LabelStructure, *designs: LocalDesign) -> LocalDatafit:
+    """Return the likelihood of the chains of this shard."""
+    return LocalDatafit(structure.likelihood(shard.chains, designs, shard.workers), designs)

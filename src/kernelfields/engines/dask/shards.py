@@ -1,0 +1,357 @@
+"""Shards: partitions on the workers of a Dask cluster, with what was computed from them.
+
+A *shard* holds the chains of one partition and entries: views, panels, features, potentials, beliefs. It is the
+result of a task, so the scheduler makes it again from its partition when its worker dies. Everything else in it is
+a cache, and that is why the state of a task's result may change here: each entry has a *recipe* on the client, a
+function with its arguments, and a shard that lacks an entry is sent the recipe (dask_group.py). Arrays with a row
+for each position stay where they are; recipes and answers hold coefficients, pivots and sums.
+
+[[merged]] How a client speaks to the shards of a fit, and what it does when a worker dies.
+
+    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand)
+    group.ask(function, recipe)     function(shard, entry) of every shard
+
+A question goes to all shards at once, one round trip: the recipes they have not seen, the function to call, the
+entries nobody needs any more. Requests are held to the worker that has the shard, or Dask might carry the shard to
+an idle one; whoever waits looks from time to time whether that worker is still there. A shard on a new worker gets
+all recipes again. Fails: an exception on a worker is raised here as it is; a shard that gets lost again and again,
+and a cluster without workers, are RuntimeErrors.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import scipy.sparse
+
+from kernelfields.fields.chains import Chains
+from kernelfields.numerics.threads import Workers, blas_threads
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Stands for an entry of a shard among arguments.
+
+    ``needed=False`` gives None where it is not at hand; ``taken`` takes it away, because the function changes it.
+    """
+
+    key: int
+    needed: bool = True
+    taken: bool = False
+
+
+@dataclass
+class Request:
+    """What a shard is asked: recipes it has not seen, a call to answer, entries to let go of."""
+
+    recipes: list[tuple[int, Callable, tuple, bool]]
+    function: Callable
+    arguments: tuple
+    dropped: list[int] = field(default_factory=list)
+    #: Whether to forget everything first: the client knows the shard to be new.
+    fresh: bool = False
+
+
+class Forgotten(Exception):
+    """A shard has no recipe for an entry: it is not the one that was asked before."""
+
+
+class Shard:
+    """The chains of one partition, ``number`` of them all, and the entries computed from them; see the module."""
+
+    def __init__(self, chains: Chains, number: int, n_threads: int = 1):
+        self.chains = chains
+        self.number = number
+        self.n_threads = n_threads
+        self._forget()
+
+    def _forget(self) -> None:
+        self.workers = Workers(self.n_threads)
+        self._recipes: dict[int, tuple[Callable, tuple]] = {}
+        self._values: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Entries do not travel: whoever needs them has their recipes.
+        return {"chains": self.chains, "number": self.number, "n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def __sizeof__(self) -> int:
+        # What the scheduler takes into account: the bytes that would travel, not those of the entries.
+        inputs = self.chains.inputs
+        parts = (inputs.data, inputs.indices, inputs.indptr) if scipy.sparse.issparse(inputs) else (inputs,)
+        return sum(each.nbytes for each in (*parts, self.chains.labels, self.chains.offsets))
+
+    def answer(self, request: Request) -> Any:
+        """Take note of new recipes, call the function, let go of what is not needed."""
+        with self._lock, blas_threads(1):
+            if request.fresh:
+                self._recipes, self._values = {}, {}
+            for key, function, arguments, at_once in request.recipes:
+                self._recipes[key] = (function, arguments)
+                if at_once:
+                    self.value(key)
+            result = request.function(self, *self._resolved(request.arguments))
+            for key in request.dropped:
+                self._recipes.pop(key, None)
+                self._values.pop(key, None)
+            return result
+
+    def value(self, key: int) -> Any:
+        """Return an entry, computed if it is not there; Forgotten without a recipe."""
+        if key not in self._values:
+            if key not in self._recipes:
+                raise Forgotten
+            function, arguments = self._recipes[key]
+            self._values[key] = function(self, *self._resolved(arguments))
+        return self._values[key]
+
+    def _resolved(self, arguments: tuple) -> list[Any]:
+        return [self._entry(each) if isinstance(each, Entry) else each for each in arguments]
+
+    def _entry(self, entry: Entry) -> Any:
+        value = self.value(entry.key) if entry.needed else self._values.get(entry.key)
+        if entry.taken:
+            del self._values[entry.key]
+        return value
+
+
+def answer(shard: Shard, request: Request) -> tuple[bool, Any]:
+    """Task on a worker: return whether the shard knew all it needed, and its answer."""
+    try:
+        return True, shard.answer(request)
+    except Forgotten:
+        return False, None
+
+
+# How often a question is put again to a shard whose worker died.
+_MOST_ATTEMPTS = 8
+# Seconds after which to look whether the workers that were asked are still there.
+_PATIENCE = 0.5
+# Seconds to wait for a worker to come back when none is left.
+_LONGEST_ABSENCE = 60.0
+_DYING = (
+    "{what} was lost again and again: workers die or run out of memory. Give them more memory, or cut the data "
+    "into more partitions."
+)
+
+
+class Taken:
+    """A recipe among arguments whose entry the function changes and returns as another."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+
+
+class Recipe:
+    """How shards compute an entry; entries live on the workers for as long as their recipe does here.
+
+    ``at_once`` has shards compute it with the next question, whatever that is, while its hints are at hand.
+    """
+
+    def __init__(self, group: ShardGroup, function: Callable, arguments: tuple, at_once: bool = False):
+        self.key = group.next_key()
+        self.function = function
+        plain = [each.recipe if isinstance(each, Taken) else each for each in arguments]
+        self.needed = [each for each in plain if isinstance(each, Recipe)]
+        self.arguments = tuple(_entry_for(each) for each in arguments)
+        self.at_once = at_once
+        weakref.finalize(self, group.let_go, self.key).atexit = False
+
+
+class ShardGroup:
+    """All shards of a fit, as the client sees them: ``futures`` in the order of the data."""
+
+    def __init__(self, client: Any, futures: Sequence[Any]):
+        self.client = client
+        self.futures = list(futures)
+        self.round_trips = 0
+        self._last_key = 0
+        self._holders: list[str | None] = [None] * len(self.futures)
+        self._seen: list[set[int]] = [set() for _ in self.futures]
+        self._dropped: list[list[int]] = [[] for _ in self.futures]
+        self._eager: weakref.WeakValueDictionary[int, Recipe] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def next_key(self) -> int:
+        """Return a number no other recipe has; later ones have larger numbers."""
+        self._last_key += 1
+        return self._last_key
+
+    def let_go(self, key: int) -> None:
+        """Have the shards drop an entry with the next question."""
+        for dropped in self._dropped:
+            dropped.append(key)
+
+    def recipe(self, function: Callable, *arguments: Any, at_once: bool = False) -> Recipe:
+        """Return how to compute an entry of every shard: ``function(shard, *arguments)``."""
+        recipe = Recipe(self, function, arguments, at_once)
+        if at_once:
+            self._eager[recipe.key] = recipe
+        return recipe
+
+    def successor(self, changed: Recipe, function: Callable, *arguments: Any) -> Recipe:
+        """Return the recipe of an entry that ``function(shard, entry, *arguments)`` changes in place."""
+        return self.recipe(function, Taken(changed), *arguments, at_once=True)
+
+    def ask(self, function: Callable, *arguments: Any) -> list[Any]:
+        """Return ``function(shard, *arguments)`` of every shard; recipes among arguments become their entries."""
+        return self.ask_each(function, [arguments] * len(self))
+
+    def ask_each(self, function: Callable, arguments: Sequence[tuple | None]) -> list[Any]:
+        """The same with arguments for each shard of its own; a shard with None is not asked and answers None."""
+        self.round_trips += 1
+        answers: list[Any] = [None] * len(self)
+        waiting = {index: 0 for index, own in enumerate(arguments) if own is not None}
+        while waiting:
+            self._find_holders(list(waiting))
+            sent = {index: self._submit(index, function, arguments[index] or ()) for index in waiting}
+            for index, (known, result) in self._results(sent).items():
+                if known:
+                    answers[index] = result
+                    del waiting[index]
+                else:
+                    self._restart(index)
+            for index in waiting:
+                waiting[index] += 1
+                if waiting[index] >= _MOST_ATTEMPTS:
+                    raise RuntimeError(_DYING.format(what=f"shard {index} of {len(self)}"))
+        return answers
+
+    def _submit(self, index: int, function: Callable, arguments: tuple) -> Any:
+        needed = _closure([each for each in arguments if isinstance(each, Recipe)])
+        for eager in list(self._eager.values()):
+            if eager.key not in self._seen[index]:
+                needed.update(_closure([eager]))
+        seen, fresh = self._seen[index], not self._seen[index]
+        new = [needed[key] for key in sorted(needed) if key not in seen]
+        dropped, self._dropped[index] = self._dropped[index], []
+        request = Request(
+            [(each.key, each.function, each.arguments, each.at_once) for each in new],
+            function,
+            tuple(_entry_for(each) for each in arguments),
+            dropped,
+            fresh,
+        )
+        seen.update(each.key for each in new)
+        seen.difference_update(dropped)
+        with warnings.catch_warnings():
+            # Pivots and coefficients may be tens of megabytes; there is no better way for them to travel.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(
+                answer, self.futures[index], request, pure=False, workers=[self._holders[index]]
+            )
+
+    def _results(self, sent: dict[int, Any]) -> dict[int, tuple[bool, Any]]:
+        """Wait for answers; those of shards whose worker has gone are left out."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        pending, results = dict(sent), {}
+        while pending:
+            with suppress(TimeoutError, CancelledError):
+                wait(list(pending.values()), timeout=_PATIENCE)
+            for index, future in list(pending.items()):
+                if not future.done():
+                    continue
+                try:
+                    results[index] = future.result(timeout=_PATIENCE)
+                except TimeoutError:
+                    if future.status == "error":
+                        raise
+                    continue  # its worker may have died with the answer: nobody would compute it again
+                except (KilledWorker, CancelledError):
+                    self._lose(index)
+                del pending[index]
+            for index in self._moved(pending) if pending else ():
+                pending.pop(index).release()
+        return results
+
+    def _moved(self, pending: dict[int, Any]) -> list[int]:
+        """Return the shards that are no longer on the worker that was asked."""
+        found = self.client.who_has([self.futures[index] for index in pending])
+        moved = [index for index in pending if self._holders[index] not in found.get(self.futures[index].key, ())]
+        for index in moved:
+            self._lose(index)
+        return moved
+
+    def _lose(self, index: int) -> None:
+        self._holders[index] = None
+        self._restart(index)
+
+    def _restart(self, index: int) -> None:
+        """Take a shard for new: send it all its recipes again."""
+        self._seen[index] = set()
+
+    def _find_holders(self, indices: Sequence[int]) -> None:
+        """Learn which workers have the shards, once these are there."""
+        unknown = [index for index in indices if self._holders[index] is None]
+        while unknown:
+            self._wait_for([self.futures[index] for index in unknown])
+            found = self.client.who_has([self.futures[index] for index in unknown])
+            for index in unknown:
+                holders = found.get(self.futures[index].key) or (None,)
+                self._holders[index] = holders[0]
+            unknown = [index for index in unknown if self._holders[index] is None]
+
+    def _wait_for(self, futures: Sequence[Any]) -> None:
+        """Wait until shards are there; raise what went wrong in making them."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        absent = 0.0
+        while True:
+            try:
+                wait(futures, timeout=_PATIENCE)
+                break
+            except TimeoutError:
+                absent = 0.0 if self.client.nthreads() else absent + _PATIENCE
+                if absent >= _LONGEST_ABSENCE:
+                    raise RuntimeError(
+                        "no worker of the Dask cluster is left, and none came back within "
+                        f"{_LONGEST_ABSENCE:.0f} seconds: the fit cannot go on. Start workers and fit again."
+                    ) from None
+            except CancelledError:
+                break
+        for future in futures:
+            if future.status == "error":
+                error = future.exception()
+                if isinstance(error, KilledWorker):
+                    raise RuntimeError(_DYING.format(what="a shard")) from error
+                raise error
+            if future.status in ("cancelled", "lost"):
+                raise RuntimeError(
+                    "the Dask cluster has let go of the data of this fit: was the client closed or restarted? "
+                    "Connect a new Client and fit again."
+                )
+
+
+def _entry_for(argument: Any) -> Any:
+    """Return what stands for a recipe on the workers; other arguments as they are."""
+    if isinstance(argument, Taken):
+        return Entry(argument.recipe.key, taken=True)
+    return Entry(argument.key) if isinstance(argument, Recipe) else argument
+
+
+def _closure(recipes: Sequence[Recipe]) -> dict[int, Recipe]:
+    """Return recipes and all that they need, by key."""
+    found: dict[int, Recipe] = {}
+    waiting = list(recipes)
+    while waiting:
+        each = waiting.pop()
+        if each.key not in found:
+            found[each.key] = each
+            waiting += each.needed
+    return found

@@ -1,0 +1,1 @@
+"""The torch engine: features, inference and sums on one device of PyTorch."""

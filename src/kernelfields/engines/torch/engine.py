@@ -1,0 +1,77 @@
+"""The torch engine: one device of PyTorch, a GPU or the processor. PyTorch loads when a fit is placed there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis.subspace import Subspace
+from kernelfields.engines.engine import Engine, SampleSettings
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+
+
+class Torch(Engine):
+    """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor."""
+
+    name = "torch"
+
+    def __init__(self, device: Any = None):
+        self.device = device
+
+    def check(self) -> None:
+        """Raise if torch is not installed or has no such device."""
+        self.resolved_device()
+
+    def resolved_device(self) -> Any:
+        """Return the device, as PyTorch names it; ImportError, ValueError or RuntimeError where it cannot be had."""
+        try:
+            import torch
+        except ImportError as error:
+            raise ImportError("engine='torch' needs PyTorch: pip install 'kernelfields[torch]'") from error
+        if self.device is None:
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(
+                f"device must be a name such as 'cuda', 'cuda:0' or 'cpu', got {self.device!r}"
+            ) from error
+        if device.type == "cuda":
+            if torch.version.cuda is None:
+                raise RuntimeError(
+                    f"device={self.device!r}: this build of PyTorch ({torch.__version__}) knows no CUDA. "
+                    "Install one that does, or use device='cpu' or engine='threads'."
+                )
+            count = torch.cuda.device_count()
+            if (device.index or 0) >= count:
+                there = (
+                    "no CUDA device is there" if count == 0 else f"there are CUDA devices 0 to {count - 1} only"
+                )
+                raise RuntimeError(f"device={self.device!r}: {there}. Use device='cpu' or engine='threads'.")
+        elif device.type != "cpu":
+            raise ValueError(f"device={self.device!r}: inference needs float64, which 'cuda' and 'cpu' have")
+        return device
+
+    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Any:
+        """Return labelled chains on the device."""
+        from kernelfields.engines.torch.sample import TorchSample
+
+        return TorchSample(data, structure, settings, self.resolved_device())
+
+    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return z(x)^T coefficients for each row of inputs, (n, q), computed on the device."""
+        if not hasattr(subspace, "pivots"):
+            return subspace.apply(inputs, coefficients)
+        from kernelfields.engines.torch.rows import expansion_values
+
+        pivots: Any = subspace
+        dual = pivots.dual_coefficients(coefficients)
+        return expansion_values(pivots.kernel, pivots.pivots, dual, inputs, self.resolved_device())
+
+
+def cuda_is_there() -> bool:
+    """Whether PyTorch, which is installed, sees a CUDA device."""
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,216 @@
+"""Incomplete Cholesky factorisation by panels, as in panel.py, with the columns on a device of PyTorch.
+
+    H = K_PP - Z_P Z_P^T = L L^T,      Z <- [Z, (K_:P - Z Z_P^T) L^-T],      d <- d - rowsums(new^2)
+
+On the device: the inputs (N, d), Z (N, capacity) in float32 or float64, the inputs of the pivots and, beside
+float32 columns, the pivots' own rows R (capacity, capacity) in float64. On the host, where bases choose: the
+residual d and the floor (N,) in float64, copied once per panel of pivots, and blocks (b, b) of candidates.
+
+Policy, floors and order are those of the panel in memory: with float64 columns the same seed gives the same pivots
+where candidates do not tie to within rounding. (They do in the first panel of ``extend`` if k(x, x) varies, since
+floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are
+computed in full float32; columns and residuals then agree with those of the kernel to about 1e-5 of the largest
+k(x, x).
+
+Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
+no room for them, smaller ones are tried (torch_rows.py). Too little memory for Z itself is a MemoryError at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import torch
+
+from kernelfields.basis.panel import _FLOOR, _SMALLEST_DIAGONAL, PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.engines.torch.rows import DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.kernels.arrays import as_rows, on_host
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.tensors import float32_products, tensor_from
+
+# Arrays as long as a block of new columns that a step holds at once, counted in float64.
+_TEMPORARIES = 5
+
+
+class TorchPanel(PanelCholesky):
+    """A growing factor Z of the Gram matrix of ``inputs`` (N, d), its columns on ``device``.
+
+    ``inputs`` are an array, a CSR matrix or a tensor; they stay as given in ``inputs``, and ``rows`` are those on
+    the device. ``device`` None is that of a tensor, else CUDA where it is available, else the processor.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Any,
+        capacity: int,
+        dtype: Any = np.float64,
+        device: Any = None,
+        *,
+        block_bytes: int | None = None,
+    ):
+        self.kernel: Any = kernel
+        self.inputs = inputs
+        self.dtype = np.dtype(dtype)
+        self.device = device_of(device, inputs)
+        self.pivots = np.empty(0, dtype=np.int64)
+        self._keeps_factor = self.dtype != np.float64
+        self._block_bytes = block_bytes
+        self._step = inputs.shape[0]
+        self._allocate(min(capacity, inputs.shape[0]))
+        self.diagonal = self._checked_diagonal()
+        self.residual = self.diagonal.copy()
+        # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
+        values = on_host(kernel(self.rows[:1], self.rows[:1])).dtype
+        relative = max(_FLOOR[self.dtype], _FLOOR[values])
+        largest = float(self.diagonal.max(initial=0.0))
+        self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
+
+    def _allocate(self, capacity: int) -> None:
+        """Put the inputs on the device and take all the memory that Z will need, or say how much that is."""
+        n_rows = self.inputs.shape[0]
+        dtype = torch.float64 if self.dtype == np.float64 else torch.float32
+        factor_size = capacity if self._keeps_factor else 0
+        try:
+            self.rows = DeviceRows(self.inputs, self.device)
+            self._tensor = torch.empty((n_rows, capacity), dtype=dtype, device=self.device)
+            self._pivot_rows = self.rows[:0].new_empty((capacity, self.rows.shape[1]))
+            self._wide_factor = torch.zeros((factor_size,) * 2, dtype=torch.float64, device=self.device)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            needed = n_rows * capacity * self.dtype.itemsize + 8 * factor_size**2
+            raise MemoryError(
+                f"features of {n_rows:,} inputs at rank {capacity:,} need {needed / 2**30:,.1f} GiB in "
+                f"{self.dtype} on {self.device}, which has less. Use a smaller rank, dtype='float32', or "
+                f"engine='threads'. PyTorch says: {error}"
+            ) from error
+
+    def _checked_diagonal(self) -> np.ndarray:
+        n_rows, n_columns = self.rows.shape
+        diagonal = np.empty(n_rows)
+
+        def fill(rows: slice) -> None:
+            diagonal[rows] = on_host(self.kernel.diag(self.rows[rows]))
+
+        by_row_blocks(n_rows, self._rows_at_once(n_columns), fill, "the diagonal of the Gram matrix")
+        wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite: k(x, x) is {diagonal[row]} for training input "
+                f"{row}, where a finite number of at least 0 is needed"
+            )
+        return diagonal
+
+    def _rows_at_once(self, n_columns: int) -> int:
+        budget = self._block_bytes or block_bytes(self.device)
+        return max(1, budget // max(1, 8 * _TEMPORARIES * n_columns + self.rows.dense_bytes))
+
+    @property
+    def capacity(self) -> int:
+        """Number of columns there is room for."""
+        return self._tensor.shape[1]
+
+    @property
+    def features(self) -> torch.Tensor:
+        """The (N, rank) whitened features of the inputs on the device, a view."""
+        return self._tensor[:, : self.rank]
+
+    @property
+    def factor(self) -> np.ndarray:
+        """The pivots' own rows of Z in float64, (rank, rank) lower: a copy on the host."""
+        if self._keeps_factor:
+            return np.ascontiguousarray(on_host(self._wide_factor[: self.rank, : self.rank]))
+        return np.tril(on_host(self.features[self._index(self.pivots)]))
+
+    def _index(self, rows: np.ndarray) -> torch.Tensor:
+        return tensor_from(rows, self.device)
+
+    def residual_block(self, rows: np.ndarray) -> np.ndarray:
+        """Return the residual K - Z Z^T among some of the inputs, in float64 on the host."""
+        inputs, features = self.rows[rows].to(torch.float64), self._device_features(rows)
+        block = self.kernel(inputs, inputs).to(torch.float64) - features @ features.T
+        return on_host(block)
+
+    def _device_features(self, rows: np.ndarray) -> torch.Tensor:
+        """Return z(x) of a few inputs in float64, (n, rank), on the device."""
+        if not self._keeps_factor:
+            return self.features[self._index(rows)]
+        inputs = self.rows[rows].to(torch.float64)
+        block = torch.empty((self.rank, len(rows)), dtype=torch.float64, device=self.device)
+        for some in row_blocks(self.rank, self.rows.shape[1], budget=block_bytes(self.device)):
+            block[some] = self.kernel(self._pivot_rows[some].to(torch.float64), inputs)
+        factor = self._wide_factor[: self.rank, : self.rank]
+        return torch.linalg.solve_triangular(factor, block, upper=False).T
+
+    def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
+        """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
+        if len(pivots) == 0:
+            return
+        begin, end = self.rank, self.rank + len(pivots)
+        inputs, wide_features = self.rows[pivots], self._device_features(pivots)
+        decrease = self._fill_columns(inputs, wide_features, local_factor)
+        if not np.all(np.isfinite(decrease)):
+            raise ValueError(f"{self.kernel!r} returned values that are not finite")
+        self._pivot_rows[begin:end] = inputs
+        if self._keeps_factor:
+            self._wide_factor[begin:end, :begin] = wide_features
+            self._wide_factor[begin:end, begin:end] = tensor_from(local_factor, self.device)
+        self.residual -= decrease
+        self.pivots = np.concatenate([self.pivots, pivots])
+        self._check_residual()
+        np.maximum(self.residual, 0.0, out=self.residual)
+        self.residual[pivots] = 0.0
+
+    def _fill_columns(
+        self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: np.ndarray
+    ) -> np.ndarray:
+        """Write the columns of new pivots, block by block, and return the row sums of their squares."""
+        size, n_rows = len(inputs), self.rows.shape[0]
+        begin, end = self.rank, self.rank + size
+        dtype = self._tensor.dtype
+        inverse = scipy.linalg.solve_triangular(local_factor, np.eye(size), lower=True, check_finite=False)
+        right = tensor_from(inverse, self.device, dtype).T
+        narrow = wide_features.to(dtype).contiguous()
+        decrease = torch.empty(n_rows, dtype=torch.float64, device=self.device)
+
+        def fill(rows: slice) -> None:
+            block = self.kernel(self.rows[rows], inputs).to(dtype)
+            columns = block.addmm_(self._tensor[rows, :begin], narrow.T, alpha=-1.0) @ right
+            self._tensor[rows, begin:end] = columns
+            decrease[rows] = columns.to(torch.float64).square_().sum(dim=1)
+
+        step = min(self._step, self._rows_at_once(size))
+        with float32_products():
+            reached = by_row_blocks(n_rows, step, fill, f"the columns of rank {end:,} of {self.capacity:,}")
+        if reached < min(step, n_rows):
+            self._step = reached  # what did not fit once is not tried again
+        return on_host(decrease)
+
+    def subspace(self) -> PivotSubspace:
+        """Return the subspace spanned by the pivots, in arrays of NumPy, able to score new inputs."""
+        pivots = as_rows(self.inputs)[self.pivots]
+        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
+
+    def candidate_scores(self, candidates: np.ndarray, residuals: Any) -> np.ndarray:
+        """Return ||(K - Z Z^T)_j R||^2 / d_j, see gradient.py, for residuals R (N, q), an array or a tensor."""
+        residuals = tensor_from(residuals, self.device, torch.float64)
+        size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]
+        projected = torch.zeros(size, dtype=torch.float64, device=self.device)
+        inside = torch.zeros((self.rank, size[1]), dtype=torch.float64, device=self.device)
+
+        def add(rows: slice) -> None:
+            products = self.kernel(inputs, self.rows[rows]).to(torch.float64) @ residuals[rows]
+            span = (features[rows].T @ residuals[rows].to(features.dtype)).to(torch.float64)
+            projected.add_(products)
+            inside.add_(span)
+
+        with float32_products():
+            by_row_blocks(self.rows.shape[0], self._rows_at_once(size[0]), add, "scores of candidates")
+        projected -= features[self._index(candidates)].to(torch.float64) @ inside
+        left = np.maximum(self.residual[candidates], self.floor[candidates])
+        return on_host(projected.square().sum(dim=1)) / left

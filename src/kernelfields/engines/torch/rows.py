@@ -1,0 +1,158 @@
+"""Rows of inputs on a device, and work on blocks of them that shrink when memory runs out.
+
+``expansion_values`` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
+:class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
+rows dense, zeros included, only for the block that is asked for: (rows, d) values at a time.
+
+``by_row_blocks`` starts with blocks that fit a number of bytes. Where the device still has no room, blocks are
+halved until they are a few rows; then it is a MemoryError, since what is missing is not the room for blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+
+from kernelfields.kernels.arrays import as_rows, is_tensor
+from kernelfields.kernels.tensors import tensor_from
+
+# Temporaries of a block of rows: caches hold a few megabytes, and a device is only busy with many rows.
+BLOCK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
+_SMALLEST_BLOCK = 256
+
+
+def device_of(device: Any, inputs: Any) -> torch.device:
+    """Return the device meant: the one named, else that of the inputs if they are a tensor, else CUDA if there."""
+    if device is not None:
+        return torch.device(device)
+    if is_tensor(inputs):
+        return inputs.device
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def block_bytes(device: torch.device) -> int:
+    """Return how many bytes the temporaries of one block may take."""
+    return BLOCK_BYTES.get(device.type, BLOCK_BYTES["cuda"])
+
+
+class DeviceRows:
+    """Inputs (N, d) on a device, float32 or float64; ``rows[a:b]`` and ``rows[indices]`` are dense tensors there.
+
+    ``dtype`` is that of NumPy. The values are copied unless they are on the device already.
+    """
+
+    def __init__(self, inputs: Any, device: torch.device):
+        inputs = as_rows(inputs)
+        self.shape: tuple[int, int] = (inputs.shape[0], inputs.shape[1])
+        self.device = device
+        self._host = None
+        if scipy.sparse.issparse(inputs):
+            self._host = inputs
+            self._columns = tensor_from(inputs.indices, device)
+            self._counts = tensor_from(np.diff(inputs.indptr), device)
+            self._values = tensor_from(inputs.data, device)
+        else:
+            self._values = tensor_from(inputs, device)
+        self.dtype = np.dtype(str(self._values.dtype).removeprefix("torch."))
+
+    @property
+    def dense_bytes(self) -> int:
+        """Bytes that one row takes in a block beside what is there already."""
+        return 0 if self._host is None else self.shape[1] * (self.dtype.itemsize + 1)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> torch.Tensor:
+        if isinstance(rows, slice):
+            return self._values[rows] if self._host is None else self._dense_run(*rows.indices(self.shape[0])[:2])
+        if self._host is not None:
+            return tensor_from(self._host[rows].toarray(), self.device)
+        return self._values[tensor_from(rows, self.device)]
+
+    def _dense_run(self, begin: int, end: int) -> torch.Tensor:
+        assert self._host is not None
+        n_rows, n_columns = max(0, end - begin), self.shape[1]
+        first, last = int(self._host.indptr[begin]), int(self._host.indptr[max(begin, end)])
+        starts = torch.arange(n_rows, device=self.device) * n_columns
+        # With its size known beforehand, nothing has to wait for the device.
+        where = starts.repeat_interleave(self._counts[begin:end], output_size=last - first)
+        dense = torch.zeros(n_rows * n_columns, dtype=self._values.dtype, device=self.device)
+        dense[where + self._columns[first:last]] = self._values[first:last]
+        return dense.view(n_rows, n_columns)
+
+
+def expansion_values(kernel: Any, pivots: Any, dual: np.ndarray, inputs: Any, device: torch.device) -> np.ndarray:
+    """Return k(x, B) alpha, (n, q) float64 on the host, for pivots B (r, d) and dual coefficients alpha (r, q).
+
+    Products with alpha are in float64: its entries may be large and cancel. Pivots are made dense.
+    """
+    n_rows, rank = inputs.shape[0], pivots.shape[0]
+    values = np.empty((n_rows, dual.shape[1]))
+    if rank == 0:
+        values[:] = 0.0
+        return values
+    given, right = DeviceRows(pivots, device), tensor_from(dual, device, torch.float64)
+    rows_there, pivots_there = DeviceRows(inputs, device), given[:]
+
+    def fill(rows: slice) -> None:
+        block = kernel(rows_there[rows], pivots_there).to(torch.float64)
+        values[rows] = (block @ right).cpu().numpy()
+
+    step = block_bytes(device) // (40 * rank + rows_there.dense_bytes)
+    by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {rank:,}")
+    return values
+
+
+def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: np.dtype) -> torch.Tensor:
+    """Return the features R^-1 k(B, x) of a subspace that is there already, (n, r) in ``dtype`` on the device."""
+    n_rows, rank = inputs.shape[0], subspace.rank
+    kept = torch.float64 if dtype == np.float64 else torch.float32
+    features = torch.empty((n_rows, rank), dtype=kept, device=device)
+    factor = tensor_from(np.asarray(subspace.factor), device, torch.float64)
+    rows_there, pivots_there = DeviceRows(inputs, device), DeviceRows(subspace.pivots, device)[:]
+
+    def fill(rows: slice) -> None:
+        block = subspace.kernel(pivots_there, rows_there[rows]).to(torch.float64)
+        features[rows] = torch.linalg.solve_triangular(factor, block, upper=False).T.to(kept)
+
+    step = block_bytes(device) // (40 * max(1, rank) + rows_there.dense_bytes)
+    by_row_blocks(n_rows, step, fill, f"features of new inputs at rank {rank:,}")
+    return features
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error of PyTorch says that the device, or the processor, has no more memory."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], Any], purpose: str) -> int:
+    """Call ``work`` on consecutive blocks of ``step`` rows, of half as many whenever the device has no room.
+
+    ``work`` may be called again on rows it has begun. Returns the last size of blocks, for the next time.
+    """
+    step = max(1, min(step, n_rows))
+    begin = 0
+    while begin < n_rows:
+        rows = slice(begin, min(begin + step, n_rows))
+        failure = None
+        try:
+            work(rows)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            failure = str(error)
+        # Outside the handler, which would keep the temporaries of the failed call alive.
+        if failure is None:
+            begin = rows.stop
+            continue
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if step <= _SMALLEST_BLOCK:
+            raise MemoryError(
+                f"no memory is left on the device for {purpose}, not even for {step} rows at a time. "
+                f"Use a smaller rank, dtype='float32', or engine='threads'. PyTorch says: {failure}"
+            )
+        step = max(_SMALLEST_BLOCK, step // 2)
+    return step

@@ -1,0 +1,249 @@
+"""Step-major order of packed sequences: all first positions, then all second positions, and so on.
+
+Sequences are ranked by length, longest first and equal ones in the order given. Step t then is one run of n_t
+rows, row k of it the position t of the sequence of rank k, and the positions before them are the first n_t rows of
+step t - 1: a recursion over all sequences at once works on slices and gathers nothing.
+
+    rows of step t           begins[t] .. begins[t + 1] - 1,     n_t = counts[t],  n_0 >= n_1 >= ...
+    packed to step-major     array[permutation]
+    step-major to packed     array[inverse]
+
+Arrays: offsets (S + 1,), permutation and inverse (N,), counts (T,), begins (T + 1,), int64; T is the largest
+length. Cost: O(N) and one sort of the lengths. Fails: ValueError for offsets that do not increase from zero.
+
+[[merged]] The step-major order of some sequences on a torch device, and products along its steps.
+
+    forward    (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (1, L, L) or (n_t, L, L)
+    backward   (T_t x_t)(a) = sum_b T_t(a, b) x_t(b)
+    linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
+
+Index tensors are made once and stay on the device, so the passes read nothing back. The passes themselves are
+deterministic: no sum depends on which thread was first.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from kernelfields.inference.packing import check_offsets
+
+
+class StepOrder:
+    """The step-major order of packed sequences."""
+
+    def __init__(self, offsets: ArrayLike):
+        given = np.asarray(offsets)
+        self.offsets = check_offsets(given, int(given[-1]) if given.ndim == 1 and given.size else 0)
+        lengths = np.diff(self.offsets)
+        #: Which sequence has rank k, (S,).
+        self.sequences = np.argsort(-lengths, kind="stable")
+        #: Lengths by rank, (S,), longest first.
+        self.lengths = lengths[self.sequences]
+        longest = int(self.lengths[0]) if len(lengths) else 0
+        # Lengths fall, so the sequences that have a position t are the first n_t.
+        self.counts = np.searchsorted(-self.lengths, -np.arange(longest), side="left")
+        self.begins = np.concatenate([[0], np.cumsum(self.counts)])
+        steps = np.repeat(np.arange(longest), self.counts)
+        #: Rank of the sequence of every row, (N,).
+        self.ranks = np.arange(self.n_positions) - self.begins[steps]
+        self.permutation = self.offsets[self.sequences[self.ranks]] + steps
+        self.inverse = np.empty_like(self.permutation)
+        self.inverse[self.permutation] = np.arange(self.n_positions)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions N."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences S; they start in the rows 0 .. S - 1."""
+        return len(self.lengths)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps T, the length of the longest sequence."""
+        return len(self.counts)
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """First row of every step and the row behind its last."""
+        return [(int(first), int(last)) for first, last in pairwise(self.begins)]
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Row of the last position of every sequence, by rank, (S,)."""
+        return self.begins[self.lengths - 1] + np.arange(self.n_sequences)
+
+    @cached_property
+    def links(self) -> list[tuple[int, int, int]]:
+        """Neighbours as runs (before, after, count): row before + k comes before row after + k.
+
+        Steps with as many rows as the one before them are joined to one run: the list is as long as there are
+        different lengths, at most twice, however long the sequences are.
+        """
+        links: list[tuple[int, int, int]] = []
+        for t in range(1, self.n_steps):
+            before, after, count = int(self.begins[t - 1]), int(self.begins[t]), int(self.counts[t])
+            if links:
+                last_before, last_after, last_count = links[-1]
+                if before == last_before + last_count and after == last_after + last_count:
+                    links[-1] = (last_before, last_after, last_count + count)
+                    continue
+            links.append((before, after, count))
+        return links
+
+    def places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where some packed positions (n,) stand, rising, and the order their own rows are to be put in."""
+        rows = self.inverse[positions]
+        order = np.argsort(rows, kind="stable")
+        return rows[order], order
+
+    def subset(self, ranks: np.ndarray) -> tuple[StepOrder, np.ndarray]:
+        """Return the order of the sequences of some rising ranks, and the rows here of its positions."""
+        lengths = self.lengths[ranks]
+        order = StepOrder(np.concatenate([[0], np.cumsum(lengths)]))
+        steps = np.repeat(np.arange(order.n_steps), order.counts)
+        return order, self.begins[steps] + np.asarray(ranks)[order.ranks]
+
+
+# Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
+_BLOCK_ROWS = 512
+
+
+class DeviceSteps:
+    """A step-major order and the tensors that passes on a device need of it."""
+
+    def __init__(self, order: StepOrder, device: torch.device | str = "cpu"):
+        self.order = order
+        # "cuda" has tensors on "cuda:0": take the name that tensors will have.
+        self.device = torch.empty(0, device=device).device
+
+    @cached_property
+    def ranks(self) -> torch.Tensor:
+        """Rank of the sequence of every row, (N,)."""
+        return self._tensor(self.order.ranks)
+
+    @cached_property
+    def ends(self) -> torch.Tensor:
+        """Row of the last position of every sequence, by rank, (S,)."""
+        return self._tensor(self.order.ends)
+
+    @cached_property
+    def begins(self) -> torch.Tensor:
+        """First row of every step, and N, (T + 1,)."""
+        return self._tensor(self.order.begins)
+
+    @cached_property
+    def lengths(self) -> torch.Tensor:
+        """Length of every sequence, by rank, (S,)."""
+        return self._tensor(self.order.lengths)
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(array, dtype=torch.int64, device=self.device)
+
+    def forward_steps(self) -> list[tuple[slice, slice]]:
+        """Return (rows of step t, rows before them) for t = 1, 2, ..."""
+        return self._steps
+
+    def backward_steps(self) -> list[tuple[slice, slice]]:
+        """Return (rows of step t, rows before them) for the last step t, the one before it, ..."""
+        return self._steps[::-1]
+
+    @cached_property
+    def _steps(self) -> list[tuple[slice, slice]]:
+        runs = self.order.runs
+        return [
+            (slice(first, last), slice(before, before + last - first))
+            for (before, _), (first, last) in pairwise(runs)
+        ]
+
+    def sums(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the sum of one number per position (N,) over every sequence, (S,), from first to last."""
+        totals = rows[: self.order.n_sequences].clone()
+        for here, _ in self.forward_steps():
+            totals[: here.stop - here.start].add_(rows[here])
+        return totals
+
+    def any_of(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return whether any position of a sequence has a flag, (S,), of flags (N,)."""
+        flags = rows[: self.order.n_sequences].clone()
+        for here, _ in self.forward_steps():
+            flags[: here.stop - here.start].logical_or_(rows[here])
+        return flags
+
+    def linked(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Return the sum over all neighbours of before_{t-1}^T after_t, (L, L), for arrays (N, L)."""
+        n_labels = before.shape[1]
+        total = before.new_zeros(n_labels, n_labels)
+        for first, second, count in self.order.links:
+            whole = count - count % _BLOCK_ROWS
+            if whole:
+                left = before[first : first + whole].view(-1, _BLOCK_ROWS, n_labels)
+                right = after[second : second + whole].view(-1, _BLOCK_ROWS, n_labels)
+                total += torch.bmm(left.transpose(1, 2), right).sum(dim=0)
+            if whole < count:
+                total.addmm_(before[first + whole : first + count].T, after[second + whole : second + count])
+        return total
+
+
+def forward_product(
+    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
+) -> None:
+    """Write (or add) x T into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
+    beta = 1.0 if add else 0.0
+    if matrices.shape[0] == 1:
+        out.addmm_(rows, matrices[0], beta=beta)
+    else:
+        out[:, None, :].baddbmm_(rows[:, None, :], matrices[here], beta=beta)
+
+
+def backward_product(
+    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
+) -> None:
+    """Write (or add) T x into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
+    beta = 1.0 if add else 0.0
+    if matrices.shape[0] == 1:
+        out.addmm_(rows, matrices[0].T, beta=beta)
+    else:
+        out[:, :, None].baddbmm_(matrices[here], rows[:, :, None], beta=beta)
+
+
+class CompensatedSum:
+    """A sum for every sequence, by rank, with a correction for what rounding drops, as math.fsum would."""
+
+    def __init__(self, first: torch.Tensor):
+        self._total = first.clone()
+        self._dropped = torch.zeros_like(first)
+
+    def add(self, terms: torch.Tensor) -> None:
+        """Add terms (n,) to the first n sums."""
+        total = self._total[: len(terms)]
+        moved = total + terms
+        large, small = torch.where(
+            total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total])
+        )
+        # Infinity minus infinity is NaN: there is nothing to correct then.
+        self._dropped[: len(terms)].add_(torch.nan_to_num((large - moved) + small))
+        total.copy_(moved)
+
+    def value(self, last: torch.Tensor | float = 0.0) -> torch.Tensor:
+        """Return the sums, (S,), with a last term."""
+        return self._total + (self._dropped + last)
+
+
+def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:
+    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) = 0 speaks for itself."""
+    return torch.where(torch.isneginf(logarithms), 0.0, logarithms)
+
+
+def shift_to_zero(rows: torch.Tensor) -> torch.Tensor:
+    """Shift rows (n, L) to a maximum of zero in place; return the shifts (n,), -inf for rows of -inf alone."""
+    peaks = rows.amax(dim=1)
+    rows -= finite_or_zero(peaks)[:, None]
+    return peaks

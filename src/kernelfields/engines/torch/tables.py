@@ -1,0 +1,303 @@
+"""Feature matrices on a device of PyTorch and their two products.
+
+    product(V)             = Z V          (n, q) float64, a tensor on the device
+    transposed_product(R)  = Z^T R        (r, q) float64, an array of NumPy
+
+Z is stored once, in one of three ways; products are as accurate as float32 (float64) for the Z that is stored.
+
+    storage   bytes   rounded to                              product on CUDA                on the processor
+    float64   8       float64                                 float64                        float64
+    float32   4       11 bits on CUDA, elsewhere float32      TF32, V and R in two parts     float32
+    half      2       11 bits, columns times powers of two    float16, V and R in two parts  float32, by blocks
+
+A product sums over r, or over up to 16384 rows, in float32 (float64); sums over more rows are added in float64. It
+costs one pass over Z and memory for a block of rows, and blocks shrink when the device has no room
+(engines/torch/rows.py). A sparse Z is a CSR tensor in float64, in both orders.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelfields.engines.torch.operands import (
+    Operand,
+    SplitHalf,
+    SplitTF32,
+    WholeOperand,
+    power_of_two_above,
+    round_to_tf32,
+    rounded_up,
+)
+from kernelfields.engines.torch.rows import block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.kernels.tensors import float32_products, tensor_from
+
+STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.float16}
+# Rows whose products are summed before float64 takes over; also enough batches to keep all of a device busy.
+_SUMMED_ROWS = 2**14
+_LARGEST_BLOCK = 2**18
+
+
+class TorchTable:
+    """A dense Z (n, r) on ``device``, stored as float64, float32 or half.
+
+    ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
+    rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
+    float32 tensor in place instead of copying it. ``matrix_units`` says whether Z and
+    the thin operands are rounded and split for TF32 or float16; None means on CUDA. ``dtype`` is the precision of
+    the products in terms of NumPy.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        storage: str = "float32",
+        device: Any = None,
+        *,
+        order: np.ndarray | None = None,
+        overwrite: bool = False,
+        matrix_units: bool | None = None,
+    ):
+        if storage not in STORAGES:
+            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+        if overwrite and order is not None:
+            raise ValueError("features cannot be put in another order in place: leave out order or overwrite")
+        self.storage = storage
+        self.device = device_of(device, features)
+        self.shape: tuple[int, int] = (features.shape[0] if order is None else len(order), features.shape[1])
+        self.dtype = np.dtype(np.float64 if storage == "float64" else np.float32)
+        self.stored_values = self.shape[0] * self.shape[1]
+        units = self.device.type == "cuda" if matrix_units is None else matrix_units
+        self._units = units and storage != "float64"
+        self._squared = False
+        self._operand: Operand = WholeOperand(torch.float64 if storage == "float64" else torch.float32)
+        if self._units:
+            self._operand = SplitHalf() if storage == "half" else SplitTF32()
+        self._scale: torch.Tensor | None = None  # Z = stored / scale, column by column
+        try:
+            self._stored = self._store(features, order, overwrite)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            needed = self.stored_values * STORAGES[storage].itemsize
+            raise MemoryError(
+                f"features of {self.shape[0]:,} positions at rank {self.shape[1]:,} need "
+                f"{needed / 2**30:,.1f} GiB as {storage} on {self.device}, which has less. "
+                f"Use a smaller rank or storage='half'. PyTorch says: {error}"
+            ) from error
+
+    def _store(self, features: Any, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
+        n_rows, rank = self.shape
+        dtype = STORAGES[self.storage]
+        rounded = self._units or self.storage == "half"
+        if not rounded and order is None:
+            return tensor_from(features, self.device, dtype)
+        shared = isinstance(features, torch.Tensor)
+        index: Any = tensor_from(order, features.device) if shared and order is not None else order
+
+        def given(rows: slice) -> torch.Tensor:
+            return tensor_from(features[rows if index is None else index[rows]], self.device)
+
+        width = rank
+        if self.storage == "half":
+            width, self._scale = rounded_up(rank), self._column_scale(given)
+        if overwrite and shared and features.dtype == dtype:
+            stored = features
+        else:
+            stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
+            stored[:, rank:] = 0
+
+        def fill(rows: slice) -> None:
+            block = given(rows)
+            if self._scale is not None:
+                block = block * self._scale.to(block.dtype)
+            elif rounded:
+                block = round_to_tf32(block.to(torch.float32))
+            stored[rows, :rank] = block
+
+        self._by_blocks(fill, "the copy of the features", 24 * rank)
+        return stored
+
+    def _column_scale(self, given: Callable[[slice], torch.Tensor]) -> torch.Tensor:
+        """Return the powers of two that lift the largest magnitude of every column to between 2^14 and 2^15."""
+        above = torch.zeros(self.shape[1], dtype=torch.float64, device=self.device)
+
+        def widen(rows: slice) -> None:
+            largest = torch.linalg.vector_norm(given(rows), ord=float("inf"), dim=0).to(torch.float64)
+            torch.maximum(above, largest, out=above)
+
+        self._by_blocks(widen, "the scale of the features", 8 * self.shape[1])
+        # float32 features are multiplied in float32: its powers of two end before the inverses of its numbers do.
+        limit = 2.0**120 if given(slice(0, 0)).dtype == torch.float32 else float("inf")
+        return (2.0**15 / power_of_two_above(above[None], dim=0)).clamp_(max=limit)
+
+    def _by_blocks(self, work: Callable[[slice], Any], purpose: str, bytes_per_row: int) -> None:
+        step = min(_LARGEST_BLOCK, block_bytes(self.device) // max(1, bytes_per_row))
+        by_row_blocks(self.shape[0], step, work, purpose)
+
+    @property
+    def stored(self) -> torch.Tensor:
+        """Z as it is stored, columns scaled and perhaps filled up."""
+        return self._stored
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """Return some rows of Z as they are stored, (n, r) float64 on the host."""
+        block = self._stored[tensor_from(rows, self.device), : self.shape[1]].to(torch.float64)
+        return (block if self._scale is None else block / self._scale).cpu().numpy()
+
+    @property
+    def _converted(self) -> bool:
+        """Whether rows are multiplied in another form than they are stored in."""
+        # Only CUDA has products of float16 that are summed and returned in float32.
+        whole = self.device.type != "cuda" or not self._units
+        return self._squared or (self.storage == "half" and whole)
+
+    def _factor(self, rows: slice) -> torch.Tensor:
+        """Return stored rows in the form in which they are multiplied."""
+        block = self._stored[rows]
+        if self._converted and self.storage == "half":
+            block = block.to(torch.float32)
+        return block.square() if self._squared else block
+
+    def _multiplied(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """Return left @ right, or one product for each entry of a first axis."""
+        if left.dtype == torch.float16:
+            multiply: Any = torch.bmm if left.ndim == 3 else torch.mm
+            return multiply(left, right, out_dtype=torch.float32)
+        return left @ right.to(left.dtype)
+
+    def _precision(self) -> AbstractContextManager[None]:
+        # All operands have 11 significant bits where these are split: then the fast products round nothing.
+        return float32_products("tf32" if isinstance(self._operand, SplitTF32) else "ieee")
+
+    def _bytes_per_row(self, n_columns: int) -> int:
+        return 64 * n_columns + (8 * self._stored.shape[1] if self._converted else 0)
+
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+        sums = torch.zeros(self._stored.shape[1], dtype=torch.float64, device=self.device)
+
+        def add(rows: slice) -> None:
+            sums.add_(self._factor(rows).to(torch.float64).square().sum(dim=0))
+
+        self._by_blocks(add, "the squares of the features", 16 * len(sums))
+        sums = sums[: self.shape[1]]
+        return float((sums if self._scale is None else sums / self._scale.square()).sum()) / self.shape[1]
+
+    def squared(self) -> TorchTable:
+        """Return the table of z_tr^2, which shares the stored Z and squares block by block."""
+        if self._squared:
+            raise ValueError("squares of squares are not needed anywhere, and not made")
+        table = copy.copy(self)
+        table._squared = True
+        table._operand = WholeOperand(torch.float64 if self.storage == "float64" else torch.float32)
+        table._scale = None if self._scale is None else self._scale.square()
+        return table
+
+    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+        """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
+        V = tensor_from(coefficients, self.device, torch.float64)
+        if self._scale is not None:
+            V = V / self._scale[:, None]
+        scale = self._operand.scale(V)
+        parts = self._operand.parts(V, scale)
+        right = parts.new_zeros((self._stored.shape[1], parts.shape[1]))
+        right[: len(parts)] = parts
+        out = torch.empty((self.shape[0], V.shape[1]), dtype=torch.float64, device=self.device)
+
+        def multiply(rows: slice) -> None:
+            out[rows] = self._operand.combined(self._multiplied(self._factor(rows), right), V.shape[1], scale)
+
+        with self._precision():
+            self._by_blocks(multiply, "a product with the features", self._bytes_per_row(V.shape[1]))
+        return out
+
+    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+        """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
+        R = tensor_from(rows, self.device)
+        scale = self._operand.scale(R)
+        total = torch.zeros((self._stored.shape[1], R.shape[1]), dtype=torch.float64, device=self.device)
+
+        def add(rows: slice) -> None:
+            left, right = self._factor(rows), self._operand.parts(R[rows], scale)
+            cut = len(left) // _SUMMED_ROWS * _SUMMED_ROWS
+            partial = []
+            if cut > 0:
+                batches = left[:cut].unflatten(0, (-1, _SUMMED_ROWS)).transpose(1, 2)
+                partial.append(self._multiplied(batches, right[:cut].unflatten(0, (-1, _SUMMED_ROWS))))
+            if cut < len(left):
+                partial.append(self._multiplied(left[cut:].T, right[cut:])[None])
+            for sums in [self._operand.combined(each, R.shape[1], scale).sum(dim=0) for each in partial]:
+                total.add_(sums)
+
+        with self._precision():
+            self._by_blocks(add, "a product with the features", self._bytes_per_row(R.shape[1]))
+        total = total[: self.shape[1]]
+        return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
+
+    def weighted_gram(self, weights: torch.Tensor) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r) float64 on the host, for a tensor w (n,), from products in float32."""
+        total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
+        wide = torch.float64 if self.storage == "float64" else torch.float32
+
+        def add(rows: slice) -> None:
+            block = self._factor(rows)[:, : self.shape[1]].to(wide)
+            total.add_((block * weights[rows, None].to(wide)).T @ block)
+
+        with float32_products():
+            self._by_blocks(add, "a Gram matrix of the features", 16 * self.shape[1])
+        if self._scale is not None:
+            total /= self._scale[:, None] * self._scale
+        return total.cpu().numpy()
+
+
+class TorchSparseTable:
+    """A CSR Z of SciPy and its transpose as CSR tensors on ``device``, in float64."""
+
+    def __init__(self, features: Any, device: Any = None):
+        self.device = device_of(device, None)
+        self.shape: tuple[int, int] = features.shape
+        self.dtype = np.dtype(np.float64)
+        self.stored_values = features.nnz
+        self._stored = _csr_tensor(features, self.device)
+        self._transposed = _csr_tensor(features.T.tocsr(), self.device)
+
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+        return float(self._stored.values().square().sum()) / self.shape[1]
+
+    def squared(self) -> TorchSparseTable:
+        """Return the table of z_tr^2."""
+        table = copy.copy(self)
+        table._stored, table._transposed = (
+            _csr(each.crow_indices(), each.col_indices(), each.values().square(), each.shape)
+            for each in (self._stored, self._transposed)
+        )
+        return table
+
+    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+        """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
+        return self._stored @ tensor_from(coefficients, self.device, torch.float64)
+
+    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+        """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
+        return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
+
+
+def _csr_tensor(matrix: Any, device: torch.device) -> torch.Tensor:
+    index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+    starts, columns = (tensor_from(each.astype(index), device) for each in (matrix.indptr, matrix.indices))
+    return _csr(starts, columns, tensor_from(matrix.data, device, torch.float64), matrix.shape)
+
+
+def _csr(starts: Any, columns: Any, values: Any, shape: Any) -> torch.Tensor:
+    with warnings.catch_warnings():
+        # PyTorch calls its CSR tensors a beta version whenever one is made.
+        warnings.filterwarnings("ignore", message=".*[Ss]parse.*", category=UserWarning)
+        return torch.sparse_csr_tensor(starts, columns, values, size=tuple(shape), check_invariants=False)

@@ -1,0 +1,610 @@
+"""The base class of all fields as scikit-learn estimators: fitting, answers, uncertainty, certificates, files.
+
+    fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
+    ask      read new data -> batches -> Field.answers, averaged over the posterior if asked for
+    keep     get_params and the fitted field -> document -> model file, and back
+
+An estimator says what is its own in a few hooks: how data are read (``_learn``, ``_read``), which labels meet
+(``_structure``), and which terms there are (``_designs``, by default those of ``_cliques``).
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.basis.selection import Basis
+from kernelfields.engines.engine import Engine, Sample, SampleSettings, resolve_engine
+from kernelfields.fields.reading import random_generator
+from kernelfields.inference.answers import Answers, warn_of_doubts
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.labels import LabelKernel
+from kernelfields.models.build import NamedCliques, build_designs
+from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.documents import (
+    SETTINGS,
+    check_widths,
+    checked_classes,
+    describe_parameters,
+    describe_solution,
+    describe_terms,
+    read_document,
+    rebuild_parameters,
+    rebuild_solution,
+    rebuild_terms,
+    write_document,
+)
+from kernelfields.models.field import Field
+from kernelfields.models.fit import (
+    DevelopmentSet,
+    FieldKeeper,
+    FitOptions,
+    FittedField,
+    fit_field,
+    warn_of_fit,
+)
+from kernelfields.numerics.parameters import (
+    check_callbacks,
+    check_count,
+    check_tolerance,
+    resolve_dtype,
+)
+from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.graph import refuse_approximate
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
+from kernelfields.solvers.choice import check_solver
+from kernelfields.solvers.loop import Iteration, Solution
+from kernelfields.structure.search import StructurePath, StructureSearch
+from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep, resolve_search
+from kernelfields.uncertainty.laplace.laplace import Evidence
+from kernelfields.uncertainty.laplace.samples import (
+    LaplaceSamples,
+    draw_posterior,
+    label_variances,
+    sampled_answers,
+)
+
+SETTINGS["structure search"] = StructureSearch
+
+#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
+KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
+BasisLike = Basis | str
+LabelKernelLike = LabelKernel | str | np.ndarray
+EngineLike = Engine | str
+Seed = int | np.random.Generator | np.random.RandomState | None
+PathLike = str | os.PathLike[str]
+Functions = Mapping[str, Callable[..., object]]
+
+# Below this many feature values, threads of BLAS wait for each other longer than they work.
+_SMALL_PRODUCT = 1_000_000
+
+
+@dataclass
+class Training:
+    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+
+    reader: Any
+    data: Any
+    classes: np.ndarray
+    structure: LabelStructure
+    engine: Engine
+    options: FitOptions
+    say: Callable[[str], None]
+    settings: SampleSettings
+    #: Inputs and labels of a development set, as they were given.
+    held_out: tuple[object, object] = (None, None)
+    cliques: NamedCliques = ()
+    optimize: EvidenceSearch | None = None
+    development: DevelopmentSet | None = None
+    structure_path: StructurePath | None = None
+    evidence_path: EvidencePath | None = None
+
+    def place(self, data: Any, cliques: NamedCliques, beside: int = 0) -> Sample:
+        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
+        n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
+        settings = replace(self.settings, n_terms=n_terms, beside=beside)
+        return self.engine.place(data, self.structure, settings)
+
+
+class _Silence(AbstractContextManager):
+    """Progress that nobody asked for."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to end."""
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True)
+class FittedBy:
+    """What is known of the inference of a fit once the graphs it was made for are gone."""
+
+    method: str
+    exact: bool
+    bound: str | None
+    description: str
+
+
+class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
+    """A field as a scikit-learn estimator; see the module for the hooks of those that derive from it."""
+
+    #: The name of its kind in model files.
+    _kind: ClassVar[str]
+    #: Whether "auto" may take a device or a cluster.
+    _runs_anywhere: ClassVar[bool] = False
+
+    rank: int | None
+    solver: Any
+    tol: float
+    max_iter: int
+    dtype: Any
+    n_jobs: int | None
+    engine: Any
+    random_state: Seed
+    verbose: int
+    callbacks: Any
+
+    classes_: np.ndarray
+    n_features_in_: int
+    field_: Field
+    solution_: Solution
+    inference_: Any
+    laplace_: LaplaceSamples
+    evidence_path_: EvidencePath | None
+    _reader: Any
+    _certificates: tuple[Certificate, Certificate] | None
+
+    # ---- hooks
+
+    @abstractmethod
+    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
+        """Return the reader of training data, labelled data, and the sorted classes."""
+
+    @abstractmethod
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Any:
+        """Return new data like those of the fit, labelled if y is given."""
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Any:
+        """Return the data of the fit once more, labelled and weighted as they were in it."""
+        return self._read(X, y, sample_weight)
+
+    @abstractmethod
+    def _structure(self, classes: np.ndarray, data: Any) -> LabelStructure:
+        """Return which labels meet."""
+
+    @abstractmethod
+    def _cliques(self, training: Training) -> NamedCliques:
+        """Return the named clique sets of the field."""
+
+    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+        """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        designs = build_designs(training.cliques, sample, training.options.random, training.say)
+        return self._optimized(training, sample, designs, None)
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter cannot be used, before any work starts."""
+        check_tolerance(self.tol)
+        check_count(self.max_iter, "max_iter")
+        check_solver(self.solver)
+        check_callbacks(self.callbacks)
+        resolve_dtype(self.dtype)
+
+    def _set_views(self) -> None:
+        """Expose the fitted terms under the names a user looks for."""
+        self.basis_ = {term.name: term.subspace for term in self.field_.terms}
+        self.coef_ = {term.name: term.label_coefficients for term in self.field_.terms}
+
+    # ---- fitting
+
+    def _fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        optimize: object = None,
+        held_out: tuple[object, object] = (None, None),
+    ) -> Self:
+        """Fit the field; the frame that every ``fit`` shares."""
+        self._check_parameters()
+        search = None if optimize is None else resolve_search(optimize)
+        checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
+        with self._progress() as progress:
+            training = self._training(X, y, sample_weight, progress)
+            training.optimize = search
+
+            def keep(present: Callable[[], FittedField]) -> None:
+                for checkpoint in checkpoints:
+                    checkpoint.keep(lambda: copy.copy(self)._set_fitted(training, present()))
+
+            keeper: FieldKeeper | None = keep if checkpoints else None
+            with blas_threads(self._blas_limit(training.data.n_positions)):
+                training.held_out = held_out
+                training.cliques = self._cliques(training)
+                beside = self._place_development(training)
+                sample = training.place(training.data, training.cliques, beside)
+                designs, start = self._designs(training, sample)
+                options = self._final_options(training, designs)
+                fitted = fit_field(
+                    designs, sample, options, start=start, development=training.development, keep=keeper
+                )
+        self._set_fitted(training, fitted)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
+        warn_of_fit(fitted, self.tol, stacklevel=3)
+        warn_of_doubts(fitted.doubts, stacklevel=4)
+        return self
+
+    def _training(self, X: object, y: object, sample_weight: object, progress: Any) -> Training:
+        random = random_generator(self.random_state)
+        reader, data, classes = self._learn(X, y, sample_weight)
+        watchers = [*check_callbacks(self.callbacks), progress]
+        options = FitOptions(
+            self.solver,
+            self.tol,
+            self.max_iter,
+            # A list, not a generator: every watcher sees every iteration, whatever the others say.
+            lambda iteration: True in [watcher(iteration) for watcher in watchers],
+            random,
+            progress.say,
+        )
+        structure, engine = self._structure(classes, data), self._engine(data)
+        settings = self._sample_settings()
+        return Training(reader, data, classes, structure, engine, options, progress.say, settings)
+
+    def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
+        """Return the options of the fit once its terms are known."""
+        return training.options
+
+    def _place_development(self, training: Training) -> int:
+        """Put a development set beside the training data, if there is one; return its number of positions."""
+        return 0
+
+    def _progress(self) -> Any:
+        """Return a context that shows where a fit is, if it is asked for."""
+        if not self.verbose:
+            return _Silence()
+        from kernelfields.reports.progress import FitProgress
+
+        return FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
+
+    def _engine(self, data: Any, *, scoring: bool = False) -> Engine:
+        """Return where a fit on such data runs, or where new data are scored; raise if that cannot be there."""
+        n_positions = data.n_positions
+        rank = n_positions if self.rank is None else min(self.rank, n_positions)
+        n_values = n_positions * rank if self._runs_anywhere else 0
+        return resolve_engine(self.engine, n_values=n_values, data=data, scoring=scoring)
+
+    def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
+        return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
+
+    def _blas_limit(self, n_positions: int) -> int | None:
+        """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
+        if self.n_jobs is not None:
+            return Workers(self.n_jobs).n_threads
+        small = n_positions * min(self.rank or n_positions, n_positions) < _SMALL_PRODUCT
+        return 1 if small else None
+
+    def _optimized(
+        self, training: Training, sample: Sample, designs: list[Design], start: list[np.ndarray] | None
+    ) -> tuple[list[Design], list[np.ndarray] | None]:
+        """Return the designs of the largest evidence and where to start in them, if that is asked for."""
+        if training.optimize is None:
+            return designs, start
+        if start is not None:
+            raise ValueError(
+                "optimize chooses a field afresh, and warm_start=True continues the fitted one; leave out one"
+            )
+        from kernelfields.uncertainty.evidence.search import maximise_evidence
+
+        random = training.options.random
+        chosen = maximise_evidence(training.optimize, designs, sample, random=random, say=training.say)
+        training.evidence_path = chosen.path
+        return list(chosen.designs), chosen.start
+
+    def _set_fitted(self, training: Training, fitted: FittedField) -> Self:
+        """Take what a fit has found for the fitted attributes."""
+        self._reader = training.reader
+        self.classes_ = training.classes
+        self.n_features_in_ = training.reader.n_features
+        self.field_ = Field(fitted.terms, training.structure)
+        self.inference_ = fitted.inference
+        self.solution_ = fitted.solution
+        exact = fitted.inference is None or fitted.inference.exact
+        self._certificates = (fitted.span, fitted.rkhs) if exact else None
+        self.evidence_path_ = training.evidence_path
+        self.__dict__.pop("laplace_", None)
+        self._set_views()
+        return self
+
+    # ---- answers
+
+    def _field(self) -> Field:
+        """Return the fitted field, as it is to be inferred now."""
+        check_is_fitted(self, "field_")
+        return self.field_
+
+    def _answers(self, X: object, y: object = None) -> Iterator[Answers]:
+        """Yield batches of new data with what can be asked of them."""
+        fitted, workers = self._field(), Workers(self.n_jobs)
+        data = self._read(X, y)
+        place = self._engine(data, scoring=True)
+        for batch in fitted.batches(data):
+            yield fitted.answers(batch, workers, place)
+
+    def _averaged(
+        self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None
+    ) -> Iterator[tuple[Any, np.ndarray, Any]]:
+        """Yield batches with their marginals and, if asked for, joint marginals, averaged over the posterior.
+
+        ``kind`` is "probit", "sampling" or None for those of the fit itself.
+        """
+        if kind is None:
+            for answers in self._answers(X):
+                yield answers.data, answers.marginals, None if joint_of is None else joint_of(answers)
+            return
+        from kernelfields.uncertainty.laplace.probit import averaged_marginals
+
+        fitted, samples, workers = self._field(), self._drawn(), Workers(self.n_jobs)
+        for answers in self._answers(X):
+            if kind == "probit":
+                refuse_approximate(answers.inference, "uncertainty='probit'")
+            batch, joint = answers.data, np.zeros(())
+
+            def marginals(drawn: LaplaceSamples, batch: Any = batch) -> Iterator[np.ndarray]:
+                nonlocal joint
+                for sampled in sampled_answers(fitted, batch, drawn, workers):
+                    joint = joint if joint_of is None else joint + joint_of(sampled) / drawn.n_samples
+                    yield sampled.marginals
+
+            yield batch, averaged_marginals(kind, answers.marginals, samples, marginals), joint
+
+    def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield batches with the posterior variances of the potentials of single labels."""
+        fitted, samples = self._field(), self._drawn()
+        for batch in fitted.batches(self._read(X)):
+            yield batch, label_variances(fitted, batch, samples)
+
+    def _log_likelihoods(self, X: object, y: object) -> np.ndarray:
+        """Return log p(y | x) of each sequence, graph or instance; ValueError if inference is approximate."""
+        parts = []
+        for answers in self._answers(X, y):
+            refuse_approximate(answers.inference, "a log-likelihood")
+            parts.append(answers.label_scores(answers.data.labels) - answers.log_partition)
+        return np.concatenate(parts)
+
+    def _draws(self, X: object, n_samples: int | None, random_state: Seed) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield batches with labellings drawn from p(y | x), (n_samples or 1, N)."""
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", " or None")
+        random = random_generator(random_state)
+        for answers in self._answers(X):
+            yield answers.data, answers.sample(n_samples or 1, random)  # type: ignore[union-attr]
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
+        return self._certified()[0]
+
+    @property
+    def rkhs_certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the whole RKHS; only for exact inference."""
+        return self._certified()[1]
+
+    def _certified(self) -> tuple[Certificate, Certificate]:
+        check_is_fitted(self, "field_")
+        if self._certificates is None:
+            raise AttributeError(
+                f"no certificate: the labels were inferred by {self.inference_.method!r}, which is approximate"
+            )
+        return self._certificates
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver."""
+        check_is_fitted(self, "field_")
+        return self.solution_.iterations
+
+    def certify(
+        self, X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
+    ) -> Certificate:
+        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
+
+        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks. scope="span":
+        among those the basis spans. ValueError where inference is approximate.
+        """
+        fitted = self._field()
+        if scope not in ("rkhs", "span"):
+            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
+        data = self._read_fitted(X, y, sample_weight)
+        with blas_threads(self._blas_limit(data.n_positions)):
+            return fitted.certify(data, Workers(self.n_jobs), scope)
+
+    # ---- uncertainty
+
+    def laplace(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        n_samples: int = 50,
+        method: str = "auto",
+        steps: int = 100,
+        probes: int = 10,
+        beyond_basis: bool | str = "auto",
+        random_state: Seed = None,
+    ) -> Evidence:
+        """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
+
+        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the
+        Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
+        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis=True`` what the
+        basis cannot express keeps its prior variance, as if the data said nothing about it: right where the basis
+        expresses all training inputs, too much where a low rank leaves out what the data could tell. With False
+        functions stay in the basis. "auto" counts what it leaves out beyond the most that it leaves out of any
+        training input. Warns where draws lie so far above the mode that the posterior is no Gaussian around it.
+        """
+        for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
+            check_count(count, name)
+        if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
+            raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
+        terms = self._field().terms
+        data = self._read_fitted(X, y, sample_weight)
+        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+        sample = self._engine(data).place(data, self._field().structure, settings)
+        self.laplace_ = draw_posterior(
+            terms,
+            sample,
+            n_samples=n_samples,
+            method=method,
+            steps=steps,
+            probes=probes,
+            beyond_basis=beyond_basis,
+            random=random_generator(random_state),
+        )
+        return self.laplace_.evidence
+
+    def sample_coefficients(self) -> dict[str, np.ndarray]:
+        """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings)."""
+        return {
+            term.name: np.stack(
+                [
+                    term.in_labels(row) if term.support is None else term.support.matrix(row).toarray()
+                    for row in drawn
+                ]
+            )
+            for term, drawn in zip(self._field().terms, self._drawn().samples, strict=True)
+        }
+
+    def _drawn(self) -> LaplaceSamples:
+        if not hasattr(self, "laplace_"):
+            raise ValueError(
+                "uncertainty needs the posterior around the fit: call laplace(X, y) on its data first"
+            )
+        return self.laplace_
+
+    # ---- files
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one file of data (safetensors), atomically."""
+        check_is_fitted(self, "field_")
+        write_document(path, self._kind, self._describe())
+
+    @classmethod
+    def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
+        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data.
+
+        A field that was fitted on an engine that is not here, such as a GPU, takes "auto" instead, with a warning.
+        """
+        model = read_document(path, cls._kind, lambda document: cls._rebuild(document, callables or {}))
+        try:
+            resolve_engine(model.engine, scoring=True)
+        except (ImportError, RuntimeError) as error:
+            warnings.warn(f"engine={model.engine!r} is not here, 'auto' takes its place: {error}", stacklevel=2)
+            model.engine = "auto"
+        return model
+
+    def _describe(self) -> dict[str, Any]:
+        """Return the fitted estimator as plain values and arrays."""
+        certificates, inference = self._certificates, self.inference_
+        document = {
+            "parameters": describe_parameters(self),
+            "classes": self._described_classes(),
+            "inputs": self._reader.describe(),
+            "structure": self._describe_structure(),
+            **describe_terms(self.field_.terms),
+            "solution": describe_solution(self.solution_),
+            "certificates": None if certificates is None else [asdict(each) for each in certificates],
+        }
+        if inference is not None:
+            document["fitted_by"] = {name: getattr(inference, name) for name in FittedBy.__dataclass_fields__}
+        if hasattr(self, "laplace_"):
+            document["laplace"] = self.laplace_.describe()
+        if self.evidence_path_ is not None:
+            document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
+        return document
+
+    @classmethod
+    def _rebuild(cls, document: Mapping[str, Any], functions: Functions) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        classes = cls._rebuilt_classes(document["classes"])
+        reader = cls._rebuilt_reader(document["inputs"])
+        structure = cls._rebuilt_structure(document["structure"], classes)
+        terms = rebuild_terms(document, structure.n_labels, functions)
+        check_widths(terms, reader.width)
+        estimator = cls(**rebuild_parameters(document["parameters"], functions))
+        estimator._check_parameters()
+        cls._check_terms(terms, reader, structure)
+        estimator._reader = reader
+        estimator.classes_, estimator.n_features_in_ = classes, reader.n_features
+        estimator.field_ = Field(terms, structure)
+        fitted_by = document.get("fitted_by")
+        estimator.inference_ = None if fitted_by is None else FittedBy(**fitted_by)
+        estimator.solution_ = rebuild_solution(document["solution"], terms)
+        certificates = document["certificates"]
+        if certificates is None:
+            estimator._certificates = None
+        else:
+            span, rkhs = (Certificate(**each) for each in certificates)
+            estimator._certificates = span, rkhs
+        if "laplace" in document:
+            estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+        steps = document.get("evidence_path")
+        estimator.evidence_path_ = (
+            None if steps is None else EvidencePath([EvidenceStep(**each) for each in steps])
+        )
+        estimator._set_views()
+        return estimator
+
+    def _described_classes(self) -> Any:
+        return self.classes_
+
+    @classmethod
+    def _rebuilt_classes(cls, described: Any) -> np.ndarray:
+        return checked_classes(described)
+
+    def _describe_structure(self) -> dict[str, Any]:
+        """Return what is to be kept of which labels meet."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> Any:
+        """Return the reader that was described."""
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> LabelStructure:
+        """Return the label structure that was described."""
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
+        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
+
+
+def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
+    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
+    cuts = pairwise(data.offsets.tolist())
+    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]

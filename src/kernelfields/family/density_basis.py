@@ -1,0 +1,55 @@
+"""The subspace of an RKHS in which a density's f is sought.
+
+At the maximum a posteriori f is an expansion over the sample and over the whole box, where the density must be
+kept from growing; so pivots are chosen among both. Points (n, d) of the unit cube; at most ``MOST_CANDIDATES`` of
+them, drawn at random, and ``BOX_CANDIDATES`` points of a Sobol sequence. Cost: O(candidates rank^2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import resolve_basis
+from kernelfields.basis.subspace import ExplicitSubspace, Subspace
+from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.registry import resolve_kernel
+
+MOST_CANDIDATES, BOX_CANDIDATES = 4096, 1024
+
+
+def density_basis(
+    kernel: Any,
+    basis: Any,
+    rank: int,
+    pivots: str,
+    points: np.ndarray,
+    weights: np.ndarray,
+    random: np.random.Generator,
+) -> Subspace:
+    """Return the subspace spanned by pivots among the sample, the box or both, or by explicit features."""
+    if pivots not in ("both", "sample", "box"):
+        raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {pivots!r}")
+    kernel = resolve_kernel(kernel)
+    if isinstance(kernel, Precomputed):
+        raise ValueError("a precomputed kernel knows the sample only, and a density needs the whole box")
+    kernel = kernel.resolve(points, weights)
+    if kernel.has_feature_map:
+        return ExplicitSubspace(kernel, kernel.feature_map(points[:1]).shape[1])
+    candidates = []
+    if pivots != "box":
+        few = len(points) <= MOST_CANDIDATES
+        candidates.append(points if few else points[random.choice(len(points), MOST_CANDIDATES, replace=False)])
+    if pivots != "sample":
+        from scipy.stats import qmc
+
+        # The same points every time: they stand for the box, not for chance.
+        spread = qmc.Sobol(points.shape[1], scramble=True, seed=np.random.default_rng(0))
+        candidates.append(spread.random(BOX_CANDIDATES))
+    inputs = np.vstack(candidates)
+    strategy = resolve_basis(basis)
+    panel = PanelCholesky(kernel, inputs, strategy.capacity(rank, len(inputs)))
+    strategy.select(panel, random)
+    return panel.subspace()

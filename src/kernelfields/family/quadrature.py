@@ -1,0 +1,194 @@
+"""Integrals over a box against a base measure, with an error: Gauss-Legendre in few dimensions, Sobol beyond.
+
+    integral of p0(x) h(x) dx  =~  sum_j mass_j h(x_j)
+
+gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass = weight p0. Integrals are judged by
+rules with a third more nodes per axis and with twice as many: the error of the finest is taken to be the largest
+difference from it. For smooth integrands that is far too much. At a kink errors change sign from rule to rule, and
+a single difference may be small by accident; two rarely are.
+sobol: ``REPLICATES`` scrambled Sobol sequences of ``size`` points each, carried to p0 where p0 can be drawn from.
+Its error is two standard errors of the mean over independent sequences, other than those that a fit has seen.
+
+Nodes (M, d), logarithms of masses (M,). M = size^d, or REPLICATES size.
+Fails: ValueError where the base measure does not integrate, or is zero at all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from kernelfields.family.box import FunctionMeasure, Measure
+
+REPLICATES = 8
+#: Dimensions up to which "auto" takes the tensor product.
+MOST_TENSOR_AXES = 3
+_FIRST = {1: 64, 2: 32, 3: 16}
+_LAST = {1: 2048, 2: 128, 3: 32}
+_FIRST_SOBOL, _LAST_SOBOL = 512, 4096
+# Doublings after which the integral of a base measure still grows by more than these are taken as divergence.
+_STILL_GROWING, _NOT_SLOWER = 0.05, 0.7
+# A base measure whose integral is unknown by this many nats with the finest rule is no base measure.
+_UNSETTLED = 0.5
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Nodes and logarithms of their masses; ``replicates`` says into how many independent parts they fall."""
+
+    nodes: np.ndarray
+    log_masses: np.ndarray
+    replicates: int = 1
+
+    def log_integral(self, log_values: np.ndarray) -> tuple[float, float]:
+        """Return log sum_j mass_j exp(log_values_j), and its standard error where there are replicates, else 0."""
+        total = float(logsumexp(self.log_masses + log_values))
+        if self.replicates == 1:
+            return total, 0.0
+        parts = (self.log_masses + log_values - total).reshape(self.replicates, -1)
+        shares = self.replicates * np.exp(logsumexp(parts, axis=1))
+        return total, float(shares.std(ddof=1) / np.sqrt(self.replicates))
+
+
+@dataclass(frozen=True)
+class Quadrature:
+    """A kind of rule ("gauss-legendre" or "sobol"), its size and, for Sobol, its seed."""
+
+    kind: str
+    size: int
+    seed: int = 0
+
+    def rule(self, measure: Measure) -> Rule:
+        """Return nodes and masses for a base measure on its box."""
+        return self._tensor_rule(measure) if self.kind == "gauss-legendre" else self._sobol_rule(measure)
+
+    def n_nodes(self, dimension: int) -> int:
+        """Return the number of nodes in all."""
+        return self.size**dimension if self.kind == "gauss-legendre" else REPLICATES * self.size
+
+    def reference(self) -> Quadrature:
+        """Return the finer rule that judges this one."""
+        return self.references()[-1]
+
+    def references(self) -> list[Quadrature]:
+        """Return the finer rules that judge this one, the finest last."""
+        if self.kind == "gauss-legendre":
+            return [Quadrature(self.kind, size) for size in (self.size + self.size // 3 + 1, 2 * self.size)]
+        return [Quadrature(self.kind, 2 * self.size, self.seed + 1)]
+
+    def finer(self, dimension: int) -> Quadrature | None:
+        """Return the rule to fit with next, None where it would be too large."""
+        last = _LAST.get(dimension, _LAST[3]) if self.kind == "gauss-legendre" else _LAST_SOBOL
+        return Quadrature(self.kind, 2 * self.size, self.seed) if 2 * self.size <= last else None
+
+    def _tensor_rule(self, measure: Measure) -> Rule:
+        places, weights = np.polynomial.legendre.leggauss(self.size)
+        places, log_weights = 0.5 * (places + 1), np.log(0.5 * weights)
+        axes = [places] * measure.box.dimension
+        units = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, measure.box.dimension)
+        log_products = np.zeros(1)
+        for _ in axes:
+            log_products = np.add.outer(log_products, log_weights).ravel()
+        nodes = measure.box.from_unit(units)
+        return _possible(Rule(nodes, log_products + measure.box.log_volume + measure.log_density(nodes)))
+
+    def _sobol_rule(self, measure: Measure) -> Rule:
+        from scipy.stats import qmc
+
+        parts = [
+            qmc.Sobol(measure.box.dimension, scramble=True, seed=np.random.default_rng([self.seed, i])).random(
+                self.size
+            )
+            for i in range(REPLICATES)
+        ]
+        # Inside the cube, not on its faces, where a normal distribution would be at infinity.
+        nodes = measure.from_uniform(np.clip(np.concatenate(parts), 2.0**-40, 1 - 2.0**-40))
+        log_masses = np.full(len(nodes), -np.log(len(nodes)))
+        if isinstance(measure, FunctionMeasure):
+            log_masses += measure.box.log_volume + measure.log_density(nodes)
+        return _possible(Rule(nodes, log_masses, REPLICATES))
+
+
+def first_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> Quadrature:
+    """Return the rule to begin with; ``size=None`` takes the usual one."""
+    if kind not in ("auto", "gauss-legendre", "sobol"):
+        raise ValueError(f"quadrature must be 'auto', 'gauss-legendre' or 'sobol', got {kind!r}")
+    if kind == "auto":
+        kind = "gauss-legendre" if dimension <= MOST_TENSOR_AXES else "sobol"
+    if kind == "gauss-legendre":
+        if size is None and dimension > MOST_TENSOR_AXES:
+            raise ValueError(
+                f"a tensor product in {dimension} dimensions needs n_nodes, the nodes per axis; or use 'sobol'"
+            )
+        return Quadrature(kind, size or _FIRST[dimension])
+    if size is not None and size & (size - 1):
+        raise ValueError(f"Sobol sequences need n_nodes to be a power of two, got {size}")
+    return Quadrature(kind, size or _FIRST_SOBOL, seed)
+
+
+def judged_log_integral(
+    quadrature: Quadrature, measure: Measure, log_function: Callable[[np.ndarray], np.ndarray], coarse: float
+) -> tuple[float, float]:
+    """Return the logarithm of an integral by the finest reference rule, and its error.
+
+    ``coarse`` is the value by ``quadrature`` itself. The error is two standard errors for Sobol, else the largest
+    difference from the finest rule.
+    """
+    values, standard_error = [coarse], 0.0
+    for reference in quadrature.references():
+        rule = reference.rule(measure)
+        value, standard_error = rule.log_integral(log_function(rule.nodes))
+        values.append(value)
+    differences = np.abs(np.array(values[:-1]) - values[-1])
+    return values[-1], 2 * standard_error if quadrature.kind == "sobol" else float(differences.max())
+
+
+def check_proper(measure: Measure, quadrature: Quadrature) -> None:
+    """Raise where the integral of a function of the user's goes on growing, or is not known by the finest rule."""
+    if not isinstance(measure, FunctionMeasure):
+        return
+    sizes = [Quadrature(quadrature.kind, size, quadrature.seed) for size in _halvings(quadrature)]
+    totals = [float(logsumexp(each.rule(measure).log_masses)) for each in sizes]
+    earlier, later = totals[1] - totals[0], totals[2] - totals[1]
+    if later > _STILL_GROWING and later > _NOT_SLOWER * earlier > 0:
+        raise ValueError(
+            "the base measure is improper: its integral over the box goes on growing as the quadrature gets finer "
+            f"(log {totals[0]:.4g}, {totals[1]:.4g}, {totals[2]:.4g}); use a density that integrates, or a box "
+            "that leaves out the point where it is infinite"
+        )
+    current: Quadrature | None = quadrature
+    while current is not None:
+        error = _unsettled(measure, current)
+        if error <= _UNSETTLED:
+            return
+        current = current.finer(measure.box.dimension)
+    raise ValueError(
+        "the base measure is improper, or too narrow for the box: with the finest quadrature its integral may "
+        f"still be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point "
+        "where it is infinite"
+    )
+
+
+def _unsettled(measure: Measure, quadrature: Quadrature) -> float:
+    """Return by how many nats rules disagree about the integral of a base measure."""
+
+    def nothing(nodes: np.ndarray) -> np.ndarray:
+        return np.zeros(len(nodes))
+
+    coarse = float(logsumexp(quadrature.rule(measure).log_masses))
+    fine, error = judged_log_integral(quadrature, measure, nothing, coarse)
+    return max(abs(coarse - fine), error)
+
+
+def _halvings(quadrature: Quadrature) -> tuple[int, int, int]:
+    size = max(quadrature.size, 8)
+    return size // 4, size // 2, size
+
+
+def _possible(rule: Rule) -> Rule:
+    if not np.any(rule.log_masses > -np.inf):
+        raise ValueError("the base measure is improper: it is zero at all nodes of the quadrature over the box")
+    return rule

@@ -1,0 +1,320 @@
+"""Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
+
+    ChainReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
+    GraphReader    graphs with features of nodes and of each type of factors                       -> Graphs
+    TableReader    one table (n, d), dense or CSR, and what scikit-learn notes of it                -> rows
+
+Fails: ValueError or TypeError that names what differs from the data of the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.reading import Nouns, check_sample_weight, encode_labels, pack_inputs
+
+
+class ChainReader:
+    """Kind of inputs of sequences (dense, sparse, feature dicts) and their width, learnt by ``learn``."""
+
+    def __init__(self, n_features: int = 0, sparse: bool = False, encoder: FeatureDictEncoder | None = None):
+        self.n_features = n_features
+        self.sparse = sparse
+        self.encoder = encoder
+
+    def learn(
+        self, X: Any, y: Any, sample_weight: Any = None, *, keep_zeros: bool = False
+    ) -> tuple[Chains, np.ndarray]:
+        """Learn the kind of X; return labelled chains and the sorted classes.
+
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
+        """
+        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, None)
+
+    def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
+        """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
+        if is_feature_sequences(X):
+            self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
+            inputs, offsets = self.encoder.fit_transform(X)
+        else:
+            inputs, offsets = pack_inputs(X)
+        self.n_features = inputs.shape[1]
+        self.sparse = scipy.sparse.issparse(inputs)
+        return inputs, offsets
+
+    def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
+        """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        if self.encoder is not None:
+            try:
+                inputs, offsets = self.encoder.transform(X)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
+        elif is_feature_sequences(X):
+            raise ValueError(
+                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
+                f"{self.n_features} columns"
+            )
+        else:
+            inputs, offsets = pack_inputs(X)
+            if inputs.shape[1] != self.n_features:
+                raise ValueError(
+                    f"X has {inputs.shape[1]} features per position, but this model was fitted with "
+                    f"{self.n_features}; pass the same features in the same order"
+                )
+            inputs = same_kind(inputs, self.sparse)
+        if y is None:
+            return Chains(inputs, offsets)
+        return _labelled(inputs, offsets, y, sample_weight, classes)[0]
+
+    def width(self, clique: CliqueSet) -> int:
+        """Return how many columns the cliques of a set see."""
+        return self.n_features * (sum(check_window(clique.window)) + 1)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values for a model file."""
+        names = None if self.encoder is None else self.encoder.spec()
+        return {"n_features": int(self.n_features), "sparse": bool(self.sparse), "feature_names": names}
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> ChainReader:
+        """Return the reader that was described; ValueError if names and number of features differ."""
+        names, n_features = description["feature_names"], int(description["n_features"])
+        if names is not None and len(names) != n_features:
+            raise ValueError("the feature names do not match the number of features")
+        encoder = None if names is None else FeatureDictEncoder.from_spec(names)
+        return cls(n_features, bool(description["sparse"]), encoder)
+
+
+def _labelled(
+    inputs: Any, offsets: np.ndarray, y: Any, sample_weight: Any, classes: np.ndarray | None
+) -> tuple[Chains, np.ndarray]:
+    labels, classes = encode_labels(y, classes, np.diff(offsets))
+    if sample_weight is None:
+        return Chains(inputs, offsets, labels), classes
+    return Chains(inputs, offsets, labels, check_sample_weight(sample_weight, len(offsets) - 1)), classes
+
+
+def same_kind(inputs: Any, sparse: bool) -> Any:
+    """Return inputs as CSR if ``sparse``, else dense."""
+    if sparse == scipy.sparse.issparse(inputs):
+        return inputs
+    return scipy.sparse.csr_array(inputs) if sparse else inputs.toarray()
+
+
+class GraphReader:
+    """Widths and kinds of the inputs of nodes and of each type of factors, learnt by ``learn``.
+
+    ``factors`` maps the name of a type to (nodes, number of features or None, whether they are sparse).
+    ``node_types`` are the names of the types of nodes, None where nodes had none.
+    """
+
+    def __init__(
+        self,
+        n_features: int = 0,
+        sparse: bool = False,
+        factors: dict[str, tuple[int, int | None, bool]] | None = None,
+        node_types: tuple[str, ...] | None = None,
+    ):
+        self.n_features = n_features
+        self.sparse = sparse
+        self.factors = factors or {}
+        self.node_types = node_types
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
+        """Learn the kind of X; return labelled graphs and the sorted classes."""
+        graphs, classes = Graphs.from_graphs(X, y, sample_weight)
+        assert classes is not None
+        self.n_features = graphs.inputs.shape[1]
+        self.sparse = scipy.sparse.issparse(graphs.inputs)
+        self.node_types = None if graphs.node_types is None else graphs.node_types.names
+        self.factors = {
+            each.name: (
+                each.labels_per_clique,
+                None if each.inputs is None else each.inputs.shape[1],
+                scipy.sparse.issparse(each.inputs),
+            )
+            for each in graphs.factors
+        }
+        return graphs, classes
+
+    def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Graphs:
+        """Return graphs of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        types = {name: order for name, (order, _, _) in self.factors.items()}
+        graphs, _ = Graphs.from_graphs(X, y, sample_weight, classes, types=types, node_types=self.node_types)
+        if (graphs.node_types is None) != (self.node_types is None):
+            came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
+            raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
+        if graphs.inputs.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {graphs.inputs.shape[1]} features per node, but this model was fitted with "
+                f"{self.n_features}; pass the same features in the same order"
+            )
+        return replace(
+            graphs,
+            inputs=same_kind(graphs.inputs, self.sparse),
+            factors=tuple(self._checked(each) for each in graphs.factors),
+        )
+
+    def _checked(self, factors: Factors) -> Factors:
+        _, width, sparse = self.factors[factors.name]
+        given = None if factors.inputs is None else factors.inputs.shape[1]
+        if given != width and factors.n_factors == 0:
+            # No factor, no row: nothing that could be wrong.
+            return replace(factors, inputs=None if width is None else same_kind(np.zeros((0, width)), sparse))
+        if given == width:
+            return factors if width is None else replace(factors, inputs=same_kind(factors.inputs, sparse))
+        came, expected = ("no features" if each is None else f"{each} features" for each in (given, width))
+        raise ValueError(
+            f"factors named {factors.name!r} have {came}, but this model was fitted with {expected}; pass the "
+            "same features in the same order"
+        )
+
+    def width(self, clique: CliqueSet) -> int | None:
+        """Return how many columns the cliques of a set see; None for factors without features."""
+        return self.n_features if clique.group is None else self.factors[clique.group][1]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values for a model file."""
+        return {
+            "n_features": int(self.n_features),
+            "sparse": bool(self.sparse),
+            "factors": [[name, *kind] for name, kind in self.factors.items()],
+            "node_types": None if self.node_types is None else list(self.node_types),
+        }
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> GraphReader:
+        """Return the reader that was described."""
+        factors = {
+            str(name): (int(order), None if width is None else int(width), bool(sparse))
+            for name, order, width, sparse in description["factors"]
+        }
+        kinds = description["node_types"]
+        node_types = None if kinds is None else tuple(map(str, kinds))
+        return cls(int(description["n_features"]), bool(description["sparse"]), factors, node_types)
+
+
+INSTANCES = Nouns(whole="instance", part="label")
+_EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"
+
+
+class TableReader:
+    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
+
+    def __init__(self, n_features: int = 0, sparse: bool = False, feature_names: list[str] | None = None):
+        self.n_features = n_features
+        self.sparse = sparse
+        self.feature_names = feature_names
+
+    def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
+        """Return X (n, d), and y where it is among the options, checked; learn its kind."""
+        checked = _validated(estimator, X, reset=True, **options)
+        inputs = checked[0] if isinstance(checked, tuple) else checked
+        self.n_features, self.sparse = inputs.shape[1], scipy.sparse.issparse(inputs)
+        names = getattr(estimator, "feature_names_in_", None)
+        self.feature_names = None if names is None else [str(name) for name in names]
+        return checked
+
+    def read(self, estimator: Any, X: Any, **options: Any) -> Any:
+        """Return new X (n, d), and y where it is among the options, checked and of the kind of the fit."""
+        checked = _validated(estimator, X, reset=False, **options)
+        if isinstance(checked, tuple):
+            return same_kind(checked[0], self.sparse), checked[1]
+        return same_kind(checked, self.sparse)
+
+    def width(self, clique: CliqueSet) -> int:
+        """Return how many columns the cliques of a set see."""
+        return self.n_features
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values for a model file."""
+        return {"n_features": self.n_features, "sparse": self.sparse, "feature_names": self.feature_names}
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> TableReader:
+        """Return the reader that was described."""
+        names = description["feature_names"]
+        return cls(int(description["n_features"]), bool(description["sparse"]), list(names) if names else None)
+
+
+def _validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """Check X, and y if it is given, by scikit-learn; X comes back contiguous or as CSR in canonical format."""
+    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
+    if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
+        checked = estimator._validate_data(X, **options)
+    else:
+        from sklearn.utils.validation import validate_data
+
+        checked = validate_data(estimator, X, **options)
+    inputs = checked[0] if isinstance(checked, tuple) else checked
+    if scipy.sparse.issparse(inputs):
+        inputs = scipy.sparse.csr_array(inputs)
+        if not inputs.has_canonical_format:
+            inputs = inputs.copy()
+            inputs.sum_duplicates()
+    else:
+        inputs = np.ascontiguousarray(inputs)
+    return (inputs, checked[1]) if isinstance(checked, tuple) else inputs
+
+
+def read_indicator(Y: Any, n_instances: int, n_labels: int | None = None) -> tuple[np.ndarray, list[str] | None]:
+    """Return Y as (n, K) of 0 and 1, and the names of its columns where it is a table that has them."""
+    if Y is None:
+        raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
+    names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
+    table = Y.toarray() if scipy.sparse.issparse(Y) else _array_of(Y)
+    if table.ndim == 1:
+        raise ValueError(f"{_EXPECTED}, got one dimension. {_hint(table)}")
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise ValueError(f"{_EXPECTED}, got shape {table.shape}")
+    if len(table) != n_instances:
+        raise ValueError(
+            f"X and Y have inconsistent numbers of samples: X has {n_instances} instances, Y has {len(table)}"
+        )
+    if n_labels is not None and table.shape[1] != n_labels:
+        raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {n_labels} labels")
+    return _binary(table), names
+
+
+def _hint(table: np.ndarray) -> str:
+    """Return what to do about labels of one dimension."""
+    if table.dtype.kind == "O":
+        return "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
+    if table.dtype.kind == "f" and not np.array_equal(table, np.floor(table)):
+        return "Unknown label type: these values are continuous, as for regression."
+    if len(np.unique(table)) > 2:
+        return "Only binary classification is supported. For classes that exclude each other use a classifier."
+    return "For a single label of two classes use Y.reshape(-1, 1)."
+
+
+def _array_of(Y: Any) -> np.ndarray:
+    try:
+        return np.asarray(Y)
+    except ValueError as error:
+        raise ValueError(
+            f"{_EXPECTED}: {error}. Sets of labels become one by "
+            "sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
+        ) from error
+
+
+def _binary(table: np.ndarray) -> np.ndarray:
+    ones = np.asarray(table == 1)
+    wrong = ~(ones | np.asarray(table == 0))
+    if wrong.any():
+        row, column = (int(place) for place in np.argwhere(wrong)[0])
+        value = table[row, column]
+        hint = (
+            "a label that is not known cannot be used: drop the instance"
+            if isinstance(value, float | np.floating) and np.isnan(value)
+            else "Unknown label type: labels are 0 or 1"
+        )
+        raise ValueError(f"{_EXPECTED}, got {value!r} in row {row}, column {column}. {hint}.")
+    return ones.astype(np.int64)

@@ -1,0 +1,394 @@
+"""Sequences as users pass them: inputs, labels and weights, checked and packed end to end.
+
+    inputs     a list of S arrays (T_i, d)      ->  (N, d), dense C-contiguous float32 or float64, or CSR with
+                                                    sorted columns; offsets (S + 1,) int64
+    labels     S lists of strings, whole        ->  indices (N,) into the sorted classes (L,)
+               numbers or booleans, of one kind
+    weights    one number per sequence          ->  (S,) float64
+
+Graphs are packed in the same way, nodes in the place of positions; Nouns lets the same checks speak of either.
+
+A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
+occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
+
+    weight_i <- weight_i * mean_t c(y_t)
+
+which for sequences of length one is scikit-learn's ``class_weight``. "balanced" gives label a the weight
+N / (L N_a), so that every class has the same total. What is passed as ``random_state`` becomes a Generator.
+
+Cost: one copy of the data and O(N d) checks, O(nnz) for sparse inputs; O(N log L) for labels.
+Fails: ValueError or TypeError naming the sequence (counted from 0) and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kernelfields.numerics.parameters import is_real
+
+_EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
+# Messages list so many of the known classes.
+_SHOWN_CLASSES = 10
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """Return a Generator for None, an int, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be None, a whole number that is not negative, a Generator or a RandomState, "
+            f"got {random_state!r}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Nouns:
+    """What messages call the things that are packed; the defaults speak of sequences."""
+
+    whole: str = "sequence"
+    part: str = "position"
+    #: What is read of each whole, as in "node_features of graph 3"; empty for the whole itself.
+    table: str = ""
+    #: What to do about labels that are not known.
+    unlabelled: str = "if the last one is unknown, drop that row."
+    #: What to do about words where numbers are needed.
+    words: str = "Lists of feature dicts, one dict per position, are the way to pass words and categories."
+
+    def name(self, index: int) -> str:
+        """Return how messages call number ``index``."""
+        return f"{self.table}{self.whole} {index}"
+
+
+SEQUENCES = Nouns()
+
+
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Return the offsets (S + 1,) int64 of sequences of the given lengths (S,)."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64, copy=False)
+
+
+def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
+    """Return the sequence a packed row belongs to, and its position there."""
+    sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+    return sequence, int(row - offsets[sequence])
+
+
+def rows_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the packed rows of the chosen sequences, in their order, and the offsets these will have."""
+    lengths = np.diff(offsets)[chosen]
+    after = offsets_of(lengths)
+    return np.repeat(offsets[:-1][chosen] - after[:-1], lengths) + np.arange(after[-1]), after
+
+
+def is_sequence(values: Any) -> bool:
+    """Whether values can be walked by number; text and mappings are not meant."""
+    text_or_table = isinstance(values, str | bytes | Mapping)
+    return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
+
+
+def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
+    """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
+
+    float32 is kept when every sequence is float32; everything else becomes float64. ``finite=False``
+    lets NaN and infinity pass, for data that is still to be imputed.
+    """
+    return stack_tables(_list_input_sequences(X), finite=finite)
+
+
+def stack_tables(
+    items: list, nouns: Nouns = SEQUENCES, numbers: Any = None, *, finite: bool = True
+) -> tuple[Any, np.ndarray]:
+    """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
+
+    ``numbers`` holds the number by which messages call each table; None counts them from 0.
+    """
+    names = [nouns.name(number) for number in (range(len(items)) if numbers is None else numbers)]
+    sparse = sp.issparse(items[0])
+    arrays = []
+    for item, name in zip(items, names, strict=True):
+        if sp.issparse(item) != sparse:
+            kinds = ("dense", "sparse") if sparse else ("sparse", "dense")
+            raise ValueError(
+                f"{name} is {kinds[0]} but {names[0]} is {kinds[1]}: make all {nouns.whole}s one kind, "
+                "scipy.sparse.csr_array(x) or x.toarray()"
+            )
+        arrays.append(_numeric_table(item, name, nouns))
+    lengths = np.array([array.shape[0] for array in arrays], dtype=np.int64)
+    widths = np.array([array.shape[1] for array in arrays])
+    _check_shapes(lengths, widths, names, nouns)
+    offsets = offsets_of(lengths)
+    single = all(array.dtype == np.float32 for array in arrays)
+    dtype = np.float32 if single else np.float64
+    shape = (int(offsets[-1]), int(widths[0]))
+    if sparse:
+        inputs = _stack_sparse(arrays, shape, dtype)
+    else:
+        # Written into a fresh array: concatenate alone would keep the column order of Fortran inputs.
+        inputs = np.concatenate(arrays, out=np.empty(shape, dtype), casting="same_kind")
+    if finite:
+        _check_finite(inputs, offsets, names)
+    return inputs, offsets
+
+
+def _list_input_sequences(X: Any) -> list:
+    ndim = getattr(X, "ndim", 1)
+    if ndim == 2:
+        raise ValueError(
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. "
+            "If it is a single sequence, wrap it: [X]."
+        )
+    if ndim == 3:
+        raise ValueError(
+            f"{_EXPECTED_X}, got a 3-D array of shape {X.shape}, where padding would be taken for data. "
+            "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
+        )
+    if ndim != 1 or not is_sequence(X):
+        raise TypeError(f"{_EXPECTED_X}, got {type(X).__name__}. Collect the sequences in a list first.")
+    items = list(X)
+    if not items:
+        raise ValueError(f"{_EXPECTED_X}, got an empty one: at least one sequence is needed")
+    return items
+
+
+def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
+    if sp.issparse(item):
+        array = item.tocsr() if item.ndim == 2 else item
+    elif type(item) is np.ndarray:
+        array = item
+    else:
+        if isinstance(item, np.ma.MaskedArray):
+            raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
+        try:
+            array = np.asarray(item)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} cannot be read as an array of shape (rows, features): {error}. "
+                "Do its rows have different lengths?"
+            ) from error
+    if array.dtype.kind == "O":
+        array = _numbers_of_objects(array, name, nouns)
+    if array.dtype.kind in "USTMmV":
+        raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"Complex data not supported: {name} is {array.dtype}. Pass real and imaginary parts as columns."
+        )
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected two dimensions (rows, features). With one "
+            f"number per {nouns.part} use x.reshape(-1, 1); if X is a single {nouns.whole}, wrap it: [X]."
+        )
+    return array
+
+
+def _numbers_of_objects(array: np.ndarray, name: str, nouns: Nouns) -> np.ndarray:
+    for value in array.ravel():
+        if not isinstance(value, Number) or isinstance(value, complex):
+            raise ValueError(
+                f"{name} holds {value!r:.60} ({type(value).__name__}) where numbers are needed. {nouns.words}"
+            )
+    return array.astype(np.float64)
+
+
+def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nouns: Nouns) -> None:
+    if (empty := np.flatnonzero(lengths == 0)).size:
+        raise ValueError(f"{names[empty[0]]} has no rows: remove empty {nouns.whole}s from X and y")
+    if (other := np.flatnonzero(widths != widths[0])).size:
+        raise ValueError(
+            f"{names[other[0]]} has {widths[other[0]]} features but {names[0]} has {widths[0]}: "
+            f"all {nouns.whole}s need the same columns"
+        )
+    if widths[0] == 0:
+        raise ValueError(
+            f"{names[0]} has no features: at least one column is needed; use a column of ones for none"
+        )
+
+
+def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Any:
+    counts = np.concatenate([np.diff(array.indptr) for array in arrays])
+    indptr = offsets_of(counts)
+    # A CSR may carry spare room after its last row, so only the first nnz entries count.
+    values = [array.data[: array.indptr[-1]] for array in arrays]
+    data: np.ndarray = np.concatenate(values, dtype=dtype, casting="same_kind")
+    columns = np.concatenate([array.indices[: array.indptr[-1]] for array in arrays])
+    index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
+    stacked = sp.csr_array((data, columns.astype(index, copy=False), indptr.astype(index)), shape=shape)
+    stacked.check_format(full_check=True)
+    stacked.sum_duplicates()
+    return stacked
+
+
+def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
+    values = inputs.data if sp.issparse(inputs) else inputs
+    if not values.size or (np.isfinite(values.min()) and np.isfinite(values.max())):
+        return
+    if sp.issparse(inputs):
+        entry = int(np.flatnonzero(~np.isfinite(values))[0])
+        row, column = int(np.searchsorted(inputs.indptr, entry, side="right")) - 1, int(inputs.indices[entry])
+        value = values[entry]
+    else:
+        row, column = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+        value = values[row, column]
+    sequence, position = locate(offsets, row)
+    raise ValueError(
+        f"{names[sequence]} holds {value} in row {position}, column {column}: inputs must be finite. "
+        "Impute or drop it."
+    )
+
+
+def encode_labels(
+    y: Any, classes: Any = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn label sequences into indices (N,) into sorted classes (L,); return both.
+
+    ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
+    ``nouns`` says what messages call a sequence and its positions.
+    """
+    items = _list_label_sequences(y, nouns)
+    if lengths is not None and len(items) != len(lengths):
+        raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(items)}: each needs its labels")
+    arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
+    sizes = np.array([len(array) for array in arrays], dtype=np.int64)
+    if lengths is not None and (wrong := np.flatnonzero(sizes != lengths)).size:
+        index = wrong[0]
+        raise ValueError(
+            f"{nouns.name(index)} has {lengths[index]} rows in X but {sizes[index]} labels in y. "
+            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
+        )
+    if (empty := np.flatnonzero(sizes == 0)).size:
+        raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
+    strings = np.array([array.dtype.kind == "U" for array in arrays])
+    if (other := np.flatnonzero(strings != strings[0])).size:
+        names = ("strings", "numbers") if strings[0] else ("numbers", "strings")
+        raise ValueError(
+            f"labels mix strings and numbers: {nouns.name(0)} has {names[0]}, {nouns.name(other[0])} has "
+            f"{names[1]}. Use one kind throughout, for example str(label)."
+        )
+    flat = np.concatenate(arrays)
+    offsets = offsets_of(sizes)
+    _check_whole(flat, offsets, nouns)
+    if classes is None:
+        known = np.unique(flat)
+        if len(known) < 2:
+            raise ValueError(
+                f"y holds one class only, {known[0].item()!r}: fitting needs at least two different labels"
+            )
+    else:
+        known = np.unique(_label_array(list(classes), "classes", nouns))
+        if (known.dtype.kind == "U") != strings[0]:
+            raise ValueError(
+                f"unknown label {flat[0].item()!r} at {nouns.name(0)}, {nouns.part} 0: known are {_show(known)}"
+            )
+    labels = np.minimum(np.searchsorted(known, flat), len(known) - 1)
+    if classes is not None and (unknown := np.flatnonzero(known[labels] != flat)).size:
+        sequence, position = locate(offsets, unknown[0])
+        raise ValueError(
+            f"unknown label {flat[unknown[0]].item()!r} at {nouns.name(sequence)}, {nouns.part} {position}: "
+            f"known are {_show(known)}"
+        )
+    return labels, known
+
+
+def check_sample_weight(sample_weight: Any, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return one non-negative finite weight per sequence, ones for None."""
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    expected = f"sample_weight holds one number per {nouns.whole}, {n_sequences} here"
+    single = f"Weights of single {nouns.part}s are not supported; weigh whole {nouns.whole}s."
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{expected}, got {type(sample_weight).__name__} ({error}). {single}") from error
+    if weights.shape != (n_sequences,):
+        raise ValueError(f"{expected}, got shape {weights.shape}. {single}")
+    if (bad := np.flatnonzero(~np.isfinite(weights) | (weights < 0))).size:
+        raise ValueError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and not negative")
+    if not weights.any():
+        raise ValueError(f"sample_weight is zero for every {nouns.whole}: nothing is left to fit")
+    return weights
+
+
+def _show(known: np.ndarray) -> str:
+    shown = ", ".join(repr(label) for label in known[:_SHOWN_CLASSES].tolist())
+    rest = len(known) - _SHOWN_CLASSES
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _expected(nouns: Nouns) -> str:
+    return f"y must be a list with one list or array of labels per {nouns.whole}"
+
+
+def _list_label_sequences(y: Any, nouns: Nouns) -> list:
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
+        raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
+    return list(y)
+
+
+def _label_array(item: Any, where: str, nouns: Nouns) -> np.ndarray:
+    if isinstance(item, Iterable) and not isinstance(item, str | bytes | Mapping | list | tuple | np.ndarray):
+        item = np.asarray(item) if hasattr(item, "__array__") else list(item)
+    if isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.kind in "OT":
+        item = item.tolist()
+    if not isinstance(item, list | tuple | np.ndarray):
+        raise ValueError(f"{where} is {item!r:.60} ({type(item).__name__}): {_expected(nouns)}")
+    if not isinstance(item, np.ndarray):
+        # np.asarray would silently turn the 1 of ["a", 1] into "1".
+        textual = {issubclass(kind, str) for kind in set(map(type, item))}
+        if len(textual) == 2:
+            first = isinstance(item[0], str)
+            position = next(place for place, label in enumerate(item) if isinstance(label, str) != first)
+            raise ValueError(
+                f"{where} mixes strings with other labels: {nouns.part} 0 is {item[0]!r}, {nouns.part} {position} "
+                f"is {item[position]!r}. Every {nouns.part} needs one label of one kind."
+            )
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise ValueError(f"{where} is not a flat list of labels: {error}") from error
+    if array.ndim != 1:
+        raise ValueError(
+            f"{where} has shape {array.shape}, expected one label per {nouns.part}. For one-hot rows use "
+            "labels.argmax(axis=1), for a single column or a grid labels.ravel()."
+        )
+    if array.dtype.kind not in "biufU":
+        numbers = (int, float, np.integer, np.floating, np.bool_)
+        position = next((place for place, label in enumerate(item) if not isinstance(label, numbers)), 0)
+        raise ValueError(
+            f"{where} holds a label of type {type(item[position]).__name__} ({item[position]!r:.60}) at "
+            f"{nouns.part} {position}: use strings, whole numbers or booleans, and leave no label missing"
+        )
+    return array
+
+
+def _check_whole(flat: np.ndarray, offsets: np.ndarray, nouns: Nouns) -> None:
+    if flat.dtype.kind != "f":
+        return
+    if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
+        sequence, position = locate(offsets, bad[0])
+        place = f"label {flat[bad[0]]} at {nouns.name(sequence)}, {nouns.part} {position}"
+        if np.isnan(flat[bad[0]]):
+            raise ValueError(f"{place} is missing: each {nouns.part} needs one label; {nouns.unlabelled}")
+        raise ValueError(
+            f"{place} is not a whole number: labels are classes, and these look like regression targets. "
+            "Bin them, or pass strings."
+        )
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise unless ``class_weight`` is None, "balanced" or a mapping of labels to weights."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}")
+    for label, weight in class_weight.items():
+        if not is_real(weight) or not 0 <= weight < np.inf:
+            raise ValueError(f"class_weight[{label!r}] must be a finite number of at least 0, got {weight!r}")

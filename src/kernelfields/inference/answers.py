@@ -1,0 +1,245 @@
+"""Answers about labels, given their potentials: partition functions, marginals, best labellings, draws, entropies.
+
+    ChainAnswers        chains whose neighbours meet            node (N, L), edge (1 or N, L, L)
+    GraphAnswers        graphs, by a plan of inference           node (N, L), one table per group of factors
+    LongChainAnswers    chains with cliques of longer reach, as graphs
+    SingleAnswers       labels that meet no others               node (N, L)
+
+What is forbidden is in the potentials, as minus infinity. Beliefs are computed when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
+from kernelfields.numerics.threads import Workers
+
+
+class ChainAnswers:
+    """Chains with node and edge potentials."""
+
+    #: There is one way of inference, and it is exact.
+    inference: GraphInference | None = None
+
+    def __init__(self, chains: Chains, node: np.ndarray, edge: np.ndarray, workers: Workers):
+        self.data = chains
+        self.node, self.edge = node, edge
+        self.workers = workers
+
+    @cached_property
+    def _beliefs(self) -> Any:
+        from kernelfields.inference.chain.beliefs import infer_chains
+
+        return infer_chains(self.node, self.edge, self.data.offsets, workers=self.workers)
+
+    @property
+    def log_partition(self) -> np.ndarray:
+        """Log Z of each sequence, (S,)."""
+        return self._beliefs.log_partition
+
+    @property
+    def marginals(self) -> np.ndarray:
+        """p(y_t | x), (N, L)."""
+        return self._beliefs.node_marginals
+
+    def pair_marginals(self) -> np.ndarray:
+        """Return p(y_{t-1}, y_t | x), (N, L, L), zero at the start of each sequence."""
+        return self._beliefs.edge_marginals()
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable labelling of each sequence, (N,)."""
+        return _decoding().viterbi(self.node, self.edge, self.data.offsets, workers=self.workers)[0]
+
+    def n_best(self, k: int) -> tuple[Any, Any]:
+        """Return the labels and scores of the k best labellings of each sequence."""
+        return _decoding().n_best(self.node, self.edge, self.data.offsets, k, workers=self.workers)
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings, (n_samples, N)."""
+        return _decoding().sample_chains(
+            self.node, self.edge, self.data.offsets, n_samples, random_state=random, workers=self.workers
+        )
+
+    def entropies(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,)."""
+        return _decoding().chain_entropy(self.node, self.edge, self.data.offsets, workers=self.workers)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,)."""
+        score = self.node[np.arange(len(labels)), labels]
+        steps = np.flatnonzero(~self.data.is_start)
+        where = steps if len(self.edge) > 1 else np.zeros_like(steps)
+        score[steps] += self.edge[where, labels[steps - 1], labels[steps]]
+        return np.add.reduceat(score, self.data.starts)
+
+
+def _decoding() -> Any:
+    # numba loads with this module; a program that never predicts does not pay for it.
+    from kernelfields.inference.chain import decoding
+
+    return decoding
+
+
+class GraphAnswers:
+    """Graphs with potentials and the plan by which they are inferred; ``data`` is what the graphs stand for."""
+
+    def __init__(
+        self,
+        data: Any,
+        graphs: Graphs,
+        node: np.ndarray,
+        factors: Sequence[np.ndarray],
+        inference: GraphInference,
+        workers: Workers,
+    ):
+        self.data = data
+        self.graphs = graphs
+        self.node, self.factors = node, list(factors)
+        self.inference = inference
+        self.workers = workers
+
+    @cached_property
+    def beliefs(self) -> GraphBeliefs:
+        """Marginals and log partition functions, computed when first asked for."""
+        beliefs = self.inference.infer(self.node, self.factors, workers=self.workers)
+        warn_of_doubts(beliefs.diagnostics.get("warnings", ()), stacklevel=6)
+        return beliefs
+
+    @property
+    def log_partition(self) -> np.ndarray:
+        """Log Z of each graph, (S,)."""
+        return self.beliefs.log_partition
+
+    @property
+    def marginals(self) -> np.ndarray:
+        """p(y_v | x), (N, L)."""
+        return self.beliefs.node_marginals
+
+    def factor_marginals(self, name: str) -> np.ndarray:
+        """Return the marginals of the labels at a group of factors, (M, L, .., L)."""
+        return self.beliefs.factor_marginals([factors.name for factors in self.graphs.factors].index(name))
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable labelling of each graph, (N,)."""
+        return self.inference.decode(self.node, self.factors, workers=self.workers)[0]
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings, (n_samples, N)."""
+        return self.inference.sample(self.node, self.factors, n_samples, random)
+
+    def entropies(self) -> np.ndarray:
+        """Return the entropy of each graph, (S,): log Z minus the expected score."""
+        expected = _expected(self.beliefs.node_marginals, self.node)
+        factors = [
+            _expected(self.beliefs.factor_marginals(index), table) for index, table in enumerate(self.factors)
+        ]
+        return np.maximum(self.beliefs.log_partition - self._totals(expected, factors), 0.0)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each graph, (S,); minus infinity where it is forbidden."""
+        nodes = self.node[np.arange(len(labels)), labels]
+        factors = []
+        for group, table in zip(self.graphs.factors, self.factors, strict=True):
+            rows = np.arange(len(table)) if len(table) == group.n_factors else np.zeros(1, dtype=np.int64)
+            factors.append(table[(rows, *labels[group.members].T)])
+        return self._totals(nodes, factors)
+
+    def _totals(self, nodes: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
+        """Add up figures of nodes and factors over each graph, (S,)."""
+        totals = np.add.reduceat(nodes, self.graphs.starts)
+        for group, parts in zip(self.graphs.factors, factors, strict=True):
+            owners = np.repeat(np.arange(self.graphs.n_graphs), group.counts)
+            totals += np.bincount(owners, parts, minlength=self.graphs.n_graphs)
+        return totals
+
+
+class LongChainAnswers(GraphAnswers):
+    """Chains as graphs, with cliques of any reach; ``data`` are the chains."""
+
+    def pair_marginals(self) -> np.ndarray:
+        """Return p(y_{t-1}, y_t | x), (N, L, L), zero at the start of each sequence."""
+        n_labels = self.marginals.shape[1]
+        marginals = np.zeros((self.data.n_positions, n_labels, n_labels))
+        marginals[~self.data.is_start] = self.factor_marginals("lag1")
+        return marginals
+
+    def n_best(self, k: int) -> tuple[Any, Any]:
+        """Refuse: the k best labellings are found by a walk over neighbours only."""
+        raise ValueError(
+            "the n best labellings are for fields in which neighbours alone meet, and this one has cliques of "
+            "longer reach: use sample to draw labellings from it"
+        )
+
+
+@dataclass
+class LabelBeliefs:
+    """Probabilities of single labels, (n, L), and the log of their normaliser, (n,)."""
+
+    log_partition: np.ndarray
+    node_marginals: np.ndarray
+
+
+def infer_labels(potentials: np.ndarray) -> LabelBeliefs:
+    """Return the probabilities of single labels, (n, L) potentials."""
+    top = potentials.max(axis=1, keepdims=True)
+    marginals = np.exp(potentials - top)
+    total = marginals.sum(axis=1, keepdims=True)
+    marginals /= total
+    return LabelBeliefs((top + np.log(total)).ravel(), marginals)
+
+
+class SingleAnswers:
+    """Labels that meet no others, with node potentials."""
+
+    inference: GraphInference | None = None
+
+    def __init__(self, data: Any, node: np.ndarray):
+        self.data = data
+        self.node = node
+
+    @cached_property
+    def _beliefs(self) -> LabelBeliefs:
+        return infer_labels(self.node)
+
+    @property
+    def log_partition(self) -> np.ndarray:
+        """Log Z of each input, (n,)."""
+        return self._beliefs.log_partition
+
+    @property
+    def marginals(self) -> np.ndarray:
+        """p(y | x), (n, L)."""
+        return self._beliefs.node_marginals
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable label of each input, (n,)."""
+        return self.node.argmax(axis=1)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a label of each input, (n,)."""
+        return self.node[np.arange(len(labels)), labels]
+
+
+Answers = ChainAnswers | GraphAnswers | SingleAnswers
+
+
+def warn_of_doubts(doubts: Iterable[str], stacklevel: int) -> None:
+    """Pass on what approximate inference said of its answer."""
+    for doubt in doubts:
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=stacklevel)
+
+
+def _expected(marginals: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the expected score of each row; what is forbidden has no share."""
+    products = np.where(marginals > 0.0, marginals * np.where(np.isneginf(scores), 0.0, scores), 0.0)
+    return products.reshape(len(products), -1).sum(axis=1)

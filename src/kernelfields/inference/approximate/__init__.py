@@ -1,0 +1,1 @@
+"""Approximate inference on graphs with circles: messages, mean field, Gibbs sampling."""

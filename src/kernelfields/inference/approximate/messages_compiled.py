@@ -1,0 +1,443 @@
+"""Belief propagation over ordered pairs, compiled: messages, sweeps, marginals and labellings.
+
+For node v with parents u in pa(v) and children c (see pair_layout.py), all in logarithms:
+
+    B_v(x)     = node_v(x) + sum_c rho_vc up_vc(x) + sum_u rho_uv down_uv(x)
+    up_uv(x)   = log sum_y exp(w_uv(x, y) / rho_uv + B_v(y) - down_uv(y))     children to parents, last node first
+    down_uv(y) = log sum_x exp(w_uv(x, y) / rho_uv + B_u(x) - up_uv(x))       parents to children, first node first
+    value      = sum_v (1 - sum_u rho_uv) log sum_x exp B_v(x)                after a sweep upward
+
+rho = 1 is loopy belief propagation: the value is Bethe's, stationary in the messages at a fixed point. With rho of
+spanning trees (reweighted) only roots count in the value, and it bounds log Z from above whatever the messages
+downward: sum_u rho_uv (B_v - down_uv) = node_v + sum_c rho_vc up_vc, so a sweep upward splits what is known at v
+among its parents, and Hölder's inequality holds at each node. The value is convex in the messages downward.
+Maxima in place of log-sums bound the best score. Marginals follow from the messages:
+
+    p_uv(y | x)  proportional to exp(w_uv(x, y) / rho_uv + B_v(y) - down_uv(y))      child v given its parent u
+    m_v(y)       = sum_{u in pa(v)} rho_uv sum_x m_u(x) p_uv(y | x)                trees; softmax of B_v at roots
+    X_uv(x, y)   = m_u(x) p_uv(y | x)
+
+With the weights of spanning trees (m, X) is the gradient of the bound in the potentials while the messages
+downward are held; loopy beliefs use the softmax of B_v as m_v.
+
+A message is the log-sum of the sender's belief without what the receiver said, times the exponentiated table. The
+division is done on probabilities, which saves an exponential per label; where a number would leave the range of
+doubles the message, or the entry, is computed in logarithms, so that minus infinity always means forbidden.
+Messages are kept with maximum 0, their constants added up.
+
+Arrays: node (N, L); graph, tables and messages are ``PairGraph``, ``PairTables`` and ``Messages`` of
+pair_layout.py. Cost: O(L^2) multiplications and L logarithms per message, O(P L^2) per sweep over P pairs and for
+their marginals. A sweep upward returns minus infinity for a graph in which a node has no label left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# A sum above this has lost nothing to underflow.
+TINY = 1e-250
+# Probabilities above this can be divided by each other.
+SMALL = 1e-100
+# A rise of the bound below this share of its size and of the number of nodes is rounding.
+ROUNDING = 1e-13
+# A sweep that raises the bound is drawn back by half, so many times before it is given up.
+HALVINGS = 8
+# After so many sweeps without halving the change, loopy messages are damped.
+_PATIENCE = 10
+# Max-product sweeps end after so many that hardly lower the bound.
+_IDLE = 5
+
+# Small functions are inlined: passing their arrays would cost more than their work.
+_INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
+# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def _sums(matrix, along_rows, weights, out):
+    """out = weights @ matrix, or matrix @ weights where not along_rows."""
+    size = weights.shape[0]
+    if along_rows:
+        for b in range(size):
+            out[b] = 0.0
+        for a in range(size):
+            weight, row = weights[a], matrix[a]
+            for b in range(size):
+                out[b] += weight * row[b]
+    else:
+        for a in range(size):
+            total, row = 0.0, matrix[a]
+            for b in range(size):
+                total += row[b] * weights[b]
+            out[a] = total
+
+
+@njit(nogil=True, cache=True)
+def _log_sum(matrix, along_rows, column, power, maximise, values):
+    """log sum_x exp(power matrix[x, column] + values[x]), or the maximum."""
+    top = -np.inf
+    for x in range(len(values)):
+        entry = matrix[x, column] if along_rows else matrix[column, x]
+        top = max(top, power * entry + values[x])
+    if top == -np.inf or maximise:
+        return top
+    total = 0.0
+    for x in range(len(values)):
+        entry = matrix[x, column] if along_rows else matrix[column, x]
+        total += np.exp(power * entry + values[x] - top)
+    return top + np.log(total)
+
+
+@njit(**_INLINE)
+def exclude(belief, message, out):
+    """out = belief - message; a label that is known to be impossible stays so. Return the maximum."""
+    top = -np.inf
+    for x in range(len(belief)):
+        out[x] = belief[x] - message[x] if belief[x] > -np.inf else -np.inf
+        top = max(top, out[x])
+    return top
+
+
+@njit(nogil=True, cache=True)
+def _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out, linear):
+    """The same as ``send``, in logarithms throughout."""
+    top = exclude(belief, reply, cavity)
+    peak = -np.inf
+    for x in range(len(out)):
+        out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, maximise, cavity)
+        peak = max(peak, out[x])
+    if top == -np.inf or peak == -np.inf:
+        return -np.inf
+    for x in range(len(out)):
+        out[x] -= peak
+        linear[x] = np.exp(out[x])
+    return peak
+
+
+@njit(**_INLINE)
+def send(graph, tables, e, along_rows, maximise, belief, chances, offset, replies, messages, scratch):
+    """Renew the message over pair e in messages; return the constant that was taken off, -inf if all is.
+
+    belief = log chances + offset is the sender's, replies (2, P, L) are the messages that senders got from
+    receivers, scratch is (2, L). The table is summed along_rows where its first axis is the sender's.
+    """
+    # Numbers of the pair are read here: reading them in the loops below takes half as long again for a sweep.
+    logs, exps = tables.logs[tables.log_of[e]], tables.exps[tables.exp_of[e]]
+    shift, rho = tables.shift[tables.exp_of[e]], graph.rho[e]
+    reply, linear_reply = replies[0, e], replies[1, e]
+    out, linear = messages[0, e], messages[1, e]
+    cavity, weights = scratch[0], scratch[1]
+    size = len(belief)
+    safe = not maximise
+    if safe:
+        for x in range(size):
+            if belief[x] == -np.inf:
+                weights[x] = 0.0
+            elif chances[x] < SMALL or linear_reply[x] < SMALL:
+                safe = False
+            else:
+                weights[x] = chances[x] / linear_reply[x]
+    peak = 0.0
+    if safe:
+        _sums(exps, along_rows, weights, linear)
+        for x in range(size):
+            peak = max(peak, linear[x])
+    if peak <= TINY:
+        return _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out, linear)
+    constant = np.log(peak) + shift + offset
+    inverse, excluded = 1.0 / peak, False
+    for x in range(size):
+        if linear[x] > TINY:
+            linear[x] *= inverse
+            out[x] = np.log(linear[x])
+        else:
+            if not excluded:
+                exclude(belief, reply, cavity)
+                excluded = True
+            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, False, cavity) - constant
+            linear[x] = np.exp(out[x])
+    return constant
+
+
+@njit(**_INLINE)
+def gather(graph, v, node, up, down, belief, chances):
+    """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf where no label is left."""
+    size = len(belief)
+    for x in range(size):
+        belief[x] = node[v, x]
+    for e in range(graph.up_start[v], graph.up_start[v + 1]):
+        rho = graph.rho[e]
+        for x in range(size):
+            belief[x] += rho * down[e, x]
+    for k in range(graph.down_start[v], graph.down_start[v + 1]):
+        e = graph.down[k]
+        rho = graph.rho[e]
+        for x in range(size):
+            belief[x] += rho * up[e, x]
+    top = -np.inf
+    for x in range(size):
+        top = max(top, belief[x])
+    if top == -np.inf:
+        return top, top
+    mass = 0.0
+    for x in range(size):
+        chances[x] = np.exp(belief[x] - top)
+        mass += chances[x]
+    for x in range(size):
+        chances[x] /= mass
+    return top, top + np.log(mass)
+
+
+@njit(nogil=True, cache=True)
+def _mix(message, linear, x, other, share):
+    """Move entry x of a message by a share towards another value; infinite ones are left."""
+    if message[x] > -np.inf and other > -np.inf:
+        message[x] += share * (other - message[x])
+        linear[x] = np.exp(message[x])
+
+
+@njit(nogil=True, cache=True)
+def copy_messages(graph, g, source, target):
+    """Copy the messages of the pairs of graph g."""
+    for v in range(graph.offsets[g], graph.offsets[g + 1]):
+        for e in range(graph.up_start[v], graph.up_start[v + 1]):
+            for x in range(source.shape[2]):
+                target[0, e, x] = source[0, e, x]
+                target[1, e, x] = source[1, e, x]
+
+
+@njit(nogil=True, cache=True)
+def sweep_up(graph, g, tables, maximise, node, messages):
+    """Renew messages upward, beliefs and their softmax in graph g; return the value, -inf if it is infeasible."""
+    up, down, beliefs, chances = messages.up, messages.down, messages.beliefs, messages.chances
+    scratch = np.empty((2, node.shape[1]))
+    total, dropped = 0.0, 0.0
+    for k in range(graph.offsets[g + 1] - 1, graph.offsets[g] - 1, -1):
+        v = graph.order[k]
+        belief, chance = beliefs[v], chances[v]
+        top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
+        if top == -np.inf:
+            return -np.inf
+        share, local = 1.0, 0.0
+        for e in range(graph.up_start[v], graph.up_start[v + 1]):
+            rho = graph.rho[e]
+            share -= rho
+            constant = send(
+                graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch
+            )
+            if constant == -np.inf:
+                return -np.inf
+            local += rho * constant
+        if abs(share) > 1e-9:
+            local += share * (top if maximise else offset)
+        # Summed with a correction for what rounding drops: the value is compared from sweep to sweep.
+        moved = total + local
+        dropped += (total - moved) + local if abs(total) >= abs(local) else (local - moved) + total
+        total = moved
+    return total + dropped
+
+
+@njit(nogil=True, cache=True)
+def sweep_down(graph, g, tables, maximise, damping, node, messages):
+    """Renew messages downward in graph g; return the largest change of a node's softmax."""
+    up, down, chances = messages.up, messages.down, messages.chances
+    size = node.shape[1]
+    belief, chance, before = np.empty(size), np.empty(size), np.empty(size)
+    scratch = np.empty((2, size))
+    change = 0.0
+    for k in range(graph.offsets[g], graph.offsets[g + 1]):
+        v = graph.order[k]
+        top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
+        if top == -np.inf:
+            return np.inf
+        for x in range(size):
+            change = max(change, abs(chance[x] - chances[v, x]))
+        for j in range(graph.down_start[v], graph.down_start[v + 1]):
+            e = graph.down[j]
+            message, linear = down[0, e], down[1, e]
+            for x in range(size):
+                before[x] = message[x]
+            send(graph, tables, e, not tables.flipped[e], maximise, belief, chance, offset, up, down, scratch)
+            if damping > 0.0:
+                for x in range(size):
+                    _mix(message, linear, x, before[x], damping)
+    return change
+
+
+@njit(nogil=True, cache=True)
+def descend(graph, g, tables, maximise, damping, node, messages, value):
+    """Sweep down and up so that the bound does not rise above value; return it, the change, whether it moved.
+
+    The bound is convex in the messages downward: a sweep that raises it has gone too far and is halved.
+    """
+    down, saved = messages.down, messages.saved
+    copy_messages(graph, g, down, saved)
+    change = sweep_down(graph, g, tables, maximise, damping, node, messages)
+    fresh = sweep_up(graph, g, tables, maximise, node, messages)
+    slack = ROUNDING * (1.0 + abs(value)) * (graph.offsets[g + 1] - graph.offsets[g])
+    halvings = 0
+    while fresh > value + slack and halvings < HALVINGS:
+        halvings += 1
+        if halvings == HALVINGS:
+            copy_messages(graph, g, saved, down)
+        else:
+            for v in range(graph.offsets[g], graph.offsets[g + 1]):
+                for e in range(graph.up_start[v], graph.up_start[v + 1]):
+                    for x in range(node.shape[1]):
+                        _mix(down[0, e], down[1, e], x, saved[0, e, x], 0.5)
+        fresh = sweep_up(graph, g, tables, maximise, node, messages)
+    return fresh, change, halvings < HALVINGS
+
+
+@njit(nogil=True, cache=True)
+def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter, node, messages, report):
+    """Sweep graphs first..last-1 until marginals rest; report (S, 4) gets value, sweeps, change, converged.
+
+    ``bounded``: rho are those of spanning trees, and the value never rises. Otherwise damping sets in where the
+    changes do not shrink.
+    """
+    for g in range(first, last):
+        value = sweep_up(graph, g, tables, False, node, messages)
+        change, converged, sweeps, moved = np.inf, False, 0, True
+        kept, milestone = damping if bounded else 0.0, np.inf
+        while value > -np.inf and moved and not converged and sweeps < max_iter:
+            sweeps += 1
+            if bounded:
+                value, change, moved = descend(graph, g, tables, False, kept, node, messages, value)
+            else:
+                change = sweep_down(graph, g, tables, False, kept, node, messages)
+                value = sweep_up(graph, g, tables, False, node, messages)
+            change /= 1.0 - kept
+            if graph.forest[g]:
+                change = 0.0
+            converged = change <= tolerance
+            if not bounded and sweeps % _PATIENCE == 0:
+                if change > 0.5 * milestone:
+                    kept = damping
+                milestone = change
+        report[g, 0] = value
+        report[g, 1] = sweeps
+        report[g, 2] = change
+        report[g, 3] = converged
+
+
+@njit(nogil=True, cache=True)
+def _follow(tables, e, rho, x, cavity, out):
+    """out(y) = p(y at the child | x at the parent), zero where x is impossible."""
+    size = len(cavity)
+    logs = tables.logs[tables.log_of[e]]
+    turned = tables.flipped[e]
+    top = -np.inf
+    for y in range(size):
+        out[y] = (logs[y, x] if turned else logs[x, y]) / rho + cavity[y]
+        top = max(top, out[y])
+    total = 0.0
+    for y in range(size):
+        out[y] = np.exp(out[y] - top) if top > -np.inf else 0.0
+        total += out[y]
+    if total > 0.0:
+        for y in range(size):
+            out[y] /= total
+
+
+@njit(nogil=True, cache=True)
+def tree_marginals(first, last, graph, tables, down, beliefs, marginals):
+    """Replace the marginals of all nodes but roots by averages over their parents: the gradient of the bound."""
+    size = beliefs.shape[1]
+    cavity, chance = np.empty(size), np.empty(size)
+    for g in range(first, last):
+        for k in range(graph.offsets[g], graph.offsets[g + 1]):
+            v = graph.order[k]
+            if graph.up_start[v] == graph.up_start[v + 1]:
+                continue
+            for y in range(size):
+                marginals[v, y] = 0.0
+            for e in range(graph.up_start[v], graph.up_start[v + 1]):
+                u, rho = graph.parent[e], graph.rho[e]
+                exclude(beliefs[v], down[0, e], cavity)
+                for x in range(size):
+                    if marginals[u, x] > 0.0:
+                        _follow(tables, e, rho, x, cavity, chance)
+                        for y in range(size):
+                            marginals[v, y] += rho * marginals[u, x] * chance[y]
+
+
+@njit(nogil=True, cache=True)
+def pair_marginals(first, last, pairs, graph, tables, down, beliefs, marginals, weights, tied, out):
+    """Fill out[j] with the marginals of factor j, or add all to out[0], weighted by factor, where tied.
+
+    pairs are the ``GroupPairs`` of the factors; without weights, (0,), all count the same.
+    """
+    size = beliefs.shape[1]
+    cavity, chance = np.empty(size), np.empty(size)
+    for j in range(first, last):
+        e, turned = pairs.pair[j], pairs.turned[j]
+        u, v = graph.parent[e], graph.child[e]
+        row = out[0 if tied else j]
+        exclude(beliefs[v], down[0, e], cavity)
+        for x in range(size):
+            mass = marginals[u, x]
+            if mass == 0.0:
+                continue
+            if tied and len(weights) > 0:
+                mass *= weights[j]
+            _follow(tables, e, graph.rho[e], x, cavity, chance)
+            for y in range(size):
+                if turned:
+                    row[y, x] += mass * chance[y]
+                else:
+                    row[x, y] += mass * chance[y]
+
+
+@njit(nogil=True, cache=True)
+def _label(graph, g, tables, node, up, labels):
+    """Label graph g node by node, given the labels of parents and what children say; return the score."""
+    size = node.shape[1]
+    local, ahead = np.empty(size), np.empty(size)
+    score = 0.0
+    for k in range(graph.offsets[g], graph.offsets[g + 1]):
+        v = graph.order[k]
+        for x in range(size):
+            local[x] = node[v, x]
+            ahead[x] = 0.0
+        for e in range(graph.up_start[v], graph.up_start[v + 1]):
+            logs, y = tables.logs[tables.log_of[e]], labels[graph.parent[e]]
+            for x in range(size):
+                local[x] += logs[x, y] if tables.flipped[e] else logs[y, x]
+        for j in range(graph.down_start[v], graph.down_start[v + 1]):
+            e = graph.down[j]
+            for x in range(size):
+                ahead[x] += graph.rho[e] * up[0, e, x]
+        best = 0
+        for x in range(1, size):
+            if local[x] + ahead[x] > local[best] + ahead[best]:
+                best = x
+        labels[v] = best
+        score += local[best]
+    return score
+
+
+@njit(nogil=True, cache=True)
+def best_labels(first, last, graph, tables, tolerance, max_iter, node, messages, trial, labels, bounds):
+    """Label graphs first..last-1 by max-product sweeps; bounds (S,) lie above the best scores."""
+    for g in range(first, last):
+        rows = slice(graph.offsets[g], graph.offsets[g + 1])
+        bound = sweep_up(graph, g, tables, True, node, messages)
+        score, sweeps, idle, moved = -np.inf, 0, 0, True
+        labels[rows] = 0
+        while bound > -np.inf:
+            reached = _label(graph, g, tables, node, messages.up, trial)
+            if reached > score or sweeps == 0:
+                score = reached
+                labels[rows] = trial[rows]
+            slack = ROUNDING * (1.0 + abs(bound)) * (graph.offsets[g + 1] - graph.offsets[g])
+            if graph.forest[g] or score >= bound - slack or sweeps >= max_iter or idle >= _IDLE or not moved:
+                break
+            sweeps += 1
+            fresh, _, moved = descend(graph, g, tables, True, 0.0, node, messages, bound)
+            idle = idle + 1 if bound - fresh < tolerance * (1.0 + abs(bound)) else 0
+            bound = fresh
+        bounds[g] = bound

@@ -1,0 +1,215 @@
+"""Graphs of pairs as belief propagation walks them: an order of the nodes, parents, weights of trees, tables.
+
+The nodes of every graph are ordered so that each has a neighbour before it, except the first of a connected
+component. The earlier neighbours of node v are its *parents* pa(v). If every node draws one parent by chance, the
+drawn pairs form a spanning tree; a pair is drawn with probability
+
+    rho_uv = 1 / |pa(v)|,   u in pa(v)
+
+so rho lies in the spanning tree polytope, covers every pair, and is 1 on all bridges. Several factors on the same
+two nodes make one pair, whose table is their sum.
+
+Arrays: P pairs, sorted by child; tables are (parent, child), or (child, parent) where flipped. Cost:
+O(N + P log P) once; per call one exponentiated table for every different (table, rho), not one per pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+
+class PairGraph(NamedTuple):
+    """Who is joined to whom, as the compiled passes read it."""
+
+    offsets: np.ndarray  # (S + 1,)
+    order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1
+    up_start: np.ndarray  # (N + 1,), pairs to the parents of v are up_start[v] .. up_start[v + 1] - 1
+    down_start: np.ndarray  # (N + 1,)
+    down: np.ndarray  # (P,), pairs to the children of v, at down_start[v] .. down_start[v + 1] - 1
+    parent: np.ndarray  # (P,)
+    child: np.ndarray  # (P,)
+    rho: np.ndarray  # (P,)
+    forest: np.ndarray  # (S,), whether no node of the graph has two parents
+
+
+class PairTables(NamedTuple):
+    """Potentials of pairs: those of pair e are logs[log_of[e]], exps[exp_of[e]] = exp(that / rho - shift)."""
+
+    logs: np.ndarray  # (tables, L, L)
+    exps: np.ndarray  # (different tables and weights, L, L)
+    shift: np.ndarray
+    log_of: np.ndarray  # (P,)
+    exp_of: np.ndarray  # (P,)
+    flipped: np.ndarray  # (P,)
+
+
+class GroupPairs(NamedTuple):
+    """How the factors of one group lie in the pairs."""
+
+    pair: np.ndarray  # (M,), pair of each factor
+    turned: np.ndarray  # (M,), whether the first node of the factor is the child
+
+
+class Messages(NamedTuple):
+    """Messages and beliefs of one call, renewed in place by sweeps; messages_compiled.py has the equations."""
+
+    up: np.ndarray  # (2, P, L), children to parents: logarithms with maximum 0, then their exponentials
+    down: np.ndarray  # (2, P, L), parents to children, likewise
+    saved: np.ndarray  # (2, P, L), a copy of ``down`` to go back to where a sweep raises the bound
+    beliefs: np.ndarray  # (N, L), B_v
+    chances: np.ndarray  # (N, L), softmax of B_v
+
+    @classmethod
+    def flat(cls, n_pairs: int, n_nodes: int, n_labels: int) -> Messages:
+        """Return messages that say nothing, logarithms 0 and exponentials 1, and beliefs of zero."""
+        up, down, saved = (np.ones((2, n_pairs, n_labels)) for _ in range(3))
+        up[0] = down[0] = 0.0
+        return cls(up, down, saved, np.zeros((n_nodes, n_labels)), np.zeros((n_nodes, n_labels)))
+
+
+class PairLayout:
+    """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
+
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
+        n_nodes = int(offsets[-1])
+        rows = np.concatenate([np.zeros((0, 2), dtype=np.int64), *members])
+        low, high = rows.min(axis=1), rows.max(axis=1)
+        keys, pair_of_factor = np.unique(low * n_nodes + high, return_inverse=True)
+        low, high = keys // n_nodes, keys % n_nodes
+        order = growth_order(offsets, low, high)
+        rank = np.empty(n_nodes, dtype=np.int64)
+        rank[order] = np.arange(n_nodes)
+        parent = np.where(rank[low] < rank[high], low, high)
+        child = low + high - parent
+        by_child = np.argsort(child, kind="stable")
+        place = np.empty(len(keys), dtype=np.int64)
+        place[by_child] = np.arange(len(keys))
+        parent, child = parent[by_child], child[by_child]
+        self.n_parents = np.bincount(child, minlength=n_nodes)
+        n_children = np.bincount(parent, minlength=n_nodes)
+        pair_of_factor = place[pair_of_factor.ravel()]
+        sizes = np.cumsum([0, *(len(each) for each in members)])
+        pairs_of_groups = [pair_of_factor[a:b] for a, b in pairwise(sizes)]
+        self.groups = [
+            GroupPairs(pair, rows[:, 0] == child[pair])
+            for rows, pair in zip(members, pairs_of_groups, strict=True)
+        ]
+        crowded = np.maximum.reduceat(self.n_parents, offsets[:-1]) > 1
+        self.graph = PairGraph(
+            offsets,
+            order,
+            np.concatenate([[0], np.cumsum(self.n_parents)]),
+            np.concatenate([[0], np.cumsum(n_children)]),
+            np.argsort(parent, kind="stable"),
+            parent,
+            child,
+            1.0 / self.n_parents[child],
+            ~crowded,
+        )
+        self._sources: dict[tuple[bool, ...], _Sources] = {}
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of nodes that share a factor."""
+        return len(self.graph.parent)
+
+    def unweighted(self) -> PairGraph:
+        """Return the graph with rho = 1 throughout."""
+        return self.graph._replace(rho=np.ones(self.n_pairs))
+
+    def tables(self, factors: list[np.ndarray], tied: tuple[bool, ...], graph: PairGraph) -> PairTables:
+        """Arrange the potentials of all groups for the pairs and exponentiate them."""
+        n_labels = factors[0].shape[1] if factors else 1
+        if tied not in self._sources:
+            self._sources[tied] = self._find_sources(tied)
+        source = self._sources[tied]
+        logs = factors[0] if len(factors) == 1 else np.concatenate([np.zeros((0, n_labels, n_labels)), *factors])
+        if len(source.sums):
+            sums = np.zeros((len(source.sums), n_labels, n_labels))
+            for column in source.sums.T:
+                here = column >= 0
+                chosen, flipped = column // 2, column % 2 == 1
+                for turn in (False, True):
+                    rows = here & (flipped == turn)
+                    part = logs[chosen[rows]]
+                    sums[rows] += part.transpose(0, 2, 1) if turn else part
+            logs = np.concatenate([logs, sums])
+        inverse = np.rint(1.0 / graph.rho).astype(np.int64)
+        keys, exp_of = np.unique(source.log_of * (inverse.max(initial=0) + 1) + inverse, return_inverse=True)
+        which, power = np.divmod(keys, inverse.max(initial=0) + 1)
+        exps = logs[which]
+        exps *= power[:, None, None]
+        shift = exps.max(axis=(1, 2), initial=-np.inf)
+        shift[np.isneginf(shift)] = 0.0
+        exps -= shift[:, None, None]
+        np.exp(exps, out=exps)
+        return PairTables(logs, exps, shift, source.log_of, exp_of.ravel(), source.flipped)
+
+    def _find_sources(self, tied: tuple[bool, ...]) -> _Sources:
+        """Say where each pair finds its table when the groups are tied so; sums of tables come last."""
+        n_tables = 0
+        sources, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for group, shared in zip(self.groups, tied, strict=True):
+            rows = np.zeros(len(group.pair), np.int64) if shared else np.arange(len(group.pair))
+            sources.append(2 * (n_tables + rows) + group.turned)
+            pairs.append(group.pair)
+            n_tables += 1 if shared else len(group.pair)
+        source, pair = np.concatenate(sources), np.concatenate(pairs)
+        order = np.lexsort((source, pair))
+        source, pair = source[order], pair[order]
+        start = np.searchsorted(pair, np.arange(self.n_pairs + 1))
+        count = np.diff(start)
+        code = source[start[:-1]]
+        several = np.flatnonzero(count > 1)
+        if not len(several):
+            return _Sources(code // 2, code % 2 == 1, np.zeros((0, 0), np.int64))
+        slots = np.arange(count.max())
+        table = np.where(
+            slots < count[several, None], source[np.minimum(start[several, None] + slots, len(source) - 1)], -1
+        )
+        sums, which = np.unique(table, axis=0, return_inverse=True)
+        log_of, flipped = code // 2, code % 2 == 1
+        log_of[several], flipped[several] = n_tables + which.ravel(), False
+        return _Sources(log_of, flipped, sums)
+
+
+class _Sources(NamedTuple):
+    log_of: np.ndarray  # (P,)
+    flipped: np.ndarray  # (P,)
+    sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
+
+
+def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Order nodes (N,) graph by graph so that all but the first of each component follow a neighbour.
+
+    The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
+    """
+    n_nodes, n_graphs = int(offsets[-1]), len(offsets) - 1
+    graphs = np.repeat(np.arange(n_graphs), np.diff(offsets))
+    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_nodes, n_nodes)).tocsr()
+    _, component = connected_components(joined, directed=False)
+    first = np.unique(component, return_index=True)[1]
+    led = np.zeros(n_nodes, dtype=bool)
+    led[high] = True
+    led[first] = True
+    order = np.arange(n_nodes)
+    astray = np.unique(graphs[~led])
+    if not len(astray):
+        return order
+    symmetric = (joined + joined.T).tocsr()
+    roots = np.split(first[np.argsort(first)], np.searchsorted(np.sort(first), offsets[1:-1]))
+    for graph in astray:
+        rows = slice(offsets[graph], offsets[graph + 1])
+        local = symmetric[rows, :][:, rows]
+        walks = [
+            breadth_first_order(local, root - offsets[graph], directed=False, return_predecessors=False)
+            for root in roots[graph]
+        ]
+        order[rows] = offsets[graph] + np.concatenate(walks)
+    return order

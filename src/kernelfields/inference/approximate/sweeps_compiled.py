@@ -1,0 +1,189 @@
+"""Compiled sweeps that look at one node at a time: scores, iterated conditional modes, Gibbs sampling.
+
+Arrays: incidence as in base.py, tables (all entries,), node (N, L), labels (N,). A forbidden entry is
+counted, not added, so that a labelling that breaks fewer rules can be preferred among those of score -inf.
+Random numbers come from one 64-bit state per graph (splitmix64): the same on any number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+# Sweeps of the search for an allowed labelling; the penalty of a broken rule grows in each round of them.
+_SEARCH_SWEEPS = 1000
+_ROUND = 50
+_LARGEST_PENALTY = 5.0
+_MOST_CLIMBING_SWEEPS = 1000
+
+
+@njit(nogil=True, cache=True)
+def uniform(state):
+    """Advance the state (1,) and return a number in [0, 1)."""
+    state[0] += uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> uint64(27))) * uint64(0x94D049BB133111EB)
+    z = z ^ (z >> uint64(31))
+    return (z >> uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(nogil=True, cache=True)
+def locate(incidence, f, place, labels, n_labels):
+    """Return where the entries of factor f lie whose other labels are these: (first, stride)."""
+    first, stride, ours = incidence.table_start[f], 1, 1
+    begin = incidence.start[f]
+    for j in range(incidence.start[f + 1] - begin - 1, -1, -1):
+        if j == place:
+            ours = stride
+        else:
+            first += labels[incidence.nodes[begin + j]] * stride
+        stride *= n_labels
+    return first, ours
+
+
+@njit(nogil=True, cache=True)
+def label_scores(v, incidence, node, tables, labels, scores, broken):
+    """Fill scores (finite parts) and broken (number of forbidden entries) of the labels of v, the others held."""
+    n_labels = node.shape[1]
+    for b in range(n_labels):
+        scores[b] = 0.0
+        broken[b] = 0
+        if node[v, b] == -np.inf:
+            broken[b] = 1
+        else:
+            scores[b] = node[v, b]
+    for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+        first, stride = locate(incidence, incidence.factor_of[k], incidence.place_of[k], labels, n_labels)
+        for b in range(n_labels):
+            entry = tables[first + b * stride]
+            if entry == -np.inf:
+                broken[b] += 1
+            else:
+                scores[b] += entry
+
+
+@njit(nogil=True, cache=True)
+def iterated_modes(first, last, incidence, node, tables, labels):
+    """Give each node its best label, the others held, until nothing changes; breaking fewer rules comes first."""
+    n_labels = node.shape[1]
+    scores, broken = np.empty(n_labels), np.empty(n_labels, np.int64)
+    for g in range(first, last):
+        for _ in range(_MOST_CLIMBING_SWEEPS):
+            moved = False
+            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+                label_scores(v, incidence, node, tables, labels, scores, broken)
+                best = labels[v]
+                for b in range(n_labels):
+                    # A gain that is only rounding could go round in circles.
+                    gain = scores[b] - scores[best]
+                    better = gain > 1e-12 * (1.0 + abs(scores[best]))
+                    if broken[b] < broken[best] or (broken[b] == broken[best] and better):
+                        best = b
+                if best != labels[v]:
+                    labels[v] = best
+                    moved = True
+            if not moved:
+                break
+
+
+@njit(nogil=True, cache=True)
+def labelling_scores(first, last, incidence, node, tables, labels, scores):
+    """Fill scores (S,) of the labelling."""
+    n_labels = node.shape[1]
+    for g in range(first, last):
+        total = 0.0
+        for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+            total += node[v, labels[v]]
+            for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+                if incidence.place_of[k] == 0:  # each factor once, at its first node
+                    begin, stride = locate(incidence, incidence.factor_of[k], 0, labels, n_labels)
+                    total += tables[begin + labels[v] * stride]
+        scores[g] = total
+
+
+@njit(nogil=True, cache=True)
+def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, broken, chances):
+    """Draw a new label for v given the others; chances gets its conditional distribution.
+
+    Scores count times weight, and each forbidden entry takes off the penalty.
+    """
+    n_labels = node.shape[1]
+    label_scores(v, incidence, node, tables, labels, scores, broken)
+    top = -np.inf
+    for b in range(n_labels):
+        scores[b] *= weight
+        if broken[b] > 0:
+            scores[b] -= penalty * broken[b]
+        top = max(top, scores[b])
+    total = 0.0
+    for b in range(n_labels):
+        chances[b] = np.exp(scores[b] - top)
+        total += chances[b]
+    # The last label of positive probability takes what rounding leaves over.
+    left, chosen = uniform(state) * total, -1
+    for b in range(n_labels):
+        if chances[b] > 0.0 and left >= 0.0:
+            chosen = b
+        left -= chances[b]
+        chances[b] /= total
+    labels[v] = chosen
+
+
+@njit(nogil=True, cache=True)
+def penalised_search(first, last, incidence, node, tables, labels, scores):
+    """Look for an allowed labelling of graphs whose score is -inf: Gibbs sweeps that see broken rules only."""
+    n_labels = node.shape[1]
+    local, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
+    state = np.empty(1, np.uint64)
+    for g in range(first, last):
+        state[0] = g
+        sweep = 0
+        while scores[g] == -np.inf and sweep < _SEARCH_SWEEPS:
+            sweep += 1
+            penalty = _LARGEST_PENALTY * (sweep % _ROUND) / _ROUND
+            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+                draw(v, incidence, node, tables, labels, penalty, 0.0, state, local, broken, chances)
+            labelling_scores(g, g + 1, incidence, node, tables, labels, scores)
+        if sweep > 0:
+            iterated_modes(g, g + 1, incidence, node, tables, labels)
+            labelling_scores(g, g + 1, incidence, node, tables, labels, scores)
+
+
+@njit(nogil=True, cache=True)
+def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps):
+    """Sweep graphs first..last-1 n_sweeps times, starting from labels."""
+    n_labels = node.shape[1]
+    scores, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
+    for g in range(first, last):
+        state = states[g : g + 1]
+        for _ in range(n_sweeps):
+            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
+
+
+@njit(nogil=True, cache=True)
+def accumulate_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps, sums):
+    """Sweep as above and add conditional distributions to ``sums``, a ``SweepSums``: nodes, squares, entries.
+
+    Each member of a factor gives its share of the estimate of the factor's entries when it is drawn, the others
+    held.
+    """
+    totals, squares, entry_start, entries = sums.node, sums.squares, sums.entry_start, sums.entries
+    n_labels = node.shape[1]
+    scores, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
+    for g in range(first, last):
+        state = states[g : g + 1]
+        for _ in range(n_sweeps):
+            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
+                for b in range(n_labels):
+                    totals[v, b] += chances[b]
+                    squares[v, b] += chances[b] * chances[b]
+                for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+                    f = incidence.factor_of[k]
+                    at, stride = locate(incidence, f, incidence.place_of[k], labels, n_labels)
+                    at += entry_start[f] - incidence.table_start[f]
+                    share = 1.0 / (incidence.start[f + 1] - incidence.start[f])
+                    for b in range(n_labels):
+                        entries[at + b * stride] += share * chances[b]

@@ -1,0 +1,1 @@
+"""Exact inference on graphs of small treewidth by junction trees."""

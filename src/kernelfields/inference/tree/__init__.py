@@ -1,0 +1,1 @@
+"""Exact inference on forests."""

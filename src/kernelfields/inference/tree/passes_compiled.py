@@ -1,0 +1,346 @@
+"""Two passes over packed forests and their derivatives, compiled.
+
+Node v with parent p(v), y its label, s that of the parent, T_v(y, s) = exp(w_v(y, s) - shift_v) at most one,
+children c:
+
+    alpha_v(y) = e^{u_v(y) - top_v} prod_c m_c(y) / scale_v          sums to one
+    m_v(s)     = sum_y alpha_v(y) T_v(y, s)                          leaves to roots
+    log Z      = sum_v (log scale_v + top_v + shift_v)
+    gamma_v(s) = b_p(s) / m_v(s)
+    b_v(y)     = alpha_v(y) sum_s T_v(y, s) gamma_v(s)               roots to leaves; b = alpha at a root
+    X_v(y, s)  = alpha_v(y) T_v(y, s) gamma_v(s)                     marginals of pairs
+
+A direction (du, dw) has conditional expectations r_v(y) of what lies at and below v, and E_v(s) of r_v + dw_v:
+
+    r_v(y)     = du_v(y) + sum_c E_c(y)
+    E_v(s)     = 1/m_v(s) sum_y alpha_v(y) T_v(y, s) (r_v(y) + dw_v(y, s))
+    delta_v(s) = db_p(s) / m_v(s) - gamma_v(s) E_v(s)
+    db_v(y)    = b_v(y) r_v(y) + alpha_v(y) sum_s T_v(y, s) (gamma_v(s) dw_v(y, s) + delta_v(s))
+               b (r - E r) at a root, E r the mean of r under b
+    dX_v(y, s) = alpha_v(y) T_v(y, s) (gamma_v(s) (r_v(y) + dw_v(y, s)) + delta_v(s))
+
+r_v and E_v are used with the same constant taken off, or they would grow with the tree.
+
+Arrays: trees, passes and response are ``Trees``, ``TreePasses`` and ``TreeResponse`` of forest.py; v uses table
+table_of[v] of the transfer (tables, L, L), stored as (s, y) where flipped[v]. Cost O(N L^2) time, O(N L) memory;
+no exponentials in derivatives. A graph is flagged as troubled, by log Z = NaN, where a probability that is not
+structurally zero leaves the range of doubles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kernelfields.numerics.threads import Workers
+
+# exp takes about as long as ten multiplications.
+_WORK = 10
+# Products of two numbers above this bound are still normal doubles relative to one.
+TINY = 1e-250
+# A product over many children is brought back to one below this.
+SMALL = 1e-50
+# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+def exponentials(tables: list[np.ndarray], workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    """Return exp of all tables (rows, .., ..), flat and end to end, and the shift of each row.
+
+    Every row is shifted to a largest entry of zero before; zero in the result means forbidden and nothing else.
+    """
+    rows = [table.reshape(len(table), -1) if len(table) else table.reshape(0, 1) for table in tables]
+    values, shifts = np.empty(sum(each.size for each in rows)), np.empty(sum(map(len, rows)))
+    entry = row = 0
+    for table in rows:
+        out = values[entry : entry + table.size].reshape(table.shape)
+        tops = shifts[row : row + len(table)]
+
+        def run(first, last, table=table, out=out, tops=tops):
+            _exponentiate(first, last, table, out, tops)
+
+        workers.each(run, workers.pieces(len(table), _WORK * table.size))
+        entry, row = entry + table.size, row + len(table)
+    return values, shifts
+
+
+@njit(nogil=True, cache=True)
+def _exponentiate(first, last, rows, out, shifts):
+    for k in range(first, last):
+        top = -np.inf
+        for b in range(rows.shape[1]):
+            if rows[k, b] > top:
+                top = rows[k, b]
+        if top == -np.inf:
+            top = 0.0
+        shifts[k] = top
+        for b in range(rows.shape[1]):
+            value = np.exp(rows[k, b] - top)
+            if value == 0.0 and rows[k, b] > -np.inf:
+                value = 5e-324  # an entry that only underflows stays possible, if only just
+            out[k, b] = value
+
+
+@njit(nogil=True, cache=True)
+def root_forest(offsets, neighbour_start, neighbours, edges, order, parent, parent_edge):
+    """Fill order (breadth first, graph by graph), parent and parent_edge; return an edge on a cycle, else -1."""
+    n_nodes = offsets[-1]
+    seen = np.zeros(n_nodes, np.bool_)
+    filled = 0
+    for root in range(n_nodes):
+        if seen[root]:
+            continue
+        seen[root] = True
+        parent[root] = -1
+        parent_edge[root] = -1
+        head = filled
+        order[filled] = root
+        filled += 1
+        while head < filled:
+            v = order[head]
+            head += 1
+            for k in range(neighbour_start[v], neighbour_start[v + 1]):
+                u = neighbours[k]
+                if edges[k] == parent_edge[v]:
+                    continue
+                if seen[u]:
+                    return edges[k]
+                seen[u] = True
+                parent[u] = v
+                parent_edge[u] = edges[k]
+                order[filled] = u
+                filled += 1
+    return -1
+
+
+# Rows are named by an array and an index: making a view of a row costs as much as a short product.
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def _add_rows(tables, table, weights, w, out, o):
+    """out[o] += weights[w] @ tables[table], four rows at a time so that out is read and written less often."""
+    size = weights.shape[1]
+    whole = size - size % 4
+    for a in range(0, whole, 4):
+        w0, w1, w2, w3 = weights[w, a], weights[w, a + 1], weights[w, a + 2], weights[w, a + 3]
+        for b in range(size):
+            out[o, b] += (
+                w0 * tables[table, a, b]
+                + w1 * tables[table, a + 1, b]
+                + w2 * tables[table, a + 2, b]
+                + w3 * tables[table, a + 3, b]
+            )
+    for a in range(whole, size):
+        weight = weights[w, a]
+        for b in range(size):
+            out[o, b] += weight * tables[table, a, b]
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def _add_dots(tables, table, weights, w, out, o):
+    """out[o] += tables[table] @ weights[w]."""
+    size = weights.shape[1]
+    for a in range(size):
+        total = 0.0
+        for b in range(size):
+            total += tables[table, a, b] * weights[w, b]
+        out[o, a] += total
+
+
+@njit(nogil=True, cache=True)
+def to_parent(tables, table, flipped, weights, w, out, o):
+    """out(s) += sum_y weights(y) T(y, s)."""
+    if flipped:
+        _add_dots(tables, table, weights, w, out, o)
+    else:
+        _add_rows(tables, table, weights, w, out, o)
+
+
+@njit(nogil=True, cache=True)
+def to_child(tables, table, flipped, weights, w, out, o):
+    """out(y) += sum_s T(y, s) weights(s)."""
+    if flipped:
+        _add_rows(tables, table, weights, w, out, o)
+    else:
+        _add_dots(tables, table, weights, w, out, o)
+
+
+@njit(nogil=True, cache=True)
+def _restrict(tables, table, flipped, reachable, v, p):
+    """Take from the labels of the parent p those that no reachable label of v allows."""
+    for s in range(reachable.shape[1]):
+        if reachable[p, s]:
+            possible = False
+            for y in range(reachable.shape[1]):
+                if reachable[v, y] and (tables[table, s, y] if flipped else tables[table, y, s]) > 0.0:
+                    possible = True
+                    break
+            reachable[p, s] = possible
+
+
+@njit(nogil=True, cache=True)
+def _out_of_range(alpha, v, restricted, reachable):
+    """Whether an entry of alpha[v] is too small that is not zero by structure."""
+    outside = False
+    for b in range(alpha.shape[1]):
+        outside |= alpha[v, b] < TINY and (not restricted or reachable[v, b])
+    return outside
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
+    """Fill alpha (ones before), inverse = 1/m (zeros before) and total = log Z, NaN for a graph in trouble.
+
+    reachable (N, L), true before, follows forbidden labels; with another shape nothing is forbidden.
+    """
+    offsets, order, parent, table_of, flipped = trees
+    transfer, alpha, inverse = passes.transfer, passes.alpha, passes.inverse
+    n_labels = node.shape[1]
+    restricted = reachable.shape[0] == node.shape[0]
+    for graph in range(first, last):
+        log_sum = 0.0
+        fine = True
+        for k in range(offsets[graph + 1] - 1, offsets[graph] - 1, -1):
+            v = order[k]
+            top = -np.inf
+            for b in range(n_labels):
+                top = max(top, node[v, b])
+            if top == -np.inf:
+                fine = False
+                break
+            scale = 0.0
+            for b in range(n_labels):
+                alpha[v, b] *= np.exp(node[v, b] - top)
+                scale += alpha[v, b]
+            if restricted:
+                for b in range(n_labels):
+                    reachable[v, b] &= node[v, b] > -np.inf
+            if not scale > TINY:
+                fine = False
+                break
+            inverse_scale = 1.0 / scale
+            lowest = 1.0
+            for b in range(n_labels):
+                alpha[v, b] *= inverse_scale
+                lowest = min(lowest, alpha[v, b])
+            if lowest < TINY and _out_of_range(alpha, v, restricted, reachable):
+                fine = False
+                break
+            log_sum += np.log(scale) + top
+            p = parent[v]
+            if p < 0:
+                continue
+            table = table_of[v]
+            to_parent(transfer, table, flipped[v], alpha, v, inverse, v)
+            log_sum += shift[table]
+            if restricted:
+                _restrict(transfer, table, flipped[v], reachable, v, p)
+            lowest, peak = 1.0, 0.0
+            for s in range(n_labels):
+                message = inverse[v, s]
+                inverse[v, s] = 1.0 / message if message > 0.0 else 0.0
+                alpha[p, s] *= message
+                lowest = min(lowest, alpha[p, s])
+                peak = max(peak, alpha[p, s])
+            if lowest < TINY and _out_of_range(alpha, p, restricted, reachable):
+                fine = False
+                break
+            if 0.0 < peak < SMALL:
+                log_sum += np.log(peak)
+                for s in range(n_labels):
+                    alpha[p, s] /= peak
+        total[graph] = log_sum if fine else np.nan
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def roots_to_leaves(first, last, trees, passes, total):
+    """Fill gamma and marginals = b (zeros before); total becomes NaN where doubles do not do."""
+    offsets, order, parent, table_of, flipped = trees
+    transfer, alpha, inverse, gamma, marginals = passes
+    n_labels = alpha.shape[1]
+    for graph in range(first, last):
+        if np.isnan(total[graph]):
+            continue
+        check = 0.0
+        for k in range(offsets[graph], offsets[graph + 1]):
+            v = order[k]
+            p = parent[v]
+            if p < 0:
+                for b in range(n_labels):
+                    marginals[v, b] = alpha[v, b]
+                continue
+            for s in range(n_labels):
+                gamma[v, s] = marginals[p, s] * inverse[v, s]
+            to_child(transfer, table_of[v], flipped[v], gamma, v, marginals, v)
+            for b in range(n_labels):
+                marginals[v, b] *= alpha[v, b]
+                check += marginals[v, b]
+        if not np.isfinite(check):
+            total[graph] = np.nan
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def tree_responses(first, last, trees, passes, response, d_marginals):
+    """Fill rest = r (the direction of nodes before), delta and d_marginals = db (zeros before)."""
+    offsets, order, parent, table_of, flipped = trees
+    transfer, alpha, inverse, gamma, marginals = passes
+    moved, rest, delta = response
+    n_labels = alpha.shape[1]
+    weighted = np.empty((1, n_labels))
+    for k in range(offsets[last] - 1, offsets[first] - 1, -1):
+        v = order[k]
+        p = parent[v]
+        if p < 0:
+            continue
+        table = table_of[v]
+        for b in range(n_labels):
+            weighted[0, b] = alpha[v, b] * rest[v, b]
+        # delta is E until the way down
+        to_parent(transfer, table, flipped[v], weighted, 0, delta, v)
+        to_parent(moved, table, flipped[v], alpha, v, delta, v)
+        centre = 0.0
+        for s in range(n_labels):
+            delta[v, s] *= inverse[v, s]
+            centre += delta[v, s]
+        centre /= n_labels
+        for s in range(n_labels):
+            rest[v, s] -= centre
+            delta[v, s] -= centre
+            rest[p, s] += delta[v, s]
+    for k in range(offsets[first], offsets[last]):
+        v = order[k]
+        p = parent[v]
+        if p < 0:
+            mean = 0.0
+            for b in range(n_labels):
+                mean += marginals[v, b] * rest[v, b]
+            for b in range(n_labels):
+                d_marginals[v, b] = marginals[v, b] * (rest[v, b] - mean)
+            continue
+        table = table_of[v]
+        for s in range(n_labels):
+            delta[v, s] = d_marginals[p, s] * inverse[v, s] - gamma[v, s] * delta[v, s]
+        to_child(transfer, table, flipped[v], delta, v, d_marginals, v)
+        to_child(moved, table, flipped[v], gamma, v, d_marginals, v)
+        for b in range(n_labels):
+            d_marginals[v, b] = marginals[v, b] * rest[v, b] + alpha[v, b] * d_marginals[v, b]
+
+
+@njit(nogil=True, cache=True)
+def pair_tables(first, last, pairs, transfer, moved, alpha, rest, gamma, delta, out):
+    """Fill out with X, or with dX where moved has tables.
+
+    pairs (M, 4) says of each pair which is its lower node, its table, whether that is (s, y), and whether out is.
+    """
+    n_labels = alpha.shape[1]
+    derivative = moved.shape[0] > 0
+    for e in range(first, last):
+        v, table, flipped = pairs[e, 0], pairs[e, 1], pairs[e, 2] > 0
+        for i in range(n_labels):
+            for j in range(n_labels):
+                y, s = (j, i) if pairs[e, 3] > 0 else (i, j)
+                a, b = (s, y) if flipped else (y, s)
+                if derivative:
+                    value = transfer[table, a, b] * (gamma[v, s] * rest[v, y] + delta[v, s])
+                    value += moved[table, a, b] * gamma[v, s]
+                else:
+                    value = transfer[table, a, b] * gamma[v, s]
+                out[e, i, j] = alpha[v, y] * value

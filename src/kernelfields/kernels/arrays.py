@@ -1,0 +1,325 @@
+"""Arrays behind kernels: rows of X (n, d) and Z (m, d), dense or CSR, their products, distances and elementwise
+steps.
+
+    inner_products        <x, z>                            one matrix product
+    squared_distances     ||x||^2 + ||z||^2 - 2 <x, z>      one matrix product, in float64
+    manhattan_distances   sum_j |x_j - z_j|
+
+Rows are float32 or float64; a block between n and m rows is dense (n, m), and float32 only when both sides are.
+Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal. The functions after
+the distances are the elementwise steps of the kernels' formulas.
+
+Squared distances cancel: the error is that of the norms, not that of the distance. Hence the work is
+done in float64 also for float32 inputs, block by block, and dense inputs are first shifted by the median
+of a sample of Z, which changes no distance (a mean would follow outliers away from the other rows). What
+lies below the rounding of the norms is set to zero, so that equal rows are at distance zero whether or
+not they sit on a diagonal.
+
+Rows may also be a tensor of PyTorch, on any device: results are then tensors there. Functions marked with
+``with_tensor_twin`` are written a second time, under the same name, in kernels/tensors.py, the one module here
+that imports PyTorch; it is loaded when the first tensor comes.
+
+Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
+and a few megabytes. Fails: ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan
+from sklearn.utils.extmath import safe_sparse_dot
+
+# About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
+_BLOCK_ENTRIES = 2**21
+_SMALLEST_BLOCK = 16
+#: Rows whose median is taken off before squared distances are computed.
+MEDIAN_SAMPLE = 256
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a tensor of PyTorch, which is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return isinstance(X, getattr(torch, "Tensor", ()))
+
+
+def with_tensor_twin(function: _Function) -> _Function:
+    """Let the function of the same name in kernels/tensors.py answer when the first argument is a tensor."""
+
+    @functools.wraps(function)
+    def answer(first: Any, *others: Any) -> Any:
+        if is_tensor(first):
+            twin = getattr(importlib.import_module("kernelfields.kernels.tensors"), function.__name__)
+            return twin(first, *others)
+        return function(first, *others)
+
+    return cast(_Function, answer)
+
+
+@with_tensor_twin
+def as_rows(X: Any, name: str = "X") -> Any:
+    """Return X as a two-dimensional ndarray or canonical CSR matrix of float32 or float64.
+
+    A tensor stays where it is; a sparse one becomes dense, so pass it by blocks of rows.
+    """
+    if sparse.issparse(X):
+        if X.ndim != 2:
+            raise ValueError(not_two_dimensional(name, X.shape))
+        X = _as_float(X.tocsr(), name)
+        if not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix keeps its order of entries
+            X.sum_duplicates()
+        return X
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(not_two_dimensional(name, X.shape))
+    return _as_float(X, name)
+
+
+def not_real(name: str, dtype: Any) -> str:
+    """Return what to say of inputs that are no real numbers."""
+    return f"{name} must hold real numbers, got dtype {dtype}."
+
+
+def _as_float(X: Any, name: str) -> Any:
+    if X.dtype in (np.float32, np.float64):
+        return X
+    if X.dtype.kind not in "biufO":
+        raise ValueError(not_real(name, X.dtype))
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold real numbers, but an entry is not one: {error}.") from error
+
+
+def not_two_dimensional(name: str, shape: tuple[int, ...]) -> str:
+    """Return what to say of inputs that are no matrix."""
+    return (
+        f"{name} must be two-dimensional (rows, columns), got shape {shape}. "
+        "Use x.reshape(1, -1) for a single row, x.reshape(-1, 1) for a single column."
+    )
+
+
+@with_tensor_twin
+def on_host(X: Any) -> Any:
+    """Return X as a matrix in the memory of the processor; only a tensor may have to move."""
+    return X
+
+
+def _place(X: Any) -> str:
+    return f"a tensor on {X.device}" if is_tensor(X) else f"a {type(X).__name__}"
+
+
+def check_comparable(X: Any, Z: Any) -> None:
+    """Raise ValueError unless X and Z have as many columns and lie in the same place."""
+    if is_tensor(X) != is_tensor(Z) or (is_tensor(X) and X.device != Z.device):
+        raise ValueError(
+            f"X is {_place(X)} but Z is {_place(Z)}. A kernel compares rows in one place: "
+            "move one of them, with torch.as_tensor(Z, device=X.device) say."
+        )
+    if X.shape[1] != Z.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} columns but Z has {Z.shape[1]}. "
+            "A kernel compares rows with the same columns: build both sides in the same way."
+        )
+
+
+@with_tensor_twin
+def block_dtype(X: Any, Z: Any | None) -> np.dtype:
+    """Return the dtype of k(X, Z)."""
+    return np.result_type(X.dtype, X.dtype if Z is None else Z.dtype)
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks of a few megabytes."""
+    step = max(_SMALLEST_BLOCK, _BLOCK_ENTRIES // max(n_columns, 1))
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
+
+
+@with_tensor_twin
+def inner_products(X: Any, Z: Any | None = None) -> np.ndarray:
+    """Return <x, z> for all rows, shape (n, m)."""
+    if Z is None:
+        # BLAS returns an exactly symmetric product only for two views of one contiguous array.
+        Z = X = X if sparse.issparse(X) else contiguous(X)
+    if sparse.issparse(X) and sparse.issparse(Z):
+        dtype = block_dtype(X, Z)
+        left, right = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
+        # Accumulates straight into the dense result where scikit-learn can: four times as fast as
+        # a sparse product when most entries meet, and as fast when few do.
+        return safe_sparse_dot(left, right.T, dense_output=True)
+    return np.asarray(X @ Z.T)
+
+
+@with_tensor_twin
+def squared_norms(X: Any) -> np.ndarray:
+    """Return ||x||^2 of every row, shape (n,), in float64."""
+    if sparse.issparse(X):
+        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+@with_tensor_twin
+def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
+    """Return ||x - z||^2 for all rows, shape (n, m)."""
+    n_columns = X.shape[0] if Z is None else Z.shape[0]
+    distances = np.empty((X.shape[0], n_columns), dtype=block_dtype(X, Z))
+    if distances.size == 0:
+        return distances
+    X, Z = _shifted_to_float64(X, Z)
+    norms = squared_norms(X)
+    if Z is not None:
+        other_norms = squared_norms(Z)
+        for rows in row_blocks(*distances.shape):
+            distances[rows] = _from_products(inner_products(X[rows], Z), norms[rows], other_norms)
+        return distances
+    for rows in row_blocks(*distances.shape):
+        above = slice(0, rows.start)
+        if rows.start > 0:
+            left = _from_products(inner_products(X[rows], X[above]), norms[rows], norms[above])
+            distances[rows, above] = left
+            distances[above, rows] = left.T
+        square = _from_products(inner_products(X[rows]), norms[rows], norms[rows])
+        np.fill_diagonal(square, 0.0)
+        distances[rows, rows] = square
+    return distances
+
+
+def _shifted_to_float64(X: Any, Z: Any | None) -> tuple[Any, Any | None]:
+    if sparse.issparse(X) or sparse.issparse(Z):
+        return X.astype(np.float64), None if Z is None else Z.astype(np.float64)
+    rows = X if Z is None else Z
+    median = np.median(rows[:: -(-len(rows) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
+    return X - median, None if Z is None else Z - median
+
+
+def _from_products(products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray) -> np.ndarray:
+    # The two norms are added first: (2p + a) + b and (2p + b) + a may differ in the last digit.
+    sums = np.add.outer(norms, other_norms)
+    products *= -2.0
+    products += sums
+    sums *= 32 * np.finfo(np.float64).eps
+    products[products <= sums] = 0.0
+    return products
+
+
+@with_tensor_twin
+def manhattan_distances(X: Any, Z: Any | None = None) -> np.ndarray:
+    """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
+    other = X if Z is None else Z
+    distances = np.empty((X.shape[0], other.shape[0]), dtype=block_dtype(X, Z))
+    if distances.size == 0:
+        return distances
+    if not (sparse.issparse(X) or sparse.issparse(other)):
+        for rows in row_blocks(*distances.shape):
+            distances[rows] = cdist(X[rows], other, "cityblock")
+        return distances
+    left, right = _with_short_indices(X), _with_short_indices(other)
+    for rows in row_blocks(*distances.shape):
+        distances[rows] = sparse_manhattan(left[rows], right)
+    return distances
+
+
+def _with_short_indices(X: Any) -> sparse.csr_array:
+    """Return X as a float64 CSR matrix with the 32-bit indices scikit-learn asks for."""
+    X = sparse.csr_array(X, dtype=np.float64)
+    if X.indices.dtype == np.int32 and X.indptr.dtype == np.int32:
+        return X
+    if X.nnz > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"the Manhattan distance of sparse rows is limited to 2^31 - 1 non-zeros, got {X.nnz}. "
+            "Pass fewer rows at a time."
+        )
+    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+
+
+@with_tensor_twin
+def contiguous(X: np.ndarray) -> np.ndarray:
+    """Return X with its rows one after the other in memory."""
+    return np.ascontiguousarray(X)
+
+
+@with_tensor_twin
+def side_by_side(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the columns of two matrices in one."""
+    return np.hstack([left, right])
+
+
+@with_tensor_twin
+def filled(X: Any, shape: tuple[int, ...], value: float, dtype: Any) -> np.ndarray:
+    """Return an array of one value, where X is."""
+    return np.full(shape, value, dtype=dtype)
+
+
+@with_tensor_twin
+def converted(values: Any, dtype: Any) -> Any:
+    """Return the values in another dtype, themselves where it is the one they have."""
+    return values.astype(dtype, copy=False)
+
+
+@with_tensor_twin
+def set_diagonal(block: np.ndarray, values: Any) -> None:
+    """Write the diagonal of a square block."""
+    np.fill_diagonal(block, values)
+
+
+@with_tensor_twin
+def exponential(values: np.ndarray) -> np.ndarray:
+    """Take the exponential in place."""
+    return np.exp(values, out=values)
+
+
+@with_tensor_twin
+def square_root(values: np.ndarray) -> np.ndarray:
+    """Take the square root in place."""
+    return np.sqrt(values, out=values)
+
+
+@with_tensor_twin
+def inverse_or_zero(values: np.ndarray) -> np.ndarray:
+    """Return 1 / values where they are positive, and 0 elsewhere."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+
+
+@with_tensor_twin
+def computed_on_host(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return function(values) for a function of NumPy arrays; tensors are copied there and back."""
+    return function(values)
+
+
+@with_tensor_twin
+def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Apply an elementwise function in place, a few megabytes at a time, and return the block."""
+    for rows in row_blocks(*block.shape):
+        block[rows] = function(block[rows])
+    return block
+
+
+def raise_to(block: np.ndarray, exponent: int) -> np.ndarray:
+    """Raise every entry to a whole power >= 1 in place: products are several times as fast as pow."""
+    return block if exponent == 1 else transform(block, lambda part: _whole_power(part, exponent))
+
+
+def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
+    if exponent == 1:
+        return base
+    half = _whole_power(base * base, exponent // 2)
+    return half * base if exponent % 2 else half
+
+
+@with_tensor_twin
+def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
+    for part in row_blocks(*block.shape):
+        block[part] *= rows[part, None] * columns
+    return block

@@ -1,0 +1,250 @@
+"""From clique sets to terms on a sample: checks, sums of kernels, bases, warm starts.
+
+    view of the inputs -> kernel -> basis -> subspace -> design
+
+A sum of kernels becomes several clique sets, each with its own subspace and prior variance:
+
+    k = k_1 + ... + k_m      f = f_1 + ... + f_m,  f_i with the Gaussian prior of covariance s_i k_i
+
+With one prior variance s this is the field of k itself. It is still split where some parts have explicit features
+and others do not: the first stay exact, as sparse as the inputs are, and only the rest needs pivots. With one
+variance per part every part becomes a set.
+
+The coefficients of a term belong to its subspace, so a fit can go on from them (a warm start) only while kernel,
+view, label kernel and basis stay what they were. The prior variances may change: that is how a path of
+regularisation is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from kernelfields.basis.selection import Gradient, resolve_basis
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
+from kernelfields.engines.engine import Sample
+from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.kernels.dot_product import Constant
+from kernelfields.kernels.kernel import Kernel, Sum
+from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.kernels.registry import resolve_kernel
+from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.term import Term, label_factor
+
+#: Clique sets with names of their own.
+NamedCliques = Sequence[tuple[str, CliqueSet]]
+
+# What must not change between a fit and one that goes on from it.
+_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support", "min_freq")
+
+
+def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
+    """Check a list of clique sets; return copies of them, each with a name of its own."""
+    if isinstance(cliques, CliqueSet):
+        cliques = [cliques]
+    if not isinstance(cliques, list | tuple):
+        raise TypeError(f"cliques must be a list of clique sets such as NodeCliques('rbf'), got {cliques!r}")
+    named: list[tuple[str, CliqueSet]] = []
+    for index, clique in enumerate(cliques):
+        if not isinstance(clique, CliqueSet):
+            raise TypeError(
+                f"cliques[{index}] is {clique!r}, expected a clique set such as NodeCliques, EdgeCliques or, for "
+                "graphs, GraphNodes and GraphFactors"
+            )
+        clique.check_reach()
+        name = clique.name or clique.default_name
+        taken = [other for other, _ in named]
+        if name in taken and clique.name is None:
+            name = next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
+        elif name in taken:
+            raise ValueError(f"two clique sets are named {name!r}; give each a name of its own")
+        for part_name, part in split_sum(name, clique):
+            if part_name in taken:
+                raise ValueError(
+                    f"two clique sets are named {part_name!r}, one of them a part of the sum of kernels in "
+                    f"{name!r}; give each a name of its own"
+                )
+            named.append((part_name, resolved_clique(part)))
+    if not any(clique.default_name == "node" for _, clique in named):
+        raise ValueError(
+            "cliques holds no NodeCliques (for graphs, GraphNodes): add NodeCliques(kernel), the potential of "
+            "single labels"
+        )
+    if all(clique.kernel is None for _, clique in named):
+        raise ValueError("no clique set has a kernel, so labels would not depend on the inputs: give kernel='rbf'")
+    return named
+
+
+def resolved_clique(clique: CliqueSet) -> CliqueSet:
+    """Return a copy with names resolved to objects; ValueError or TypeError if a parameter cannot be used.
+
+    A fitted field keeps these copies: what the user changes later must not reach it.
+    """
+    check_prior_variance(clique.prior_variance, "prior_variance")
+    check_support(clique.support, "support")
+    check_penalty(clique.l1, "l1")
+    check_penalty(clique.min_freq, "min_freq")
+    if clique.min_freq > 0 and clique.support != "observed":
+        raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
+    check_window(clique.window)
+    clique.check_reach()
+    if clique.rank is not None:
+        check_count(clique.rank, "rank", " (or None for no limit)")
+    parameters = clique.get_params(deep=False)
+    for name in ("prior_variance", "l1", "min_freq"):
+        parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
+    parameters["basis"] = clone(resolve_basis(clique.basis))
+    parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
+    if clique.weighs_labels_singly and not isinstance(parameters["label_kernel"], Delta):
+        raise ValueError(
+            "support='observed' and l1 treat the weights of each label by themselves: they need "
+            f"label_kernel='delta', got {clique.label_kernel!r}"
+        )
+    if clique.kernel is not None:
+        parameters["kernel"] = clone(resolve_kernel(clique.kernel))
+        parameters["kernel"].check_parameters()
+    return type(clique)(**parameters)
+
+
+def parts_of_sum(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels that a sum, however nested, adds up; [kernel] if it is none."""
+    if isinstance(kernel, Sum):
+        return [*parts_of_sum(kernel.left), *parts_of_sum(kernel.right)]
+    return [kernel]
+
+
+def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
+    """Return the clique sets that stand for one whose kernel is a sum, with names made of ``name``."""
+    variances = clique.prior_variance
+    several = isinstance(variances, list | tuple)
+    if clique.kernel is None:
+        if several:
+            raise ValueError(f"clique set {name!r} has no kernel: prior_variance must be one number")
+        return [(name, clique)]
+    kernel = resolve_kernel(clique.kernel)
+    parts = parts_of_sum(kernel)
+    if several:
+        if len(variances) != len(parts):
+            raise ValueError(
+                f"prior_variance of clique set {name!r} holds {len(variances)} numbers, but its kernel "
+                f"{kernel!r} is a sum of {len(parts)}: give one number, or one for each"
+            )
+        groups, chosen = [[part] for part in parts], list(variances)
+    else:
+        explicit = [part for part in parts if part.has_feature_map]
+        others = [part for part in parts if not part.has_feature_map]
+        groups = [group for group in (explicit, others) if group]
+        chosen = [variances] * len(groups)
+    if len(groups) == 1:
+        return [(name, _with(clique, kernel, chosen[0]))]
+    sets: list[tuple[str, CliqueSet]] = []
+    for index, (group, variance) in enumerate(zip(groups, chosen, strict=True)):
+        part = _with(clique, reduce(Sum, group), variance)
+        if not part.kernel.has_feature_map:
+            part.support, part.min_freq, part.l1 = "all", 0.0, 0.0
+        part.name = name if index == 0 else f"{name}_{index + 1}"
+        sets.append((part.name, part))
+    return sets
+
+
+def _with(clique: CliqueSet, kernel: Kernel, variance: Any) -> CliqueSet:
+    parameters = clique.get_params(deep=False)
+    return type(clique)(**{**parameters, "kernel": kernel, "prior_variance": variance})
+
+
+def build_designs(
+    cliques: NamedCliques,
+    sample: Sample,
+    random: np.random.Generator,
+    say: Callable[[str], None] | None = None,
+) -> list[Design]:
+    """Choose a basis for each named clique set and put its term on the sample."""
+    designs = []
+    for name, clique in cliques:
+        if clique.kernel is not None and say is not None:
+            say(f"choosing a basis for {name} cliques on {sample.n_positions:,} positions")
+        designs.append(build_design(name, clique, sample, random))
+    return designs
+
+
+def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
+    """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
+    factor = label_factor(clique, sample.structure.n_labels)
+    if clique.kernel is None:
+        return sample.design(Term(clique, name, ConstantSubspace(Constant(1.0)), factor))
+    basis = resolve_basis(clique.basis)
+    if not resolve_kernel(clique.kernel).has_feature_map:
+        sample.check_basis(name, basis)
+    view = sample.view(name, clique)
+    if view.n_rows == 0:
+        raise ValueError(
+            f"the training data hold no {name!r} cliques, all sequences have length one or no graph has edges: "
+            "there is nothing to choose a kernel basis from. Leave out the edge kernel."
+        )
+    kernel = view.resolved(resolve_kernel(clique.kernel))
+    explicit = kernel.feature_map(view.first_row)
+    if explicit is not None:
+        return sample.design(Term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor), view)
+    check_pivots_allowed(name, clique)
+    view.check_kernel(kernel, random)
+    panel = view.panel(kernel, basis.capacity(clique.rank, view.n_rows))
+    basis.select(panel, random)
+    design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
+    # Columns that will not grow may be kept in another form: let go of this one.
+    return design.growing(panel) if isinstance(basis, Gradient) else design
+
+
+def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
+    """Raise if a set without explicit features asks for what only single weights can have."""
+    for parameter, asked in (("support='observed'", clique.support == "observed"), ("l1", clique.l1 > 0)):
+        if asked:
+            raise ValueError(
+                f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
+                "has none: use kernel='linear', or a sum with it"
+            )
+    if not np.isfinite(clique.prior_variance):
+        raise ValueError(
+            f"prior_variance of clique set {name!r} must be finite: without a prior, {clique.kernel!r} can fit "
+            "any labels"
+        )
+
+
+def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Sample) -> list[Design]:
+    """Put the terms of a fitted field on (new) data; ValueError if the clique sets have changed.
+
+    ``cliques`` come from :func:`name_cliques`, as those of the fitted field did.
+    """
+    names = [name for name, _ in cliques]
+    if names != [term.name for term in terms]:
+        raise _changed(f"they were {[term.name for term in terms]} and are now {names}")
+    for (name, clique), term in zip(cliques, terms, strict=True):
+        for parameter in _KEPT:
+            if not _same(parameter, clique, term.clique):
+                before, now = getattr(term.clique, parameter), getattr(clique, parameter)
+                raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
+        if clique.l1 > 0 and term.label_factor is not None:
+            raise _changed(
+                f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}"
+            )
+    return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
+
+
+def _same(parameter: str, clique: CliqueSet, known: CliqueSet) -> bool:
+    now, before = getattr(clique, parameter), getattr(known, parameter)
+    if parameter == "window":
+        return check_window(now) == check_window(before)
+    if parameter == "basis":
+        return type(now) is type(before) and now.get_params() == before.get_params()
+    return now == before
+
+
+def _changed(how: str) -> ValueError:
+    return ValueError(
+        f"warm_start=True continues the fitted field, but its clique sets have changed: {how}. "
+        "Clone the estimator or set warm_start=False to start afresh."
+    )

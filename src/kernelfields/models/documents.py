@@ -1,0 +1,366 @@
+"""Fitted estimators as documents of plain values and arrays, and back: one writer and one reader for all.
+
+    parameters      get_params() of the estimator, value by value
+    terms           clique sets, coefficients, label factors, supports; subspaces once, wherever they are shared
+    solution, certificates, laplace, evidence_path, and what the estimator itself adds
+
+Nothing in a document names code: kernels, bases, clique sets, engines and so on are rebuilt from registries of known
+kinds. Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a
+cluster) are not kept; the default takes their place. A function is asked for by name when the file is read.
+Documents of version 0.1.0 are brought to this form by old_documents.py.
+Fails: ModelFileError, naming the file, where parts do not fit together or a number is not finite.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+
+from kernelfields.basis.selection import SHORTHANDS, Basis
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.engines.dask.engine import Dask
+from kernelfields.engines.engine import Engine
+from kernelfields.engines.threads import Threads
+from kernelfields.engines.torch.engine import Torch
+from kernelfields.fields.cliques import (
+    CliqueSet,
+    EdgeCliques,
+    EndCliques,
+    NodeCliques,
+    OrderCliques,
+    SkipCliques,
+    StartCliques,
+)
+from kernelfields.fields.constraints import Constraints
+from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
+from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.inference.approximate.base import OPTIONS
+from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Constant
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
+from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.models.old_documents import upgraded
+from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.term import Term
+from kernelfields.solvers.loop import Iteration, Solution
+
+#: The form of documents that this version writes; files of 0.1.0 have no such entry.
+LAYOUT = 2
+CLIQUES: dict[str, type[CliqueSet]] = {
+    "node": NodeCliques,
+    "edge": EdgeCliques,
+    "start": StartCliques,
+    "end": EndCliques,
+    "skip": SkipCliques,
+    "order": OrderCliques,
+    "graph nodes": GraphNodes,
+    "graph factors": GraphFactors,
+    "label": LabelCliques,
+    "label pairs": LabelPairs,
+}
+_ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask": Dask}
+#: Settings that are parameters of estimators, such as a StructureSearch; the rooms that have them enter them here.
+SETTINGS: dict[str, type] = {}
+# Parameters that may be functions: those are asked for by name when a file is read.
+_FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
+_ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+
+#: Functions by name, for kernels that are code.
+Functions = Mapping[str, Callable[..., Any]]
+
+
+class NotData(Exception):
+    """A value that is code, and not kept in a document."""
+
+
+def write_document(path: str | os.PathLike, kind: str, document: dict[str, Any]) -> None:
+    """Write a document to a model file, atomically."""
+    write_model(path, kind, {"layout": LAYOUT, **document}, {})
+
+
+def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return what ``rebuild`` makes of the document of a model file; ModelFileError if it is not sound."""
+    document, _ = read_model(path, kind)
+    try:
+        return rebuild(document if document.get("layout") == LAYOUT else upgraded(kind, document))
+    except _ERRORS as error:
+        raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
+
+
+def describe_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator that are data."""
+    described: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            if name in _FUNCTIONS and _is_function(value):
+                described[name] = {"as": "function", "name": CallableKernel(value).label()}
+            else:
+                described[name] = describe_value(value)
+        except NotData:
+            continue
+    return described
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, Kernel | GaussianProcessKernel | type)
+
+
+def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
+    """Return parameters as they were described; those that are missing have their defaults."""
+    return {name: rebuild_value(value, functions) for name, value in described.items()}
+
+
+def describe_value(value: Any) -> Any:
+    """Return a parameter as plain values; NotData if it is code."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str | np.ndarray):
+        return value
+    if isinstance(value, list):
+        return {"as": "list", "items": [describe_value(each) for each in value]}
+    if isinstance(value, tuple):
+        return {"as": "tuple", "items": [describe_value(each) for each in value]}
+    if isinstance(value, Mapping):
+        return {"as": "dict", "items": [[describe_value(key), describe_value(own)] for key, own in value.items()]}
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return np.dtype(value).name
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    for kind, types, describe in _DESCRIBED:
+        if isinstance(value, types):
+            return {"as": kind, **describe(value)}
+    raise NotData(type(value).__name__)
+
+
+def rebuild_value(described: Any, functions: Functions) -> Any:
+    """Return a parameter that was described; ValueError for a kind that is not known."""
+    if not isinstance(described, Mapping):
+        return described
+    kind = described["as"]
+    if kind in ("list", "tuple"):
+        items = [rebuild_value(each, functions) for each in described["items"]]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {rebuild_value(key, functions): rebuild_value(own, functions) for key, own in described["items"]}
+    if kind not in _REBUILT:
+        raise ValueError(f"a parameter of the unknown kind {kind!r}")
+    return _REBUILT[kind](described, functions)
+
+
+def _by_type(registry: Mapping[str, type], value: Any) -> str:
+    """Return the name under which exactly this type is known; NotData for a type of the user's own."""
+    name = next((name for name, kind in registry.items() if type(value) is kind), None)
+    if name is None:
+        raise NotData(type(value).__name__)
+    return name
+
+
+def _of_registry(registry: Mapping[str, type]) -> tuple[Callable, Callable]:
+    """Return how objects with parameters are described and rebuilt by their name in a registry."""
+
+    def describe(value: Any) -> dict[str, Any]:
+        return {"name": _by_type(registry, value), "parameters": describe_parameters(value)}
+
+    def rebuild(described: Mapping[str, Any], functions: Functions) -> Any:
+        return registry[described["name"]](**rebuild_parameters(described["parameters"], functions))
+
+    return describe, rebuild
+
+
+def _describe_kernel(value: Any) -> dict[str, Any]:
+    given = "object" if isinstance(value, Kernel) else "scikit-learn"
+    return {"given": given, "spec": resolve_kernel(value).spec()}
+
+
+def _rebuild_kernel(described: Mapping[str, Any], functions: Functions) -> Any:
+    kernel: Any = kernel_from_spec(described["spec"], functions)
+    return kernel.kernel if described["given"] == "scikit-learn" else kernel
+
+
+def _rebuild_function(described: Mapping[str, Any], functions: Functions) -> Any:
+    name = described["name"]
+    if name not in functions:
+        raise ValueError(
+            f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
+        )
+    return functions[name]
+
+
+_BASES = _of_registry(SHORTHANDS)
+_CLIQUES = _of_registry(CLIQUES)
+_PLACES = _of_registry(_ENGINES)
+_INFERENCE = _of_registry(OPTIONS)
+_SETTINGS = _of_registry(SETTINGS)
+#: Kind, types, and how they are described; the first that fits counts.
+_DESCRIBED: list[tuple[str, Any, Callable[[Any], dict[str, Any]]]] = [
+    ("kernel", (Kernel, GaussianProcessKernel), _describe_kernel),
+    ("basis", Basis, _BASES[0]),
+    ("label kernel", LabelKernel, lambda value: {"spec": value.spec()}),
+    ("cliques", CliqueSet, _CLIQUES[0]),
+    ("constraints", Constraints, lambda value: {"spec": value.spec()}),
+    ("engine", Engine, _PLACES[0]),
+    ("inference", tuple(OPTIONS.values()), _INFERENCE[0]),
+    ("settings", BaseEstimator, _SETTINGS[0]),
+]
+_REBUILT: dict[str, Callable[[Mapping[str, Any], Functions], Any]] = {
+    "kernel": _rebuild_kernel,
+    "basis": _BASES[1],
+    "label kernel": lambda described, _: label_kernel_from_spec(described["spec"]),
+    "cliques": _CLIQUES[1],
+    "constraints": lambda described, _: Constraints.from_spec(described["spec"]),
+    "engine": _PLACES[1],
+    "settings": _SETTINGS[1],
+    "inference": _INFERENCE[1],
+    "function": _rebuild_function,
+}
+
+
+def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
+    """Return fitted terms; a subspace that several of them share is kept once."""
+    subspaces: list[Any] = []
+    described = []
+    for term in terms:
+        place = None
+        if not term.tied_everywhere:
+            place = next((i for i, known in enumerate(subspaces) if known is term.subspace), len(subspaces))
+            if place == len(subspaces):
+                subspaces.append(term.subspace)
+        try:
+            clique = describe_value(term.clique)
+        except NotData as error:
+            raise TypeError(
+                f"clique set {term.name!r} is a {type(term.clique).__name__}, a class of your own, which a file of data "
+                "cannot describe"
+            ) from error
+        entry: dict[str, Any] = {
+            "cliques": clique,
+            "name": term.name,
+            "subspace": place,
+            "coefficients": term.known,
+            "label_factor": term.label_factor,
+        }
+        if term.support is not None:
+            entry["pairs"] = {"begin": term.support.begin, "outcomes": term.support.outcomes}
+        described.append(entry)
+    return {"subspaces": [describe_subspace(each) for each in subspaces], "terms": described}
+
+
+def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
+    """Return the terms that were described; errors of any kind if they are not sound."""
+    subspaces = [rebuild_subspace(each, functions) for each in described["subspaces"]]
+    terms = []
+    for entry in described["terms"]:
+        name, place = str(entry["name"]), entry["subspace"]
+        clique = rebuild_value(entry["cliques"], functions)
+        if not isinstance(clique, CliqueSet):
+            raise ValueError(f"term {name!r} has no clique set")
+        coefficients = _finite(entry["coefficients"], f"the coefficients of set {name!r}", 2)
+        factor = entry["label_factor"]
+        if factor is not None:
+            factor = _finite(factor, f"the label factor of set {name!r}", 2)
+        support = _rebuild_support(entry, clique.n_configurations(n_labels), coefficients)
+        subspace = ConstantSubspace(Constant(1.0)) if place is None else subspaces[place]
+        term = Term(clique, name, subspace, factor, support, coefficients)
+        if term.label_coefficients.shape != (subspace.rank, clique.n_configurations(n_labels)):
+            raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
+        terms.append(term)
+    if not terms:
+        raise ValueError("it has no terms")
+    return terms
+
+
+def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]) -> None:
+    """Raise unless the terms fit inputs of so many columns as ``width`` gives for a clique set."""
+    for term in terms:
+        subspace = term.subspace
+        if term.has_pivots and subspace.pivots.shape[1] != width(term.clique):
+            columns = width(term.clique)
+            raise ValueError(f"the pivots of set {term.name!r} do not have {columns} columns, as its inputs do")
+        if isinstance(subspace, ExplicitSubspace):
+            columns = width(term.clique)
+            mapped = subspace.kernel.feature_map(scipy.sparse.csr_array((1, columns or 0)))
+            if mapped is None or mapped.shape[1] != subspace.rank:
+                raise ValueError(f"the coefficients of set {term.name!r} do not fit its {columns} input columns")
+
+
+def describe_subspace(subspace: Any) -> dict[str, Any]:
+    """Return a subspace as plain values and arrays."""
+    description: dict[str, Any] = {"kernel": subspace.kernel.spec()}
+    if isinstance(subspace, ExplicitSubspace):
+        return {**description, "n_coordinates": subspace.n_coordinates}
+    description |= {"factor": subspace.factor, "indices": subspace.indices}
+    if not scipy.sparse.issparse(subspace.pivots):
+        return {**description, "pivots": subspace.pivots}
+    pivots = subspace.pivots.tocsr()
+    parts = {"data": pivots.data, "indices": pivots.indices, "indptr": pivots.indptr, "shape": list(pivots.shape)}
+    return {**description, "sparse_pivots": parts}
+
+
+def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> Any:
+    """Return the subspace that was described; errors of any kind if it is not sound."""
+    kernel = kernel_from_spec(description["kernel"], functions)
+    if "n_coordinates" in description:
+        return ExplicitSubspace(kernel, int(description["n_coordinates"]))
+    pivots = _rebuild_pivots(description)
+    factor = _finite(description["factor"], "the factor of the pivots", 2)
+    if factor.shape != (pivots.shape[0],) * 2 or description["indices"].shape != (pivots.shape[0],):
+        raise ValueError("the pivots of a basis, their factor and their numbers do not fit together")
+    return PivotSubspace(kernel, pivots, factor, description["indices"])
+
+
+def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
+    if "pivots" in description:
+        return _finite(description["pivots"], "the pivots of a basis", 2)
+    parts = description["sparse_pivots"]
+    data = _finite(parts["data"], "the pivots of a basis", 1)
+    pivots = scipy.sparse.csr_array((data, parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
+    pivots.check_format(full_check=True)
+    return pivots
+
+
+def _rebuild_support(entry: Mapping[str, Any], n_outcomes: int, coefficients: np.ndarray) -> Support | None:
+    if "pairs" not in entry:
+        return None
+    support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes)
+    support.check()
+    if coefficients.shape != (support.size, 1):
+        raise ValueError(f"the coefficients of set {entry['name']!r} do not fit its pairs of features and labels")
+    return support
+
+
+def _finite(array: Any, what: str, n_axes: int) -> np.ndarray:
+    """Return an array of numbers, all finite, with so many axes; ValueError otherwise."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != n_axes:
+        raise ValueError(f"{what} must be an array of numbers with {n_axes} axes")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite")
+    return array
+
+
+def checked_classes(classes: Any) -> np.ndarray:
+    """Return classes as an array; ValueError unless they are two or more sorted labels."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2 or not np.array_equal(np.unique(labels), labels):
+        raise ValueError("the classes are not two or more sorted labels")
+    return labels
+
+
+def describe_solution(solution: Solution) -> dict[str, Any]:
+    """Return what a solver reported; the coefficients themselves are kept with the terms."""
+    return {**asdict(solution), "theta": None}
+
+
+def rebuild_solution(described: Mapping[str, Any], terms: Sequence[Term]) -> Solution:
+    """Return the solution that was described."""
+    history = [Iteration(**each) for each in described["history"]]
+    theta = np.concatenate([term.known.ravel() for term in terms])
+    return Solution(**{**described, "history": history, "theta": theta})

@@ -1,0 +1,102 @@
+"""Fitted fields: terms and the structure of their labels, from data to potentials, answers and certificates.
+
+    potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T ) + constraints
+
+The same road serves prediction, scoring and certificates of chains, graphs, several labels and single labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.inference.answers import Answers
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.designs.design import kernel_quadratic_form
+from kernelfields.objective.likelihoods.graph import refuse_approximate
+from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
+from kernelfields.objective.posterior import penalty, penalty_gap
+from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.term import Scorer, Term
+
+
+@dataclass(eq=False)
+class Field:
+    """All terms of a fitted field, and which labels meet in it."""
+
+    terms: list[Term]
+    structure: LabelStructure
+
+    def layout(self, data: Any) -> Layout:
+        """Return where the scores of the terms go in the potentials of data."""
+        return self.structure.layout(data, [term.placement(data) for term in self.terms])
+
+    def potentials(self, data: Any, layout: Layout, workers: Workers, place: Scorer | None = None) -> Potentials:
+        """Return the potentials of data, constraints not included; ``place`` computes kernels, None for here.
+
+        Terms that share a subspace, as the labels of a multi-label field do, share the work of its features.
+        """
+        potentials = layout.zeros()
+        subspaces = [id(term.subspace) for term in self.terms]
+        shared: dict[int, Any] = {}
+        for term in self.terms:
+            key = id(term.subspace)
+            if term.tied_everywhere or term.support is not None or subspaces.count(key) == 1:
+                scores = term.scores(data, workers, place)
+            else:
+                if key not in shared:
+                    shared[key] = term.features(data)
+                scores = term.scores_of(shared[key], term.known)
+            layout.add_scores(potentials, term.placement(data), scores)
+        return potentials
+
+    def answers(self, data: Any, workers: Workers, place: Scorer | None = None) -> Answers:
+        """Return what can be asked of data."""
+        layout = self.layout(data)
+        potentials = self.structure.constrained(data, layout, self.potentials(data, layout, workers, place))
+        return self.structure.answers(data, layout, potentials, workers)
+
+    def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
+        """Cut data into batches whose potentials fit in memory, or of about ``size``."""
+        return self.structure.batches(data, self.terms, size)
+
+    def certify(self, data: Any, workers: Workers, scope: str = "rkhs") -> Certificate:
+        """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
+
+        ValueError if inference is approximate.
+        """
+        layout = self.layout(data)
+        plan = self.structure.plan(data, layout)
+        refuse_approximate(plan, "a certificate")
+        placements = [term.placement(data) for term in self.terms]
+        likelihood = self.structure.likelihood(data, placements, workers, plan)
+        evaluation = likelihood.evaluate(self.potentials(data, layout, workers))
+        value, parts = evaluation.value, {}
+        for term, placement in zip(self.terms, placements, strict=True):
+            rows = likelihood.layout.clique_residuals(evaluation.residual, placement)
+            residuals, variance = term.in_coordinates(rows), term.prior_variance
+            if term.has_pivots and scope == "rkhs":
+                norm, gradient = _rkhs_norm_and_gradient(term, data, residuals)
+                value += 0.5 * norm / variance
+                parts[term.name] = 0.5 * variance * max(gradient, 0.0)
+            else:
+                slope = term.slope(data, residuals, likelihood.workers)
+                value += penalty(term.known, variance, term.l1)
+                parts[term.name] = penalty_gap(term.known, slope, variance, term.l1)
+        # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
+        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts)
+
+
+def _rkhs_norm_and_gradient(term: Term, data: Any, residuals: np.ndarray) -> tuple[float, float]:
+    """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
+    variance, coefficients, subspace = term.prior_variance, term.known, term.subspace
+    inputs = term.clique.view(data)
+    dual = subspace.dual_coefficients(coefficients)
+    norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))
+    cross = float(np.vdot(subspace.apply(inputs, coefficients), residuals))
+    quadratic = kernel_quadratic_form(subspace.kernel, inputs, residuals)
+    return norm, norm / variance**2 + 2.0 * cross / variance + quadratic

@@ -1,0 +1,337 @@
+"""From terms on a sample to a fitted field: solver, certificates, development sets, rounds of a growing basis.
+
+With a :class:`~kernelfields.basis.Gradient` basis, rounds of fitting and growing alternate (Corollary 10): solve
+in the present span, bound what the rest of the RKHS could still bring, stop when that is below the tolerance,
+otherwise add the pivots that promise most. Coordinates are nested, so each round starts from the last estimate
+padded with zeros.
+
+A development set is watched during the fit: after every iteration its log-likelihood is computed with the present
+coefficients, half a pass over its features, which are computed once, and inference. The best coefficients by that
+measure are kept, and the fit stops when they have not improved for some iterations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields.basis.selection import resolve_basis
+from kernelfields.engines.engine import Sample
+from kernelfields.inference.beliefs import GraphInference
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.objective.term import Term
+from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.loop import Iteration, Solution, Watcher, minimize
+
+# The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
+_INNER_TOLERANCE = 0.1
+
+
+@dataclass
+class FitOptions:
+    """How a field is fitted; ``watch`` sees each iteration, ``random`` is for solvers and bases that draw.
+
+    ``say`` is told how labels are inferred, where there is a choice.
+    """
+
+    solver: Any = "auto"
+    tol: float = 1e-3
+    max_iter: int = 100
+    watch: Watcher | None = None
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    say: Callable[[str], None] | None = None
+
+
+@dataclass
+class FittedField:
+    """What fitting leaves behind: fitted terms, solution, certificates in the span and over the RKHS."""
+
+    terms: list[Term]
+    solution: Solution
+    span: Certificate
+    rkhs: Certificate
+    #: What rounding of stored features does to the value, about, term by term; see objective/designs/design.py.
+    roundings: list[float]
+    #: How labels were inferred, where there was a choice, and what inference said of its last answer.
+    inference: GraphInference | None = None
+    doubts: Sequence[str] = ()
+
+    @property
+    def coefficients(self) -> list[np.ndarray]:
+        """The coefficients of each term, over all its features."""
+        return [term.known for term in self.terms]
+
+
+#: Called after each iteration with a function that returns the field as an interrupt there would leave it.
+FieldKeeper = Callable[[Callable[[], FittedField]], None]
+
+
+class DevelopmentSet:
+    """A labelled sample beside the training one; stops a fit after ``patience`` iterations without progress.
+
+    ``scores`` holds the log-likelihood after each iteration, ``best`` the point with the highest one.
+    """
+
+    def __init__(self, sample: Sample, patience: int):
+        self.sample = sample
+        self.patience = patience
+        self.scores: list[float] = []
+        self.best: Point | None = None
+        self._datafit: Datafit | None = None
+        self._best_score = -np.inf
+        self._since_best = 0
+
+    def attach(self, designs: Sequence[Design]) -> None:
+        """Compute the features of the development set in the terms of the training set."""
+        self._datafit = self.sample.datafit([design.term.on(self.sample) for design in designs])
+
+    def __call__(self, point: Point) -> bool:
+        """Take note of a point; True when there was no progress for too long."""
+        assert self._datafit is not None, "attach first"
+        score = -data_value(self._datafit, point.posterior.expanded(point.theta))
+        self.scores.append(score)
+        if score > self._best_score:
+            self._best_score, self.best, self._since_best = score, point, 0
+        else:
+            self._since_best += 1
+        return self._since_best >= self.patience
+
+
+def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
+    """Return the negative log-likelihood of data for coefficients over all features of each term."""
+    parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
+    return datafit.evaluate(datafit.potentials(parts)).value
+
+
+def fit_field(
+    designs: Sequence[Design],
+    sample: Sample,
+    options: FitOptions,
+    *,
+    start: Sequence[np.ndarray] | None = None,
+    development: DevelopmentSet | None = None,
+    keep: FieldKeeper | None = None,
+) -> FittedField:
+    """Fit the coefficients of all terms; grow the bases that ask for it."""
+    designs = list(designs)
+    growing = any(design.panel is not None for design in designs)
+    if development is not None:
+        if growing:
+            raise ValueError(
+                "a basis that grows by the gradient cannot be stopped by a development set; leave out one"
+            )
+        development.attach(designs)
+    if growing and keep is not None:
+        raise ValueError(
+            "a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one"
+        )
+    history: list[Iteration] = []
+    while True:
+        posterior = LogPosterior(sample.datafit(designs))
+        inference = posterior.datafit.inference
+        if options.say is not None and inference is not None and not history:
+            options.say(inference.description)
+        round_options = replace(
+            options,
+            tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
+            max_iter=options.max_iter - (history[-1].iteration if history else 0),
+            watch=_continue_history(history, options.watch),
+        )
+        solution = _solve(posterior, round_options, start, development, keep)
+        history += _renumbered(history, solution.history)
+        start = posterior.expanded(solution.theta)
+        try:
+            residual, fitted = _assess(posterior, solution, start)
+        except KeyboardInterrupt:
+            # The estimate is there; what is left takes less than an iteration, so do it all the same.
+            solution = replace(solution, reason="interrupted")
+            residual, fitted = _assess(posterior, solution, start)
+        # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
+        if not growing or solution.reason in ("interrupted", "callback"):
+            break
+        try:
+            rkhs = rkhs_bound(posterior, solution, residual, exact=True)
+            fitted = replace(fitted, rkhs=rkhs)
+            if rkhs.relative_gap <= options.tol:
+                solution = replace(solution, reason="gap")
+                break
+            if history[-1].iteration >= options.max_iter:
+                solution = replace(solution, reason="max_iter")
+                break
+            grown = _grow(designs, posterior, residual, sample, options.random)
+            if grown is None:
+                break
+            designs = grown
+        except KeyboardInterrupt:
+            solution = replace(solution, reason="interrupted")
+            break
+        start = [_padded(old, design) for old, design in zip(start, designs, strict=True)]
+    last = history[-1]
+    solution = replace(
+        solution,
+        theta=posterior.flatten(start),
+        history=history,
+        iterations=last.iteration,
+        passes=last.passes,
+        seconds=last.seconds,
+    )
+    return replace(fitted, solution=solution)
+
+
+def _solve(
+    posterior: LogPosterior,
+    options: FitOptions,
+    start: Sequence[np.ndarray] | None,
+    monitor: DevelopmentSet | None,
+    keep: FieldKeeper | None,
+) -> Solution:
+    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
+
+    def keep_present(present: Callable[[], Solution]) -> None:
+        assert keep is not None
+        keep(lambda: _unfinished(posterior, present()))
+
+    # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
+    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
+        return minimize(
+            posterior,
+            rule,
+            start=None if start is None else posterior.compressed(start),
+            tol=options.tol,
+            max_iter=options.max_iter,
+            watch=options.watch,
+            monitor=monitor,
+            keep=None if keep is None else keep_present,
+        )
+
+
+def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
+    """Return the field at a solution that is still to be improved: half a pass for its certificates."""
+    coefficients = posterior.expanded(solution.theta)
+    _, fitted = _assess(posterior, solution, coefficients)
+    return replace(fitted, solution=replace(solution, theta=posterior.flatten(coefficients)))
+
+
+def _assess(
+    posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]
+) -> tuple[Any, FittedField]:
+    """Return the residual at a solution and the field there: certificates, and the rounding of stored features.
+
+    The residual is None where no term has pivots: nothing needs it.
+    """
+    datafit, designs = posterior.datafit, posterior.datafit.designs
+    residual, roundings = None, []
+    if any(design.term.has_pivots for design in designs):
+        residual = datafit.evaluate(posterior.potentials(solution.theta)).residual
+        roundings = [datafit.feature_rounding(residual, index, part) for index, part in enumerate(coefficients)]
+    fitted = FittedField(
+        [design.term.fitted(own) for design, own in zip(designs, coefficients, strict=True)],
+        solution,
+        # The bundle's lower bound holds within the span.
+        Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts),
+        rkhs_bound(posterior, solution, residual),
+        roundings,
+        datafit.inference,
+        datafit.doubts,
+    )
+    return residual, fitted
+
+
+def rkhs_bound(posterior: LogPosterior, solution: Solution, residual: Any, *, exact: bool = False) -> Certificate:
+    """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
+    parts, datafit = dict(solution.gap_parts), posterior.datafit
+    if not any(design.term.has_pivots for design in datafit.designs):
+        # Explicit features span their whole RKHS: what holds in the span holds there.
+        return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
+    for index, design in enumerate(datafit.designs):
+        if design.term.has_pivots:
+            outside = datafit.outside_gradient if exact else datafit.outside_bound
+            parts[design.name] += 0.5 * design.term.prior_variance * outside(residual, index)
+    # The negative log-likelihood and the penalties are never negative.
+    return Certificate("rkhs", solution.value, max(0.0, solution.value - sum(parts.values())), exact, parts)
+
+
+def _grow(
+    designs: Sequence[Design], posterior: LogPosterior, residual: Any, sample: Sample, random: np.random.Generator
+) -> list[Design] | None:
+    """Add a round of pivots to each growing term; None if there are no more to add."""
+    added = 0
+    for index, design in enumerate(designs):
+        if design.panel is not None:
+            basis: Any = resolve_basis(design.term.clique.basis)
+            added += basis.grow(design.panel, posterior.datafit.label_residuals(residual, index), random)
+    if not added:
+        return None
+    # All at once, when nothing is left that could be interrupted half-way.
+    return [
+        design
+        if design.panel is None
+        else sample.design(replace(design.term, subspace=design.panel.subspace()), panel=design.panel).growing(
+            design.panel
+        )
+        for design in designs
+    ]
+
+
+def _padded(old: np.ndarray, design: Design) -> np.ndarray:
+    missing = design.term.subspace.rank - len(old)
+    return np.vstack([old, np.zeros((missing, old.shape[1]))]) if design.panel is not None and missing else old
+
+
+def _continue_history(history: Sequence[Iteration], watch: Watcher | None) -> Watcher | None:
+    """Let callbacks see iterations, passes and seconds go on counting from round to round."""
+    if watch is None or not history:
+        return watch
+    last = history[-1]
+    return lambda iteration: watch(_shifted(last, iteration))
+
+
+def _renumbered(history: Sequence[Iteration], new: Sequence[Iteration]) -> list[Iteration]:
+    if not history:
+        return list(new)
+    # The first entry of a round is the point the last one ended in.
+    return [_shifted(history[-1], iteration) for iteration in new[1:]]
+
+
+def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
+    return replace(
+        iteration,
+        iteration=last.iteration + iteration.iteration,
+        passes=last.passes + iteration.passes,
+        seconds=last.seconds + iteration.seconds,
+    )
+
+
+def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
+    """Warn when a fit was interrupted, ended short of its tolerance, or rounds too much to know."""
+    solution, text = fitted.solution, None
+    if solution.reason == "interrupted":
+        text = (
+            f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
+            f"(relative gap {solution.relative_gap:.2g})"
+        )
+    elif solution.reason in ("max_iter", "precision"):
+        text = (
+            f"solver {solution.solver!r} stopped at a relative gap of {solution.relative_gap:.2g} "
+            f"(tol={tol:g}): {solution.message}"
+        )
+    if text is not None:
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
+    share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
+    if share > tol:
+        warnings.warn(
+            f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
+            f"itself, more than tol={tol:g}, and certificate_ does not know. Fit with dtype='float64' or a smaller "
+            "prior variance; certify(X, y) computes the gap of the fitted field itself.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

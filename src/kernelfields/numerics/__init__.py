@@ -1,0 +1,1 @@
+"""Arithmetic below the mathematics: threads, vectors, triangular systems, Lanczos vectors, checked numbers."""

@@ -1,0 +1,209 @@
+"""Parameters of users: checks made before any work starts, equality by value, rules that read the data.
+
+Kernels are equal when their classes and parameters are. Their parameters may be numbers or the rules of
+scikit-learn's support vector machines, for n x d inputs X with overall variance v:
+
+    "scale"  1 / (d v)   (1 when X is constant)
+    "auto"   1 / d
+
+A rule is a string until ``Kernel.resolve`` has seen training inputs. Cost of a rule: O(n d), or O(non-zeros).
+Fails: ValueError or TypeError naming the parameter, its value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+#: Rules by which a parameter of a kernel follows from the training inputs.
+RULES = ("scale", "auto")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether value is a whole number; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """Whether value is a real number; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def check_prior_variance(value: Any, name: str) -> None:
+    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
+    if not is_real(value) or not value > 0:
+        raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
+
+
+def check_penalty(value: Any, name: str) -> None:
+    """Raise unless ``value`` is a finite number that is not negative."""
+    if not is_real(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+
+
+def check_support(value: Any, name: str) -> None:
+    """Raise unless ``value`` names a support."""
+    if value not in ("all", "observed"):
+        raise ValueError(f"{name} must be 'all' or 'observed', got {value!r}")
+
+
+def check_count(value: Any, name: str, otherwise: str = "") -> None:
+    """Raise unless ``value`` is a whole number of at least 1; ``otherwise`` names what else is allowed."""
+    if not is_whole(value) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1{otherwise}, got {value!r}")
+
+
+def check_tolerance(tol: Any) -> None:
+    """Raise unless ``tol`` can be a relative gap."""
+    if not is_real(tol) or not 0 < tol < np.inf:
+        raise ValueError(f"tol must be a positive relative gap, such as 1e-3, got {tol!r}")
+
+
+def check_callbacks(callbacks: Any) -> list:
+    """Return the callbacks as a list; None means none."""
+    if callbacks is None:
+        return []
+    listed = list(callbacks) if isinstance(callbacks, list | tuple) else [None]
+    if not all(map(callable, listed)):
+        raise TypeError(f"callbacks must be a list of functions of one Iteration, got {callbacks!r}")
+    return listed
+
+
+def resolve_dtype(dtype: Any) -> np.dtype | None:
+    """Return float32 or float64 as a dtype, None for "auto"."""
+    if isinstance(dtype, str) and dtype == "auto":
+        return None
+    try:
+        name = "" if dtype is None else np.dtype(dtype).name  # numpy reads None as float64
+    except TypeError:
+        name = ""
+    if name not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
+    return np.dtype(name)
+
+
+class ComparedByParameters(BaseEstimator):
+    """Base of kernels: two objects are equal when their classes and parameters are.
+
+    The hash follows the parameters as well, so do not change an object that is a key of a dictionary.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        # Arrays and foreign objects take no part: equal objects must have equal hashes, no more.
+        parameters = self.get_params(deep=False).items()
+        plain = (str, numbers.Number, ComparedByParameters)
+        return hash((type(self), *((name, value) for name, value in parameters if isinstance(value, plain))))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
+        return np.array_equal(np.asarray(left), np.asarray(right))
+    return bool(left == right)
+
+
+def _is_real(value: Any) -> bool:
+    """Whether value is a real number of any kind, fractions too: parameters of kernels are turned into floats."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, str) and value in RULES
+
+
+def positive(owner: Any, name: str) -> float:
+    """Return the parameter as a float > 0; a rule that has not seen data is an error."""
+    value = getattr(owner, name)
+    if _is_rule(value):
+        raise ValueError(
+            f"{type(owner).__name__}: {name}={value!r} depends on the training inputs. "
+            f"Call kernel.resolve(X) with them first, or give {name} as a number."
+        )
+    if not _is_real(value) or not np.isfinite(value) or value <= 0:
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', got {value!r}."
+        )
+    return float(value)
+
+
+def positive_or_rule(owner: Any, name: str) -> None:
+    """Check that the parameter is a number > 0, "scale" or "auto"."""
+    if not _is_rule(getattr(owner, name)):
+        positive(owner, name)
+
+
+def non_negative(owner: Any, name: str) -> float:
+    """Return the parameter as a finite float >= 0."""
+    value = getattr(owner, name)
+    if not _is_real(value) or not np.isfinite(value) or value < 0:
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be a finite number >= 0, got {value!r}; "
+            "a negative one would not give a positive semi-definite kernel."
+        )
+    return float(value)
+
+
+def whole(owner: Any, name: str) -> int:
+    """Return the parameter as a whole number >= 1."""
+    value = getattr(owner, name)
+    if not _is_real(value) or not np.isfinite(value) or value != int(value) or value < 1:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
+
+
+def scale_or_auto(rule: str, X: Any, weights: np.ndarray | None = None) -> float:
+    """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
+    if rule == "auto":
+        return 1.0 / X.shape[1]
+    variance = overall_variance(X, weights)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def overall_variance(X: Any, weights: np.ndarray | None = None) -> float:
+    """Return the variance of all entries of X, implicit zeros included; exactly 0 for constant X.
+
+    A row of weight 2 counts as if it were there twice.
+    """
+    n_entries = X.shape[0] * X.shape[1]
+    if n_entries == 0:
+        raise ValueError(f"the rule 'scale' needs at least one row and one column, X has shape {X.shape}.")
+    low, high = float(X.min()), float(X.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("the rule 'scale' needs finite inputs, but X contains NaN or infinity.")
+    if low == high:
+        return 0.0  # the rounding of the mean would leave a tiny variance instead
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = _variance(X, n_entries) if weights is None else _weighted_variance(X, weights)
+    if not 0 < variance < np.inf:
+        raise ValueError(
+            f"the rule 'scale' needs the variance of the inputs, which lie between {low:.3g} and {high:.3g}: "
+            "it leaves the range of floating-point numbers. Rescale the inputs."
+        )
+    return variance
+
+
+def _variance(X: Any, n_entries: int) -> float:
+    if isinstance(X, np.ndarray):
+        return float(X.var(dtype=np.float64))
+    stored = X.data.astype(np.float64)
+    mean = stored.sum() / n_entries
+    return float((np.square(stored - mean).sum() + (n_entries - stored.size) * mean**2) / n_entries)
+
+
+def _weighted_variance(X: Any, weights: np.ndarray) -> float:
+    total = float(weights.sum()) * X.shape[1]
+    if isinstance(X, np.ndarray):
+        mean = float(weights @ X.sum(axis=1, dtype=np.float64)) / total
+        return float(weights @ np.square(X - mean).sum(axis=1, dtype=np.float64)) / total
+    stored, counts = X.data.astype(np.float64), np.diff(X.indptr)
+    of_entries = np.repeat(weights, counts)
+    mean = float(of_entries @ stored) / total
+    return (float(of_entries @ np.square(stored - mean)) + (total - float(of_entries.sum())) * mean**2) / total

@@ -1,0 +1,23 @@
+"""The loops behind numerics/vectors.py, compiled."""
+
+from __future__ import annotations
+
+from numba import njit
+
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def sum_of_products(left, right):
+    """Return the sum of left[i] * right[i] in float64."""
+    total = 0.0
+    for i in range(left.size):
+        total += left[i] * right[i]
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def add_in_place(target, weight, source):
+    """Add weight * source to target."""
+    for i in range(target.size):
+        target[i] += weight * source[i]

@@ -1,0 +1,1 @@
+"""The negative log-posterior: potentials, likelihoods, designs, bounds and certificates."""

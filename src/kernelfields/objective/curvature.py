@@ -1,0 +1,368 @@
+"""Hessians of the likelihood at a point, and how their traces move with potentials and features.
+
+    J_cd     = (Z_c A_c)^T Cov (Z_d A_d)                                   the Hessian of the likelihood
+    third    = (1/2) d/du tr J G                  G = sum_k sign_k r_k r_k^T, usually the covariance H^-1
+    features = (1/2) d/dZ_c tr J G = sum_k sign_k (Cov Z r_k) A_c r_k^T    at fixed potentials u
+
+Labels that stand alone and see dense features through one label factor have within-clique covariances only: J is a
+few products of features. Chains with one table of transitions are worked on by blocks of directions: a direction is
+a column of potentials, and inference/chain/moments_compiled.py turns a block of them into the responses of
+marginals, Cov times the block, and the sum of their third cumulants; runs of sequences are shared out among
+threads. Other fields take a Hessian product for each direction, and two more around the point for third derivatives.
+
+Cost of a Hessian in blocks: O(N size L^2) for responses, N size^2 for pulling them back; of slopes for k roots:
+4 N size k. One by one: a Hessian product for each coefficient or root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.objective.potentials import Potentials
+
+# Directions of a run of sequences, in bytes: few runs, as each adds to a matrix of all coefficients.
+_RUN_BYTES = 64 * 2**20
+# Length of a step along a direction, in nats of the largest potential, for fields without blocks of directions.
+_STEP = 1e-4
+
+
+@dataclass
+class TraceSlopes:
+    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets asked for."""
+
+    potentials: Potentials
+    features: dict[int, np.ndarray]
+
+
+def likelihood_hessian(point: Point) -> np.ndarray:
+    """Return the Hessian J of the negative log-likelihood at a point, (size, size)."""
+    posterior = point.posterior
+    if meets_no_others(posterior):
+        return _single_label_hessian(point)
+    if works_in_blocks(posterior):
+        return BlockedChains(point).hessian()
+    datafit = posterior.datafit
+    matrix = np.empty((posterior.size, posterior.size))
+    unit = np.zeros(posterior.size)
+    for index, block in enumerate(posterior.blocks):
+        for column in range(block.rows.start, block.rows.stop):
+            unit[column] = 1.0
+            # The direction lives in one term, but its response is felt in all of them.
+            response = datafit.hessian_response(point.evaluation, posterior.potentials(unit, only=[index]))
+            matrix[column] = posterior.flatten(datafit.pull_back(response))
+            unit[column] = 0.0
+    return 0.5 * (matrix + matrix.T)
+
+
+def meets_no_others(posterior: LogPosterior) -> bool:
+    """Whether labels stand by themselves, and see dense features through one label factor.
+
+    Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
+    """
+    datafit, designs = posterior.datafit, posterior.datafit.designs
+    if not isinstance(datafit, LocalDatafit) or not getattr(datafit.likelihood, "single_labels", False):
+        return False
+    first = designs[0].term.label_factor
+    return first is not None and all(
+        design.term.support is None
+        and (design.features is None or isinstance(design.features, np.ndarray))
+        and design.term.label_factor is not None
+        and np.array_equal(design.term.label_factor, first)
+        for design in designs
+    )
+
+
+def _single_label_hessian(point: Point) -> np.ndarray:
+    """Return sum_t (A^T Cov_t A) kron (z_t z_t^T) for the features z_t of all terms (eq. 30), (size, size)."""
+    datafit: Any = point.posterior.datafit
+    first, likelihood = datafit.designs[0], datafit.likelihood
+    marginals, weights = likelihood.clique_marginals(point.evaluation, first), likelihood.clique_weights(first)
+    ones = np.ones((len(marginals), 1))
+    features = np.hstack([ones if design.features is None else design.features for design in datafit.designs])
+    return within_clique_curvature(features, first.term.label_factor, marginals, weights)
+
+
+def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
+    """Return how (1/2) tr J G moves, G = sum_k signs_k roots_k roots_k^T for rows (k, size) and signs of one."""
+    slopes = _slopes_in_blocks if works_in_blocks(point.posterior) else _slopes_one_by_one
+    return slopes(point, roots, signs, wanted)
+
+
+def works_in_blocks(posterior: LogPosterior) -> bool:
+    """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
+    datafit = posterior.datafit
+    if not isinstance(datafit, LocalDatafit) or not hasattr(datafit.likelihood, "chain_beliefs"):
+        return False
+    return all(
+        design.term.support is None
+        and (
+            design.features is None
+            or isinstance(design.features, np.ndarray)
+            or scipy.sparse.issparse(design.features)
+        )
+        and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
+        for design in datafit.designs
+    )
+
+
+class BlockedChains:
+    """The beliefs at a point as packed chains, and the clique sets as tables of features and label factors."""
+
+    def __init__(self, point: Point):
+        self.posterior = point.posterior
+        datafit: Any = self.posterior.datafit
+        likelihood = datafit.likelihood
+        self.workers = likelihood.workers
+        self.n_labels = likelihood.n_labels
+        self.offsets, self.weights, self.marginals, self.steps = likelihood.chain_beliefs(point.evaluation)
+        designs = list(enumerate(datafit.designs))
+        self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
+        self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
+
+    def shares(self) -> list[tuple[int, int]]:
+        """Return ranges of sequences with about equally many rows, one for each thread."""
+        targets = np.linspace(0, self.offsets[-1], self.workers.n_threads + 1)
+        cuts = np.unique(np.searchsorted(self.offsets, targets))
+        return [(int(first), int(last)) for first, last in pairwise(cuts)]
+
+    def runs(self, first: int, last: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
+        """Yield runs of sequences first..last-1 whose directions fit in _RUN_BYTES, and their rows."""
+        most = max(1, _RUN_BYTES // (8 * self.n_labels * n_columns))
+        while first < last:
+            end = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
+            end = min(max(end, first + 1), last)
+            yield slice(first, end), slice(int(self.offsets[first]), int(self.offsets[end]))
+            first = end
+
+    def table(self, design: LocalDesign, rows: slice) -> np.ndarray:
+        """Return features of some rows, dense float64; ones where a term has none."""
+        if design.features is None:
+            return np.ones((rows.stop - rows.start, 1))
+        part: Any = design.features[rows]
+        return np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+
+    def moments(self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None) -> Any:
+        """Turn directions ``node`` into responses in place; return third cumulants of labels and of steps."""
+        from kernelfields.inference.chain.moments_compiled import GIVEN_STEPS, NO_STEPS
+
+        thirds = np.zeros(node.shape[:2]), np.zeros((self.n_labels, self.n_labels))
+        self._call(run, rows, node, edge, NO_STEPS if edge is None else GIVEN_STEPS, thirds=thirds)
+        return thirds
+
+    def responses(self, run: slice, rows: slice, node: np.ndarray) -> None:
+        """Turn directions ``node`` into responses in place."""
+        from kernelfields.inference.chain.moments_compiled import NO_STEPS
+
+        self._call(run, rows, node, None, NO_STEPS)
+
+    def step_responses(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return the responses of labels (n, L, L^2) and of steps (L, L, L^2) to each entry of the table."""
+        from kernelfields.inference.chain.moments_compiled import SINGLE_STEPS
+
+        n_labels, n_steps = self.n_labels, self.n_labels**2
+        node, before, after = (np.zeros((rows.stop - rows.start, n_labels, n_steps)) for _ in range(3))
+        self._call(run, rows, node, None, SINGLE_STEPS, kept=(before, after))
+        joint = (
+            self.steps[rows]
+            * np.repeat(self.weights[run], np.diff(self.offsets[run.start : run.stop + 1]))[:, None, None]
+        )
+        steps = np.zeros((n_labels, n_labels, n_steps))
+        for label in range(n_labels):
+            steps[label] += joint[:, label, :].T @ before[:, label]
+            steps[:, label] += joint[:, :, label].T @ after[:, label]
+        steps.reshape(n_steps, n_steps)[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
+        return node, steps
+
+    def _call(
+        self,
+        run: slice,
+        rows: slice,
+        node: np.ndarray,
+        edge: np.ndarray | None,
+        kind: int,
+        *,
+        thirds: tuple[np.ndarray, np.ndarray] | None = None,
+        kept: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        from kernelfields.inference.chain.moments_compiled import score_moments
+
+        nothing = np.zeros((self.n_labels, self.n_labels, 1))
+        score_moments(
+            self.offsets[run.start : run.stop + 1] - rows.start,
+            np.ascontiguousarray(self.weights[run], dtype=np.float64),
+            self.marginals[rows],
+            self.steps[rows] if len(self.steps) > 1 else self.steps,
+            node,
+            nothing if edge is None else edge,
+            kind,
+            thirds is not None,
+            kept is not None,
+            *(kept or (nothing, nothing)),
+            *(thirds or (nothing[0], nothing[0])),
+        )
+
+    def hessian(self) -> np.ndarray:
+        """Return J, (size, size): the responses to every coefficient, pulled back."""
+        shares = self.shares()
+        parts: dict[int, np.ndarray] = {}
+
+        def run(first: int, last: int) -> None:
+            parts[first] = self._part_of_hessian(first, last)
+
+        with blas_threads(1):
+            self.workers.each(run, shares)
+        # In order, so that the sum does not depend on which thread was first.
+        return self._mirrored(np.sum([parts[first] for first, _ in shares], axis=0))
+
+    def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
+        """Return half of the Hessian of sequences first..last-1; see _mirrored for the other half."""
+        blocks, size = self.posterior.blocks, self.posterior.size
+        matrix = np.zeros((size, size))
+        widest = max(1, *(blocks[index].shape[0] for index, _ in self.nodes))
+        for run, rows in self.runs(first, last, widest):
+            tables = {index: self.table(design, rows) for index, design in self.nodes}
+            for place, (index, design) in enumerate(self.nodes):
+                for output in range(blocks[index].shape[1]):
+                    node = tables[index][:, None, :] * _factor(design)[None, :, output, None]
+                    self.responses(run, rows, node)
+                    columns = np.arange(blocks[index].shape[0]) * blocks[index].shape[1] + output
+                    columns += blocks[index].rows.start
+                    for other, beside in self.nodes[: place + 1]:
+                        outputs = output + 1 if other == index else blocks[other].shape[1]
+                        pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
+                        target = np.arange(blocks[other].shape[0])[:, None] * blocks[other].shape[1]
+                        target = (blocks[other].rows.start + target + np.arange(outputs)).ravel()
+                        matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
+        for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
+            tables = {index: self.table(design, rows) for index, design in self.nodes}
+            node, steps = self.step_responses(run, rows)
+            for place, (index, design) in enumerate(self.edges):
+                own = node @ _factor(design) if design.term.label_factor is not None else node
+                for other, beside in self.nodes:
+                    pulled = _pull_back(tables[other], _factor(beside), own)
+                    matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
+                own = steps.reshape(len(steps) ** 2, -1) @ _factor(design)
+                for other, beside in self.edges[: place + 1]:
+                    matrix[blocks[other].rows, blocks[index].rows] += _factor(beside).T @ own
+        return matrix
+
+    def _mirrored(self, matrix: np.ndarray) -> np.ndarray:
+        """Fill in the half of a symmetric matrix that was not computed."""
+        blocks = self.posterior.blocks
+        for place, (index, _) in enumerate(self.nodes):
+            rank, outputs = blocks[index].shape
+            own = matrix[blocks[index].rows, blocks[index].rows].reshape(rank, outputs, rank, outputs)
+            for output in range(outputs):
+                own[:, output, :, :output] = own[:, :output, :, output].transpose(2, 0, 1)
+            matrix[blocks[index].rows, blocks[index].rows] = own.reshape(rank * outputs, rank * outputs)
+            for other, _ in self.nodes[:place]:
+                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
+        for place, (index, _) in enumerate(self.edges):
+            for other, _ in self.nodes + self.edges[:place]:
+                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
+        return matrix
+
+    def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
+        """Return how (1/2) tr J R^T R moves for rows R of roots."""
+        blocks, n_columns = self.posterior.blocks, len(roots)
+        parts = {
+            index: np.ascontiguousarray(
+                roots[:, blocks[index].rows].reshape(n_columns, *blocks[index].shape).transpose(1, 2, 0)
+            ).reshape(blocks[index].shape[0], blocks[index].shape[1] * n_columns)
+            for index, _ in self.nodes
+        }
+        edge = None
+        if self.edges:
+            scores = sum(_factor(design) @ roots[:, blocks[index].rows].T for index, design in self.edges)
+            edge = np.ascontiguousarray(scores).reshape(self.n_labels, self.n_labels, n_columns)
+        third = np.zeros_like(self.marginals)
+        edge_thirds: dict[int, np.ndarray] = {}
+        features = {index: np.empty((len(self.marginals), blocks[index].shape[0])) for index in wanted}
+
+        def share(first: int, last: int) -> None:
+            edge_thirds[first] = np.zeros((self.n_labels, self.n_labels))
+            for run, rows in self.runs(first, last, n_columns):
+                node = np.zeros((rows.stop - rows.start, self.n_labels, n_columns))
+                for index, design in self.nodes:
+                    scores = (self.table(design, rows) @ parts[index]).reshape(len(node), -1, n_columns)
+                    node += np.matmul(_factor(design), scores)
+                third[rows], edge_third = self.moments(run, rows, node, edge)
+                edge_thirds[first] += edge_third
+                for index in wanted:
+                    responses = np.matmul(_factor(self.posterior.datafit.designs[index]).T, node)
+                    features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
+
+        shares = self.shares()
+        with blas_threads(1):
+            self.workers.each(share, shares)
+        total = _no_potentials(self.posterior)
+        total.node[...] = 0.5 * third
+        if len(total.arrays) > 1:
+            total.edge[0] = 0.5 * np.sum([edge_thirds[first] for first, _ in shares], axis=0)
+        return TraceSlopes(total, features)
+
+
+def _factor(design: LocalDesign) -> np.ndarray:
+    factor = design.term.label_factor
+    return np.eye(design.n_configurations) if factor is None else factor
+
+
+def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:
+    """Return Z^T R A for responses R (n, L, C), as (r, q, C)."""
+    rows = np.matmul(factor.T, responses)
+    return (table.T @ rows.reshape(len(rows), -1)).reshape(table.shape[1], factor.shape[1], responses.shape[2])
+
+
+def _slopes_in_blocks(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
+    chains = BlockedChains(point)
+    total: TraceSlopes | None = None
+    for sign in (1.0, -1.0):
+        chosen = roots[signs == sign]
+        if not len(chosen):
+            continue
+        part = chains.slopes(chosen, wanted)
+        if total is None:
+            total = part if sign > 0 else _scaled(part, -1.0)
+        else:
+            total.potentials.add(sign, part.potentials)
+            for index, own in part.features.items():
+                total.features[index] += sign * own
+    assert total is not None
+    return total
+
+
+def _scaled(slopes: TraceSlopes, factor: float) -> TraceSlopes:
+    slopes.potentials.scale(factor)
+    return TraceSlopes(slopes.potentials, {index: factor * own for index, own in slopes.features.items()})
+
+
+def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
+    posterior, datafit = point.posterior, point.posterior.datafit
+    total = _no_potentials(posterior)
+    features: dict[int, Any] = dict.fromkeys(wanted, 0.0)
+    for root, sign in zip(roots, signs, strict=True):
+        direction = posterior.potentials(root)
+        step = _STEP / max(direction.largest, np.finfo(np.float64).tiny)
+        for side in (1.0, -1.0):
+            beside = datafit.evaluate(point.potentials.moved(side * step, direction))
+            total.add(0.25 * sign * side / step, datafit.hessian_response(beside, direction))
+        if wanted:
+            response, parts = datafit.hessian_response(point.evaluation, direction), posterior.split(root)
+            for index in wanted:
+                rows = datafit.label_residuals(response, index)
+                features[index] = features[index] + (sign * rows) @ parts[index].T
+    return TraceSlopes(total, features)
+
+
+def _no_potentials(posterior: LogPosterior) -> Potentials:
+    return posterior.potentials(np.zeros(posterior.size), only=())

@@ -1,0 +1,318 @@
+"""Datafits: the negative log-likelihood of a sample as a function of the coefficients of its terms.
+
+For terms c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label factor A_c (L^k, q_c):
+
+    potentials   = sum_c  scatter_c(Z_c V_c A_c^T)                     half a pass over the features
+    likelihood   : value, residual and Hessian response in the potentials, no pass (likelihoods/)
+    pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
+
+``passes`` counts full passes over all features, a product in one term counting for its share of the stored values.
+Inference and reductions are float64. :class:`Datafit` is what a posterior asks for, wherever the data are;
+:class:`LocalDatafit` answers in this process, on its threads or its device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.inference.beliefs import GraphInference
+from kernelfields.objective.designs.design import (
+    LocalDesign,
+    runs_of_one_table,
+    shared_pull_back,
+    shared_scores,
+)
+from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
+
+# From this many outputs on, one product for all pairs of them beats one for each pair.
+_MANY_OUTPUTS = 32
+_BLOCK_BYTES = 64 * 2**20
+
+
+class Datafit(Protocol):
+    """What a posterior asks of labelled data with terms on them."""
+
+    #: The terms on the data, as the posterior sees them.
+    designs: Sequence[Any]
+    #: Passes over the features so far.
+    passes: float
+    #: Passes that compute value and gradient together and keep nothing per position, where the field allows it.
+    fused: FusedPasses | None
+    #: How approximate inference is called; None where it is exact.
+    approximation: str | None
+    #: How labels are inferred, where there is a choice, and what inference said of its last answer.
+    inference: GraphInference | None
+    doubts: list[str]
+    #: The value where all potentials are zero and all labellings equally likely; no labels forbidden.
+    value_at_zero: float
+    #: Steps that limited-memory BFGS should remember.
+    usual_pairs: int
+
+    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Any:
+        """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
+
+    def evaluate(self, potentials: Any) -> Any:
+        """Return value, residual and beliefs at the given potentials; no pass over features."""
+
+    def pull_back(self, residual: Any, only: Sequence[int] | None = None) -> list[np.ndarray]:
+        """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
+
+    def hessian_response(self, evaluation: Any, direction: Any) -> Any:
+        """Return the Hessian of the likelihood in the potentials times a direction."""
+
+    def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
+        """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q)."""
+
+    def curvature_diagonal(self, evaluation: Any, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms."""
+
+    def start_curvature(self, index: int) -> float:
+        """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
+
+    def label_residuals(self, residual: Any, index: int) -> np.ndarray:
+        """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
+
+    def outside_bound(self, residual: Any, index: int) -> float:
+        """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
+
+    def outside_gradient(self, residual: Any, index: int) -> float:
+        """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
+
+    def largest_left_outside(self, index: int) -> float:
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
+
+    def feature_rounding(self, residual: Any, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a term's features were not rounded."""
+
+    def stochastic_descent(self) -> StochasticDescent | None:
+        """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
+
+    def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
+        """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's."""
+
+
+class LocalDatafit:
+    """The designs of a sample in this process, and the likelihood of its labels."""
+
+    usual_pairs = 40
+
+    def __init__(self, likelihood: Likelihood, designs: Sequence[LocalDesign]):
+        self.likelihood = likelihood
+        self.designs = list(designs)
+        self.passes = 0.0
+        self._stored_values = max(1, sum(design.stored_values for design in self.designs))
+
+    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
+        """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
+        total = self.likelihood.layout.zeros()
+        for run in runs_of_one_table(self._chosen(only)):
+            designs = [design for _, design in run]
+            parts = [coefficients[index] for index, _ in run]
+            scored = shared_scores(designs, parts, self.likelihood.workers)
+            for design, scores in zip(designs, scored, strict=True):
+                self.passes += 0.5 * design.stored_values / self._stored_values
+                self.likelihood.layout.add_scores(total, design, scores)
+        return total
+
+    def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
+        """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
+        gradients: list[np.ndarray] = []
+        for run in runs_of_one_table(self._chosen(only)):
+            designs = [design for _, design in run]
+            self.passes += 0.5 * sum(design.stored_values for design in designs) / self._stored_values
+            residuals = [self.clique_residuals(residual, design) for design in designs]
+            gradients += shared_pull_back(designs, residuals, self.likelihood.workers)
+        return gradients
+
+    def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, LocalDesign]]:
+        chosen = range(len(self.designs)) if only is None else only
+        return [(index, self.designs[index]) for index in chosen]
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials; no pass over features."""
+        return self.likelihood.evaluate(potentials)
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian of the likelihood in the potentials times a direction."""
+        return self.likelihood.hessian_response(evaluation, direction)
+
+    def clique_residuals(self, residual: Potentials, design: LocalDesign) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a term, (n, L^k); summed over them if tied."""
+        return self.likelihood.layout.clique_residuals(residual, design)
+
+    def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
+        """Return the residuals of a term's cliques in label coordinates, (n, q)."""
+        design = self.designs[index]
+        return design.in_coordinates(self.clique_residuals(residual, design))
+
+    def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
+        """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
+        rows = self.label_residuals(residual, index)
+        return np.sqrt(np.einsum("tq,tq->t", rows, rows))
+
+    def outside_bound(self, residual: Potentials, index: int) -> float:
+        """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
+        origin = self.designs[index].origin
+        return 0.0 if origin is None else origin.outside_bound(self.residual_norms(residual, index)) ** 2
+
+    def outside_gradient(self, residual: Potentials, index: int) -> float:
+        """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
+        design = self.designs[index]
+        if design.origin is None:
+            return 0.0
+        inside = design.pull_back(self.clique_residuals(residual, design))
+        whole = design.origin.squared_gradient(self.label_residuals(residual, index))
+        return max(whole - float(np.vdot(inside, inside)), 0.0)
+
+    def largest_left_outside(self, index: int) -> float:
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
+        origin = self.designs[index].origin
+        return 0.0 if origin is None else float(origin.residual_diagonal.max(initial=0.0))
+
+    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a term's features were not rounded."""
+        design = self.designs[index]
+        if design.origin is None or design.dtype == np.float64:
+            return 0.0
+        return design.origin.rounding(design.features, coefficients, self.label_residuals(residual, index))
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        return self.likelihood.value_at_zero
+
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact."""
+        return self.likelihood.approximation
+
+    @property
+    def inference(self) -> GraphInference | None:
+        """How labels are inferred, where there is a choice."""
+        return self.likelihood.inference
+
+    @property
+    def doubts(self) -> list[str]:
+        """What approximate inference said of its last answer."""
+        return self.likelihood.doubts
+
+    def start_curvature(self, index: int) -> float:
+        """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
+        design = self.designs[index]
+        weights = self.likelihood.clique_weights(design)
+        return design.start_curvature(len(weights)) * float(weights.mean()) if len(weights) else 0.0
+
+    def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.
+
+        This is the diagonal of eq. 30 where coefficients belong to single labels; half a pass.
+        """
+        design = self.designs[index]
+        if design.labels_per_clique != 1 or not design.sparse:
+            return None
+        marginals = self.likelihood.clique_marginals(evaluation, design)
+        variances = marginals * (1.0 - marginals) * self.likelihood.clique_weights(design)[:, None]
+        self.passes += 0.5 * design.stored_values / self._stored_values
+        return design.squared_pull_back(variances, self.likelihood.workers)
+
+    def curvature_block(self, evaluation: Evaluation, index: int) -> np.ndarray:
+        """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q).
+
+        In the order of coefficients V.ravel(). With a support its pairs only, (P, P).
+        """
+        design = self.designs[index]
+        marginals = self.likelihood.clique_marginals(evaluation, design)
+        weights = self.likelihood.clique_weights(design)
+        factor = design.term.label_factor
+        factor = np.eye(design.n_configurations) if factor is None else factor
+        support, features = design.term.support, design.features
+        if features is None:
+            means = marginals @ factor
+            block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
+            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
+        if support is None:
+            return within_clique_curvature(features, factor, marginals, weights)
+        block = np.zeros((support.size, support.size))
+        # The coefficients of one labelling, and the columns of the features they belong to.
+        places = [np.flatnonzero(support.outcomes == outcome) for outcome in range(design.n_configurations)]
+        columns = [features[:, support.features[place]] for place in places]
+        for i, j, covariance in _covariances(factor, marginals, weights):
+            product = _product(columns[i], columns[j], covariance)
+            block[np.ix_(places[i], places[j])] = product
+            block[np.ix_(places[j], places[i])] = product.T
+        return block
+
+    @cached_property
+    def fused(self) -> FusedPasses | None:
+        """Passes that keep nothing per position, for sparse fields with a support; None for others."""
+        return fused_passes(self.likelihood, self.designs)
+
+    def stochastic_descent(self) -> StochasticDescent | None:
+        """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
+        return stochastic_descent(self.likelihood, self.designs)
+
+    def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
+        """Return None: the steps that limited-memory BFGS remembers are kept on the host."""
+        return None
+
+
+def within_clique_curvature(
+    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
+
+    Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k).
+    """
+    rank, outputs = features.shape[1], factor.shape[1]
+    if outputs > _MANY_OUTPUTS and outputs > rank:
+        return _curvature_in_one_product(features, factor, marginals, weights)
+    block = np.zeros((rank, outputs, rank, outputs))
+    for i, j, covariance in _covariances(factor, marginals, weights):
+        product = _product(features, features, covariance)
+        block[:, i, :, j] = product
+        block[:, j, :, i] = product.T
+    return block.reshape(rank * outputs, rank * outputs)
+
+
+def _covariances(factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray) -> Any:
+    """Yield i, j <= i and the weighted covariance of two outputs at every clique, (n,)."""
+    means = marginals @ factor
+    for i in range(factor.shape[1]):
+        for j in range(i + 1):
+            yield i, j, (marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]) * weights
+
+
+def _product(left: Any, right: Any, scale: np.ndarray) -> np.ndarray:
+    if scipy.sparse.issparse(right):
+        product = left.T @ (scipy.sparse.diags_array(scale) @ right)
+        return product.toarray() if scipy.sparse.issparse(product) else product
+    return left.T @ (right * scale[:, None])
+
+
+def _curvature_in_one_product(
+    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
+    rank, outputs = features.shape[1], factor.shape[1]
+    total = np.zeros((rank * rank, outputs * outputs))
+    step = max(1, _BLOCK_BYTES // (8 * (rank * rank + outputs * outputs)))
+    for begin in range(0, len(marginals), step):
+        rows = slice(begin, begin + step)
+        part = features[rows]
+        z = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+        means = marginals[rows] @ factor
+        spread = np.einsum("tl,li,lj->tij", marginals[rows], factor, factor, optimize=True)
+        spread -= means[:, :, None] * means[:, None, :]
+        spread *= weights[rows, None, None]
+        squares = (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+        total += squares.T @ spread.reshape(len(z), -1)
+    block = total.reshape(rank, rank, outputs, outputs).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(block).reshape(rank * outputs, rank * outputs)

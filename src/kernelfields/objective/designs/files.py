@@ -1,0 +1,297 @@
+"""Files without a name: room on a disk that is given back when the process ends, however it ends.
+
+Arrays are written to and read from places in the file, never mapped: what is read is in the caller's arrays and
+nowhere else in the memory of the process. A full disk raises OSError when the file is made, before any work.
+
+[[merged]] Features in a file, or rounded to half precision in memory.
+
+    StoredFeatures       a file without a name: it is gone when the process ends, however it ends
+    HalfFeatures         float16 in memory, 2 n r bytes; rounded by at most 2^-11 of each value
+
+The file holds one tile (capacity, rows) after the other. So the first k columns of some rows are one contiguous
+run, which a growing basis reads back and adds to, and a pass reads each tile in one go. Tiles are read into
+buffers that are used again, one for each thread that reads: resident memory stays what it was.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.objective.designs.tiles import TiledFeatures, tile_rows, tiles_of
+
+
+class UnnamedFile:
+    """A file of ``size`` bytes in ``folder``, or where the system keeps temporary files."""
+
+    def __init__(self, size: int, folder: Any = None):
+        self._file = tempfile.TemporaryFile(dir=folder, prefix="kernelfields-", buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self.descriptor, 0, max(1, size))
+            else:
+                self._file.truncate(size)
+        except OSError as error:
+            self._file.close()
+            place = tempfile.gettempdir() if folder is None else folder
+            raise OSError(
+                error.errno, f"no room for {size / 2**30:,.1f} GiB of features in {place}: {error.strerror}"
+            ) from error
+
+    @property
+    def descriptor(self) -> int:
+        """The system's number of the file; ValueError once it is closed, when the number may be another file's."""
+        return self._file.fileno()
+
+    def close(self) -> None:
+        """Give back the disk space."""
+        self._file.close()
+
+    def fetch_ahead(self, offset: int, size: int) -> None:
+        """Ask the system to have some bytes ready soon, where it takes such wishes."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def read(self, array: np.ndarray, offset: int) -> None:
+        """Fill a contiguous array with the bytes from ``offset`` on."""
+        left = memoryview(array.data).cast("B") if array.size else memoryview(b"")
+        while len(left):
+            count = os.preadv(self.descriptor, [left], offset)
+            if count == 0:
+                raise OSError(f"a file of features ends at byte {offset}: it was cut short by someone else")
+            left, offset = left[count:], offset + count
+
+    def write(self, array: np.ndarray, offset: int) -> None:
+        """Write the bytes of a contiguous array to the place from ``offset`` on."""
+        left = memoryview(array.data).cast("B") if array.size else memoryview(b"")
+        while len(left):
+            count = os.pwrite(self.descriptor, left, offset)
+            left, offset = left[count:], offset + count
+
+
+class StoredFactor:
+    """The leading (rank, rank) part of a lower factor in float64 whose rows are ``width`` long, in a file.
+
+    ``factor[begin:end, :k]`` reads some rows, the same with ``=`` writes them, ``np.asarray(factor)`` reads all.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, file: UnnamedFile, width: int, rank: int):
+        self.file = file
+        self.width = width
+        self.shape = (rank, rank)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, place: tuple[slice, slice]) -> np.ndarray:
+        begin, end, _ = place[0].indices(len(self))
+        rows = np.empty((end - begin, self.width))
+        self.file.read(rows, 8 * self.width * begin)
+        return rows[:, place[1]]
+
+    def __setitem__(self, place: tuple[slice, slice], values: np.ndarray) -> None:
+        begin, end, _ = place[0].indices(len(self))
+        rows = np.zeros((end - begin, self.width))
+        rows[:, place[1]] = values
+        self.file.write(rows, 8 * self.width * begin)
+
+    def mapped(self) -> np.ndarray:
+        """Return the factor as a read-only array whose pages the system reads when they are asked for.
+
+        A fitted field keeps this one: it is asked for rarely, and gives its memory back when others need it.
+        """
+        pages = mmap.mmap(self.file.descriptor, 8 * self.width * len(self), access=mmap.ACCESS_READ)
+        rows = np.frombuffer(pages, dtype=np.float64).reshape(len(self), self.width)
+        return rows[:, : len(self)]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        factor = np.zeros(self.shape, dtype=dtype or self.dtype)
+        for row in range(len(self)):  # one by one, so that the upper half of the array takes no memory
+            part = np.empty(row + 1)
+            self.file.read(part, 8 * self.width * row)
+            factor[row, : row + 1] = part
+        return factor
+
+
+#: Bytes, at eight a value, of the new columns that are computed at once.
+BLOCK_BYTES = 8 * 2**20
+
+
+class FeatureFile:
+    """The columns of a panel in a file without a name, in ``folder`` or where the system keeps temporary files.
+
+    Tile i holds (capacity, rows) values. With ``stored_factor`` the pivots' own rows are kept in a file, too.
+    ``n_threads`` (None: all cores) add columns.
+    """
+
+    in_memory = False
+
+    def __init__(
+        self,
+        n_rows: int,
+        capacity: int,
+        dtype: Any,
+        folder: Any = None,
+        *,
+        stored_factor: bool = False,
+        n_threads: int | None = None,
+    ):
+        self.n_rows = n_rows
+        self.capacity = min(capacity, n_rows)
+        self.dtype = np.dtype(dtype)
+        self.rows_per_tile = tile_rows(n_rows, self.capacity, self.dtype.itemsize)
+        self._folder = folder
+        self._stored_factor = stored_factor
+        self._workers = Workers(n_threads)
+        self._buffers: list[np.ndarray] = []
+        self._file = UnnamedFile(n_rows * self.capacity * self.dtype.itemsize, folder)
+
+    def close(self) -> None:
+        """Give back the disk space."""
+        self._file.close()
+        self._buffers.clear()
+
+    def row_blocks(self, n_pivots: int) -> list[slice]:
+        """Return runs of whole tiles."""
+        n_tiles = max(1, BLOCK_BYTES // (8 * max(1, n_pivots) * self.rows_per_tile))
+        return tiles_of(self.n_rows, n_tiles * self.rows_per_tile)
+
+    def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """Return the function rows -> Z_rows W^T; tiles are shared out among threads of ours, not of BLAS."""
+        narrow = np.ascontiguousarray(wide_features.T, dtype=self.dtype)
+        features = StoredFeatures(self, len(narrow))
+
+        def product(rows: slice) -> np.ndarray:
+            values = np.empty((rows.stop - rows.start, narrow.shape[1]), dtype=self.dtype)
+
+            def run(first: int, last: int) -> None:
+                for span, tile in features.read(first, last):
+                    np.matmul(tile.T, narrow, out=values[span.start - rows.start : span.stop - rows.start])
+
+            first, last = rows.start // self.rows_per_tile, -(-rows.stop // self.rows_per_tile)
+            pieces = self._workers.pieces(last - first, values.size * len(narrow))
+            with blas_threads(1):
+                self._workers.each(run, [(first + begin, first + end) for begin, end in pieces])
+            return values
+
+        return product
+
+    def borrow(self) -> np.ndarray:
+        """Return a buffer for one tile; give it back by :meth:`give_back`."""
+        try:
+            return self._buffers.pop()
+        except IndexError:
+            return np.empty(self.capacity * self.rows_per_tile, dtype=self.dtype)
+
+    def give_back(self, buffer: np.ndarray) -> None:
+        """Take a buffer back for the next one who asks."""
+        self._buffers.append(buffer)
+
+    def load(self, rows: slice, rank: int, buffer: np.ndarray) -> np.ndarray:
+        """Return the first columns of a tile, (rank, rows), read into ``buffer``; fetch the next tile ahead."""
+        n_rows = rows.stop - rows.start
+        tile = buffer[: rank * n_rows]
+        self._file.fetch_ahead(self._offset(rows.stop), tile.nbytes)
+        self._file.read(tile, self._offset(rows.start))
+        return tile.reshape(rank, n_rows)
+
+    def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
+        """Write (rows, k) values into the columns from ``begin`` on of some tiles."""
+        for part in tiles_of(len(values), self.rows_per_tile):
+            offset = self._offset(rows.start + part.start) + begin * (part.stop - part.start) * self.dtype.itemsize
+            self._file.write(np.ascontiguousarray(values[part].T, dtype=self.dtype), offset)
+
+    def _offset(self, row: int) -> int:
+        return row * self.capacity * self.dtype.itemsize
+
+    def features(self, panel: PanelCholesky) -> TiledFeatures:
+        """Return the features so far."""
+        return StoredFeatures(self, panel.rank)
+
+    def filled(self, subspace: PivotSubspace, inputs: Any) -> StoredFeatures:
+        """Return the features of inputs in a subspace that is there already, all columns at once."""
+        for rows in tiles_of(self.n_rows, self.rows_per_tile):
+            self.write(rows, 0, subspace.features(inputs[rows], self.dtype))
+        return StoredFeatures(self, self.capacity)
+
+    def factor(self) -> Any:
+        """Return room for the pivots' own rows, in a file or in memory."""
+        if not self._stored_factor:
+            return np.zeros((self.capacity, self.capacity))
+        return StoredFactor(UnnamedFile(8 * self.capacity**2, self._folder), self.capacity, self.capacity)
+
+    def leading(self, factor: Any, rank: int) -> Any:
+        """Return the leading part of the factor."""
+        if isinstance(factor, StoredFactor):
+            return StoredFactor(factor.file, factor.width, rank)
+        return np.ascontiguousarray(factor[:rank, :rank])
+
+
+class StoredFeatures(TiledFeatures):
+    """The first ``rank`` columns of a file."""
+
+    def __init__(self, file: FeatureFile, rank: int):
+        super().__init__((file.n_rows, rank), file.dtype, file.rows_per_tile)
+        self.file = file
+
+    def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield rows and transposed features of some tiles."""
+        buffer = self.file.borrow()
+        try:
+            for rows in self.tiles[first:last]:
+                yield rows, self.file.load(rows, self.shape[1], buffer)
+        finally:
+            self.file.give_back(buffer)
+
+
+class HalfFeatures(TiledFeatures):
+    """A rounded copy of other tiled features: float16 in memory, float32 to those who read."""
+
+    def __init__(self, features: TiledFeatures):
+        super().__init__(features.shape, np.float32, features.rows_per_tile)
+        self._halves: list[np.ndarray] = []
+        for _, tile in features.read(0, len(features.tiles)):
+            largest = float(np.abs(tile).max(initial=0.0))
+            if largest > float(np.finfo(np.float16).max):
+                raise ValueError(
+                    f"a feature of {largest:.3g} does not fit in half precision: use dtype='float32', or scale "
+                    "the kernel"
+                )
+            self._halves.append(tile.astype(np.float16))
+
+    def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield rows and transposed features of some tiles."""
+        buffer = np.empty(max((each.size for each in self._halves[first:last]), default=0), dtype=np.float32)
+        for rows, half in zip(self.tiles[first:last], self._halves[first:last], strict=True):
+            tile = buffer[: half.size].reshape(half.shape)
+            np.copyto(tile, half)
+            yield rows, tile
+
+
+class HalfColumns(FeatureFile):
+    """Columns that grow in a file, in full precision, and are kept in memory in half of it when they are there.
+
+    Rounded columns would not do to grow from: their errors are divided by small pivots.
+    """
+
+    _rounded: HalfFeatures | None = None
+
+    def features(self, panel: PanelCholesky) -> TiledFeatures:
+        """Return the rounded features so far; the file goes when there is no room for more columns."""
+        if self._rounded is None or self._rounded.shape[1] != panel.rank:
+            self._rounded = HalfFeatures(StoredFeatures(self, panel.rank))
+        if panel.rank == self.capacity:
+            self.close()
+        return self._rounded

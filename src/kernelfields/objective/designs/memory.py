@@ -1,0 +1,328 @@
+"""In which precision features are stored, and whether they fit in memory.
+
+[[merged]] How features are kept under a budget of memory: the first way that fits, the fastest first.
+
+| way        | in memory             | on disk          | what a product costs more                         |
+|------------|-----------------------|------------------|---------------------------------------------------|
+| memory     | n r values            | 0                | nothing                                           |
+| half       | 2 n r bytes           | while it is made | a conversion; only where rounding is allowed      |
+| file       | a tile for a thread   | n r values       | a read of the file; from the disk if not cached   |
+| recomputed | a tile for a thread   | 0                | the kernel of n r pairs                           |
+
+To each way come the pivots' factor R, 4 r^2 bytes (in a second file if nothing else fits), and what the caller
+counts beside the features, such as the :func:`working_bytes` of a fit. The budget is for what a fit adds to the
+memory of the process; inputs are not in it. What cannot fit raises MemoryError before any work and says what
+would. benchmarks/out_of_core.py measures the order and the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis.panel import Columns
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, HalfColumns, HalfFeatures
+from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, tile_rows
+
+# Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
+_TABLE_ARRAYS = 7
+# Features this small are kept in float64 whatever the tolerance: precision is free there.
+_SMALL_FEATURES = 16 * 2**20
+# Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
+_FLOAT32_TOLERANCE = 1e-5
+
+
+def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
+    """Return ``dtype``; where it is None, float32 for large features unless the tolerance asks for more."""
+    if dtype is not None:
+        return dtype
+    small = 8 * n_values <= _SMALL_FEATURES
+    return np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
+
+
+def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:
+    """Raise MemoryError before the work starts if the feature matrix cannot fit in memory."""
+    needed = n_rows * rank * dtype.itemsize
+    available = available_memory()
+    if available is not None and needed > available:
+        fitting = max(1, int(0.7 * available / (n_rows * dtype.itemsize)))
+        raise MemoryError(
+            f"clique set {name!r}: features of {n_rows:,} positions at rank {rank:,} need "
+            f"{needed / 2**30:,.1f} GiB in {dtype}, but {available / 2**30:,.1f} GiB are free. "
+            f"Use rank={fitting:,} or less, or dtype='float32'."
+        )
+
+
+def check_transitions_fit(n_positions: int, n_labels: int) -> None:
+    """Raise MemoryError before the work starts if transition scores of every position cannot fit in memory."""
+    needed, available = _TABLE_ARRAYS * 8 * n_positions * n_labels**2, available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            "transitions that depend on the inputs need (L, L) scores at every position: "
+            f"{needed / 2**30:,.1f} GiB for {n_positions:,} positions and {n_labels:,} labels, but "
+            f"{available / 2**30:,.1f} GiB are free. "
+            "Leave out the edge kernel, or use fewer sequences."
+        )
+
+
+def check_pairs_fit(n_instances: int, n_pairs: int) -> None:
+    """Raise MemoryError before the work starts if tables for every pair of every instance cannot fit in memory."""
+    needed, available = _TABLE_ARRAYS * 8 * 4 * n_instances * n_pairs, available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            f"pairs that depend on the inputs need a table for each of {n_pairs:,} pairs of {n_instances:,} "
+            f"instances: {needed / 2**30:,.1f} GiB, but {available / 2**30:,.1f} GiB are free. Leave out the edge "
+            "kernel, or use fewer edges."
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes of free physical memory where the system tells, else None."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _reclaimable() -> int:
+    """Return the bytes of file cache that Linux would give back; 0 where it cannot be read."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return 1024 * int(fields["Cached"].split()[0])
+    except (OSError, KeyError, ValueError, IndexError):
+        return 0
+
+
+_UNITS = {"": 1, "B": 1} | {
+    f"{letter}{i}B": (1024 if i else 1000) ** power for power, letter in enumerate("KMGT", 1) for i in ("", "I")
+}
+# Pivots that a basis adds at once, and how many (rank, pivots) arrays in float64 it holds while it does.
+_PANEL_PIVOTS = 256
+_PANEL_ARRAYS = 4
+# Temporaries of a panel for one of its runs of rows: how many in a file, how many bytes in memory.
+_BLOCKS = 5
+_PANEL_BLOCKS = 4 * 16 * 2**20
+# Arrays of the potentials' shape that live at once in a fit, and those of transition scores if there are any.
+_POTENTIALS = 10
+_TRANSITIONS = 7
+# Vectors of coefficients: of the lower bound and of the solver's present step; pairs of L-BFGS come to it.
+_VECTORS = 20
+_PAIRS = 2 * 40
+_PAIR_BYTES = 256 * 2**20
+# A file system is slow and fragile when it is full to the last byte.
+_DISK_MARGIN = 1.05
+_PAGE = 4096
+
+
+def parse_memory(memory: Any) -> int | None:
+    """Return bytes for a number of them or text such as "8GB", "500 MB", "1.5GiB"; None stays None."""
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]*)\s*", memory)
+        unit = found[2].upper() if found else None
+        size = float(found[1]) * _UNITS[unit] if found and unit in _UNITS else None
+    else:
+        number = isinstance(memory, int | float | np.integer | np.floating) and not isinstance(memory, bool)
+        size = float(memory) if number and np.isfinite(memory) else None
+    if size is None:
+        raise ValueError(
+            f"memory must be a number of bytes or text such as '8GB', '500MB' or '1.5GiB', got {memory!r}"
+        )
+    if size < 1:
+        raise ValueError(f"memory must be at least one byte, got {memory!r}")
+    return int(size)
+
+
+def working_bytes(
+    n_positions: int,
+    n_labels: int,
+    n_coefficients: int,
+    *,
+    itemsize: int = 4,
+    tied: bool = True,
+    n_threads: int = 1,
+) -> int:
+    """Return about how many bytes a fit takes beside the features: potentials, inference, solver."""
+    potentials = 8 * n_positions * n_labels * (_POTENTIALS + (0 if tied else _TRANSITIONS * n_labels))
+    pairs = min(_PAIRS * n_coefficients * itemsize, _PAIR_BYTES)
+    return potentials + pairs + 8 * n_coefficients * (_VECTORS + 2 * n_threads)
+
+
+@dataclass(frozen=True)
+class FeaturePlan:
+    """How features (n_rows, capacity) are kept; ``memory_bytes`` is the peak of a fit with them."""
+
+    keep: str
+    n_rows: int
+    capacity: int
+    dtype: np.dtype
+    memory_bytes: int
+    disk_bytes: int = 0
+    folder: str | None = None
+    stored_factor: bool = False
+    n_threads: int = 1
+
+    def columns(self) -> Columns | None:
+        """Return where a panel is to keep its columns; None for an array of its own."""
+        shape = (self.n_rows, self.capacity, self.dtype)
+        if self.keep == "memory":
+            return None
+        if self.keep == "recomputed":
+            return RecomputedColumns(*shape)
+        maker = HalfColumns if self.keep == "half" else FeatureFile
+        return maker(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
+
+    def features_of(self, subspace: PivotSubspace, inputs: Any) -> Any:
+        """Return the features of inputs in a subspace that is there already, kept in this way."""
+        if self.keep == "memory":
+            return subspace.features(inputs, self.dtype)
+        if self.keep == "recomputed":
+            return RecomputedFeatures(subspace, inputs, self.dtype)
+        stored = FeatureFile(self.n_rows, self.capacity, self.dtype, self.folder).filled(subspace, inputs)
+        return HalfFeatures(stored) if self.keep == "half" else stored
+
+    def __str__(self) -> str:
+        size = f"{self.n_rows:,} x {self.capacity:,} features"
+        where = {
+            "memory": f"in memory in {self.dtype}",
+            "half": "in memory in half precision",
+            "file": f"in a file of {_text(self.disk_bytes)} in {self.folder}",
+            "recomputed": "nowhere, but recomputed from the kernel in every pass",
+        }
+        return f"{size} {where[self.keep]}, {_text(self.memory_bytes)} at the peak"
+
+
+def plan_features(
+    name: str,
+    n_rows: int,
+    rank: int,
+    dtype: Any,
+    *,
+    budget: int | None,
+    other_bytes: int = 0,
+    may_round: bool = False,
+    folder: Any = None,
+    n_threads: int = 1,
+) -> FeaturePlan:
+    """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
+
+    ``other_bytes`` are what a fit holds beside these features while it passes over them; ``may_round`` allows half
+    precision. Files go to ``folder``, by default that of temporary files. No budget means memory.
+    """
+    capacity = min(rank, n_rows)
+    place = os.fspath(tempfile.gettempdir() if folder is None else folder)
+    blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=place, n_threads=n_threads)
+    plans = list(_plans(blank, other_bytes, may_round))
+    if budget is None:
+        return plans[0]
+    free, problem = room_on_disk(place)
+    for plan in plans:
+        if plan.memory_bytes <= budget and _DISK_MARGIN * plan.disk_bytes <= free:
+            return plan
+    raise MemoryError(
+        _refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {place}")
+    )
+
+
+def _plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeaturePlan]:
+    """Yield all ways to keep features, the fastest first, with what they need."""
+    n_rows, rank, itemsize = blank.n_rows, blank.capacity, blank.dtype.itemsize
+    values = n_rows * rank
+    factor = factor_bytes(rank)
+    growing = 8 * _PANEL_ARRAYS * _PANEL_PIVOTS * rank
+    rows = tile_rows(n_rows, rank, itemsize)
+    tile = rows * rank * itemsize
+    tiles = blank.n_threads * tile
+    growing_tiles = growing + tiles + _BLOCKS * itemsize * max(BLOCK_BYTES // 8, _PANEL_PIVOTS * rows)
+    passing = other + tiles
+    own_factor = factor if itemsize < 8 else 8 * rank**2
+    blocks = min(_PANEL_BLOCKS, 32 * n_rows * _PANEL_PIVOTS)
+    # A sum, not the larger of two: what the basis gives back does not always go back to the system.
+    yield replace(blank, memory_bytes=values * itemsize + own_factor + growing + blocks + other)
+    if hasattr(os, "preadv"):
+        disk = values * itemsize
+        if may_round:
+            half = factor + growing_tiles + 2 * values + passing
+            yield replace(blank, keep="half", memory_bytes=half, disk_bytes=disk)
+        peak = max(growing_tiles, passing)
+        yield replace(blank, keep="file", memory_bytes=factor + peak, disk_bytes=disk)
+        # The factor is read once more at the end, for the fitted model.
+        slab = 8 * _PANEL_PIVOTS * rank
+        yield replace(
+            blank,
+            keep="file",
+            memory_bytes=max(growing_tiles + slab, passing, factor),
+            disk_bytes=disk + 8 * rank**2,
+            stored_factor=True,
+        )
+    kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
+    recomputed = max(growing + kernel_rows, other + blank.n_threads * kernel_rows)
+    yield replace(blank, keep="recomputed", memory_bytes=factor + recomputed)
+
+
+def factor_bytes(rank: int) -> int:
+    """Return the memory of a lower factor in float64: the pages of the upper half of its array stay untouched."""
+    return min(8 * rank**2, 4 * rank**2 + _PAGE * rank)
+
+
+def room_on_disk(folder: str) -> tuple[int, str | None]:
+    """Return the bytes that files in a folder may take, and what is wrong where that is none."""
+    if not os.path.isdir(folder):
+        return 0, f"{folder} is not a folder"
+    if not os.access(folder, os.W_OK):
+        return 0, f"{folder} cannot be written to"
+    if _in_memory(folder):
+        return 0, f"{folder} is not on a disk but in memory"
+    return shutil.disk_usage(folder).free, None
+
+
+def _in_memory(folder: str) -> bool:
+    """Whether files of a folder take memory, where the system tells: those of tmpfs and ramfs do."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return False
+    path = Path(folder).resolve()
+    holding = [mount for mount in mounts if path.is_relative_to(mount[1])]
+    return bool(holding) and max(holding, key=lambda mount: len(mount[1]))[2] in ("tmpfs", "ramfs")
+
+
+def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free: int, disk: str) -> str:
+    """Say why features do not fit, and what would."""
+    named = {"memory": "in memory", "half": "in half precision", "file": "in a file", "recomputed": "recomputed"}
+    needs = {
+        named[plan.keep]: _text(plan.memory_bytes)
+        + (f" and {_text(plan.disk_bytes)} of disk" if plan.disk_bytes else "")
+        for plan in plans
+    }
+    least = min(plan.memory_bytes for plan in plans if _DISK_MARGIN * plan.disk_bytes <= free)
+    ways = [f"memory='{int(np.ceil(least / 1e6))}MB' or more"]
+    if short := [plan.disk_bytes for plan in plans if plan.memory_bytes <= budget]:
+        ways.append(f"a folder on a disk with {_text(_DISK_MARGIN * min(short))} free")
+    ways.append("fewer sequences" if other > budget else "a smaller rank")
+    return (
+        f"clique set {name!r}: features of {plans[0].n_rows:,} positions at rank {plans[0].capacity:,} do not fit "
+        f"into memory of {_text(budget)}. A fit needs "
+        f"{', '.join(f'{size} {way}' for way, size in needs.items())}, where potentials and the solver take "
+        f"{_text(other)} of the memory; {disk}. Use {', or '.join(ways)}."
+    )
+
+
+def _text(size: float) -> str:
+    """Return a size for people."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

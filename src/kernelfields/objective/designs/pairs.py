@@ -1,0 +1,257 @@
+"""Which (feature, labelling) pairs have a coefficient, where not all of them do.
+
+The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it with labelling outcomes[p], a label or a
+pair of labels a L + b. Coefficients are one number per pair, (P, 1): those of a sparse (r, L^k) matrix with a
+fixed pattern. A set without features, such as plain transitions, has one feature, the constant.
+
+The observed support holds the pairs that occur in the training data. Its cost is a product of two sparse
+matrices, O(non-zeros).
+
+[[merged]] Feature tables whose coefficients belong to chosen (feature, labelling) pairs; see objective/designs/pairs.py.
+
+product(v)             (P, 1) coefficients -> (n, L^k) scores
+transposed_product(R)  (n, L^k) residuals  -> (P, 1) gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.numerics.threads import Workers
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Pairs of features and labellings: ``begin`` (r + 1,), ``outcomes`` (P,) sorted within each feature."""
+
+    begin: np.ndarray
+    outcomes: np.ndarray
+    n_outcomes: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, with pairs or without."""
+        return len(self.begin) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.outcomes)
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The feature of every pair, (P,)."""
+        return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.begin))
+
+    def matrix(self, values: np.ndarray) -> Any:
+        """Return one number per pair as a sparse (r, L^k) matrix, a copy."""
+        shape = (self.n_features, self.n_outcomes)
+        # SciPy works in place, eliminate_zeros for one, and must not reach the support itself.
+        return scipy.sparse.csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape, copy=True)
+
+    def row(self, values: np.ndarray) -> np.ndarray:
+        """Return one number per pair of the only feature as (1, L^k), zero elsewhere."""
+        row = np.zeros((1, self.n_outcomes))
+        row[0, self.outcomes] = np.ravel(values)
+        return row
+
+    def check(self) -> None:
+        """Raise ValueError unless begin and outcomes fit together."""
+        begin, outcomes = self.begin, self.outcomes
+        whole = all(each.ndim == 1 and each.dtype.kind == "i" for each in (begin, outcomes))
+        sound = whole and len(begin) > 1 and begin[0] == 0 and begin[-1] == len(outcomes)
+        sound = sound and bool(np.all(np.diff(begin) >= 0))
+        if not sound or (len(outcomes) and not 0 <= outcomes.min() <= outcomes.max() < self.n_outcomes):
+            raise ValueError("the pairs of features and labels do not fit together")
+        if np.any(np.diff(self.features.astype(np.int64) * self.n_outcomes + outcomes) <= 0):
+            raise ValueError("the pairs of features and labels are not sorted, or one occurs twice")
+
+
+def observed_support(features: Any, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
+    """Return the pairs that occur: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
+
+    A pair whose total weight in the data is below ``min_freq`` is left out.
+    """
+    n_rows = len(labellings)
+    if features is None:
+        features = np.ones((n_rows, 1))
+    indicator = scipy.sparse.csr_array(
+        (np.ones(n_rows), labellings.astype(np.int32), np.arange(n_rows + 1)), shape=(n_rows, n_outcomes)
+    )
+    stored = scipy.sparse.csr_array(features).T.tocsr()
+    # Of ones, so that weights that cancel, or stored zeros, count as seen.
+    ones = scipy.sparse.csr_array((np.ones(stored.nnz), stored.indices, stored.indptr), shape=stored.shape)
+    seen = scipy.sparse.csr_array(ones @ indicator)
+    seen.sort_indices()
+    begin, outcomes = seen.indptr, seen.indices
+    if min_freq > 0:
+        kept = _totals(stored @ indicator, seen) >= min_freq
+        begin = np.concatenate([[0], np.cumsum(kept)])[begin]
+        outcomes = outcomes[kept]
+    return Support(begin.astype(np.int32), outcomes.astype(np.int32), n_outcomes)
+
+
+def _totals(totals: Any, seen: Any) -> np.ndarray:
+    """Return the entries of one sparse matrix at the places of another, zero where it holds none."""
+    width = seen.shape[1]
+    totals = scipy.sparse.coo_array(totals)
+    keys = totals.row.astype(np.int64) * width + totals.col
+    order = np.argsort(keys)
+    rows = np.repeat(np.arange(seen.shape[0], dtype=np.int64), np.diff(seen.indptr))
+    wanted = rows * width + seen.indices
+    places = np.minimum(np.searchsorted(keys[order], wanted), max(0, len(keys) - 1))
+    if len(keys) == 0:
+        return np.zeros(len(wanted))
+    return np.where(keys[order][places] == wanted, totals.data[order][places], 0.0)
+
+
+# A feature with pairs for this share of the labellings is cheaper as a full row, in vector registers.
+_FULL_ROW_SHARE = 0.25
+
+
+class PairLayout:
+    """Which features of a support have a full row in a table, and where their pairs are in it."""
+
+    def __init__(self, support: Support):
+        self.support = support
+        wide = np.flatnonzero(np.diff(support.begin) >= max(2, _FULL_ROW_SHARE * support.n_outcomes))
+        self.slots = np.full(support.n_features, -1, dtype=np.int32)
+        self.slots[wide] = np.arange(len(wide), dtype=np.int32)
+        self.table_shape = (len(wide), support.n_outcomes)
+        slot_of_pair = self.slots[support.features]
+        self.wide_pairs = np.flatnonzero(slot_of_pair >= 0)
+        rows = slot_of_pair[self.wide_pairs].astype(np.int64)
+        self.wide_places = rows * support.n_outcomes + support.outcomes[self.wide_pairs]
+
+
+class PairScorer:
+    """Coefficients laid out for scoring any rows of features."""
+
+    def __init__(self, layout: PairLayout, coefficients: np.ndarray):
+        self._layout = layout
+        self._flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
+        self._table = np.zeros(layout.table_shape)
+        self._table.reshape(-1)[layout.wide_places] = self._flat[layout.wide_pairs]
+
+    def scores(self, features: Any, workers: Workers) -> np.ndarray:
+        """Return the scores of every row of a CSR, (n, L^k) float64."""
+        scores = np.empty((features.shape[0], self._layout.support.n_outcomes))
+        workers.each(
+            lambda first, last: self._fill(features, first, last, scores[first:last]),
+            workers.weighted_pieces(features.indptr, scores.shape[1]),
+        )
+        return scores
+
+    def block(self, features: Any, first: int, last: int) -> np.ndarray:
+        """Return the scores of rows first..last-1 of a CSR."""
+        scores = np.empty((last - first, self._layout.support.n_outcomes))
+        self._fill(features, first, last, scores)
+        return scores
+
+    def _fill(self, features: Any, first: int, last: int, scores: np.ndarray) -> None:
+        from kernelfields.objective.designs.products_compiled import gather_pairs
+
+        support = self._layout.support
+        gather_pairs(
+            features.indptr[first : last + 1],
+            features.indices,
+            features.data,
+            support.begin,
+            support.outcomes,
+            self._flat,
+            self._layout.slots,
+            self._table,
+            scores,
+        )
+
+
+class PairGatherer:
+    """Adds up the gradient of every pair from rows of residuals, a run of rows at a time."""
+
+    def __init__(self, features: Any, layout: PairLayout):
+        self._features, self._layout = features, layout
+        self._table = np.zeros(layout.table_shape)
+        self._gradient = np.zeros(layout.support.size)
+
+    def add(self, first: int, last: int, rows: np.ndarray) -> None:
+        """Add what rows first..last-1 of the features make of residuals (last - first, L^k)."""
+        from kernelfields.objective.designs.products_compiled import scatter_pairs
+
+        features, support = self._features, self._layout.support
+        scatter_pairs(
+            features.indptr[first : last + 1],
+            features.indices,
+            features.data,
+            support.begin,
+            support.outcomes,
+            self._layout.slots,
+            np.ascontiguousarray(rows, dtype=np.float64),
+            self._table,
+            self._gradient,
+        )
+
+    def total(self, others: Sequence[PairGatherer]) -> np.ndarray:
+        """Return the sum of this and others, in their order, (P, 1)."""
+        for other in others:
+            self._table += other._table
+            self._gradient += other._gradient
+        self._gradient[self._layout.wide_pairs] = self._table.reshape(-1)[self._layout.wide_places]
+        return self._gradient[:, None]
+
+
+class PairTable:
+    """A CSR Z (n, r) with a support; products by compiled loops over positions, in float64."""
+
+    def __init__(self, features: Any, support: Support):
+        self.features = scipy.sparse.csr_array(features)
+        self.support = support
+        self.shape = (support.size, 1)
+        self.dtype = self.features.dtype
+        self.stored_values = self.features.nnz
+        self.layout = PairLayout(support)
+
+    def mean_square(self) -> float:
+        """Return the mean over features of sum_t z_tf^2."""
+        return float(np.einsum("i,i->", self.features.data, self.features.data)) / self.support.n_features
+
+    def squared(self) -> PairTable:
+        """Return the table of z_tf^2; the rest is shared."""
+        table = copy(self)
+        table.features = self.features.power(2)
+        return table
+
+    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return the scores of every row, (n, L^k) float64."""
+        return PairScorer(self.layout, coefficients).scores(self.features, workers)
+
+    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return the gradient of every pair, (P, 1) float64."""
+        pieces = self._private_pieces(workers)
+        gatherers = {first: self.gatherer() for first, _ in pieces}
+        workers.each(lambda first, last: gatherers[first].add(first, last, rows[first:last]), pieces)
+        first, *others = (gatherers[start] for start, _ in pieces)
+        return first.total(others)
+
+    def gatherer(self) -> PairGatherer:
+        """Return an empty gradient to add rows of residuals to."""
+        return PairGatherer(self.features, self.layout)
+
+    def affordable_copies(self) -> int:
+        """Return how many gradients may be held at a time: no more memory than a transposed index would take."""
+        each = 8 * (self.support.size + self.layout.table_shape[0] * self.layout.table_shape[1])
+        return max(1, 12 * self.stored_values // max(1, each))
+
+    def _private_pieces(self, workers: Workers) -> list[tuple[int, int]]:
+        """Cut the rows into one run per thread; fewer where arrays per thread would outweigh the data."""
+        pieces = workers.weighted_pieces(self.features.indptr, self.support.n_outcomes)
+        wanted = min(len(pieces), workers.n_threads, self.affordable_copies())
+        cuts = [pieces[index * len(pieces) // wanted][0] for index in range(wanted)] + [pieces[-1][1]]
+        return list(pairwise(cuts))

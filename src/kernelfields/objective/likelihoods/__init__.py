@@ -1,0 +1,1 @@
+"""Negative log-likelihoods as functions of potentials: chains, graphs, single labels."""

@@ -1,0 +1,221 @@
+"""The weighted negative log-likelihood of labelled chains, and chains as a label structure.
+
+    value    = sum_i weight_i (log Z_i - score_i(y^i))
+    residual = weight * (marginals - one-hot labels)      its gradient in the potentials
+
+Where only neighbours meet, forward and backward passes infer chains; where a clique reaches further, the chains are
+seen as graphs and a junction tree does (likelihoods/graph.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.inference.answers import ChainAnswers, LongChainAnswers
+from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.memory import check_transitions_fit
+from kernelfields.objective.likelihoods.graph import (
+    chain_graphs,
+    forbidden_potentials,
+    long_chain_likelihood,
+    plan_chains,
+)
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.potentials import ChainLayout, GraphLayout, Placed, Potentials
+
+# Per-position transition scores of a batch stay below this many bytes.
+_EDGE_BYTES = 256 * 2**20
+_BATCH_POSITIONS = 200_000
+_NEIGHBOURS = (None, "lag1")
+
+
+class ChainLikelihood:
+    """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions."""
+
+    approximation: str | None = None
+    inference = None
+
+    def __init__(
+        self,
+        chains: Chains,
+        n_labels: int,
+        *,
+        tied: bool = True,
+        masks: ConstraintMasks | None = None,
+        workers: Workers | None = None,
+    ):
+        if chains.labels is None:
+            raise ValueError("a likelihood needs labelled chains")
+        self.chains = chains
+        self.labels = chains.labels
+        self.n_labels = n_labels
+        self.layout = ChainLayout(chains.n_positions, n_labels, tied=tied)
+        self.workers = workers or Workers()
+        self.doubts: list[str] = []
+        self._rows = np.arange(chains.n_positions)
+        self._steps = np.flatnonzero(~chains.is_start)
+        weights = chains.position_weights
+        # None stands for weights that are all one, the usual case, where no product is needed.
+        self._weights = None if np.all(weights == 1.0) else weights
+        self.masks = masks if masks is not None and masks.any else None
+        self._edge_counts = self._count_edges()
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some labellings are forbidden."""
+        return self.masks is not None
+
+    @cached_property
+    def _node_mask(self) -> np.ndarray:
+        """Penalties of every position, (N, L), for constrained fields."""
+        assert self.masks is not None
+        return self.masks.apply(np.zeros((self.chains.n_positions, self.n_labels)), self.chains.offsets)
+
+    def _count_edges(self) -> np.ndarray:
+        """Return the weighted number of observed steps a -> b, (L, L)."""
+        counts = np.zeros((self.n_labels, self.n_labels))
+        weights = 1.0 if self._weights is None else self._weights[self._steps]
+        np.add.at(counts, (self.labels[self._steps - 1], self.labels[self._steps]), weights)
+        return counts
+
+    def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
+        """Return the probabilities of the labellings of a set's cliques, (n, L^k)."""
+        marginals = (
+            evaluation.beliefs.node_marginals
+            if term.labels_per_clique == 1
+            else evaluation.beliefs.edge_marginals().reshape(self.chains.n_positions, -1)
+        )
+        return marginals if term.positions is None else marginals[term.positions]
+
+    def clique_weights(self, term: Placed) -> np.ndarray:
+        """Return the weight of every clique of a set, (n,)."""
+        weights = self.chains.position_weights
+        return weights if term.positions is None else weights[term.positions]
+
+    def chain_beliefs(self, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return offsets (S + 1,), weights (S,), marginals (N, L) and joint marginals of steps (N, L, L)."""
+        beliefs = evaluation.beliefs
+        return self.chains.offsets, self.chains.weights, beliefs.node_marginals, beliefs.edge_marginals()
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        node, edge = potentials.node, potentials.edge
+        score = self._observed_score(node, edge)
+        if self.masks is not None:
+            node, edge = node + self._node_mask, edge + self.masks.edge
+        beliefs = infer_chains(
+            node,
+            edge,
+            self.chains.offsets,
+            position_weights=self._weights,
+            workers=self.workers,
+            check=False,
+        )
+        value = float(beliefs.log_partition @ self.chains.weights) - score
+        node_residual, edge_residual = beliefs.gradient()
+        if node_residual is beliefs.node_marginals:
+            node_residual = node_residual.copy()
+        node_residual[self._rows, self.labels] -= 1.0 if self._weights is None else self._weights
+        if self.layout.tied:
+            edge_residual = edge_residual - self._edge_counts
+        else:
+            weights = 1.0 if self._weights is None else self._weights[self._steps]
+            edge_residual[self._steps, self.labels[self._steps - 1], self.labels[self._steps]] -= weights
+        return Evaluation(value, Potentials(node_residual, edge_residual), beliefs)
+
+    def _observed_score(self, node: np.ndarray, edge: np.ndarray) -> float:
+        observed = node[self._rows, self.labels]
+        score = float(observed.sum() if self._weights is None else observed @ self._weights)
+        if self.layout.tied:
+            return score + float(np.vdot(self._edge_counts, edge[0]))
+        steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
+        return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials times a direction."""
+        return Potentials(*evaluation.beliefs.hessian_product(direction.node, direction.edge))
+
+
+@dataclass(frozen=True, eq=False)
+class ChainStructure:
+    """Labels of chains, some labellings of which ``masks`` forbid."""
+
+    n_labels: int
+    masks: ConstraintMasks
+
+    def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | GraphLayout:
+        """Return where scores go: node and edge, or groups of factors if labels meet that are not neighbours."""
+        if reaches_far(placed):
+            return GraphLayout(chain_graphs(chains, (term.group for term in placed)), self.n_labels, placed)
+        return ChainLayout.of_terms(chains.n_positions, self.n_labels, placed)
+
+    def plan(self, chains: Chains, layout: Any = None) -> GraphInference | None:
+        """Return the junction trees of a layout of graphs; None where neighbours alone meet."""
+        return plan_chains(layout.graphs, self.n_labels) if isinstance(layout, GraphLayout) else None
+
+    def likelihood(
+        self, chains: Chains, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
+    ) -> Likelihood:
+        """Return the likelihood of labelled chains; MemoryError if transitions of every position do not fit."""
+        if reaches_far(placed):
+            return long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
+        tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
+        if not tied:
+            check_transitions_fit(chains.n_positions, self.n_labels)
+        return ChainLikelihood(chains, self.n_labels, tied=tied, masks=self.masks, workers=workers)
+
+    def constrained(self, chains: Chains, layout: Any, potentials: Potentials) -> Potentials:
+        """Return potentials with the penalties of the constraints; the nodes are changed in place."""
+        if not self.masks.any:
+            return potentials
+        if isinstance(layout, GraphLayout):
+            forbidden = forbidden_potentials(layout, self.masks)
+            return potentials if forbidden is None else potentials.moved(1.0, forbidden)
+        return Potentials(self.masks.apply(potentials.node, chains.offsets), potentials.edge + self.masks.edge)
+
+    def answers(
+        self,
+        chains: Chains,
+        layout: Any,
+        potentials: Potentials,
+        workers: Workers,
+        plan: GraphInference | None = None,
+    ) -> ChainAnswers | LongChainAnswers:
+        """Return what can be asked of chains with potentials, constraints included."""
+        if not isinstance(layout, GraphLayout):
+            return ChainAnswers(chains, potentials.node, potentials.edge, workers)
+        plan = plan or plan_chains(layout.graphs, self.n_labels)
+        return LongChainAnswers(chains, layout.graphs, potentials.node, potentials.factors, plan, workers)
+
+    def batches(self, chains: Chains, terms: Sequence[Any], size: int | None = None) -> Iterator[Chains]:
+        """Cut chains into batches of whole sequences whose potentials fit in memory, ``size`` positions each."""
+        limit = size or _BATCH_POSITIONS
+        reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
+        if reach or reaches_far(terms):
+            reach = max(term.clique.steps_back[0] for term in terms)
+            limit = max(1, min(limit, _EDGE_BYTES // (8 * self.n_labels ** (reach + 1))))
+        begin = 0
+        while begin < chains.n_sequences:
+            last = int(np.searchsorted(chains.offsets, chains.offsets[begin] + limit, side="right")) - 1
+            end = min(max(last, begin + 1), chains.n_sequences)
+            yield chains if end - begin == chains.n_sequences else chains.subset(slice(begin, end))
+            begin = end
+
+
+def reaches_far(placed: Sequence[Any]) -> bool:
+    """Whether labels meet that are not neighbours."""
+    return any(term.group not in _NEIGHBOURS for term in placed)

@@ -1,0 +1,449 @@
+"""The negative log-posterior of a field (eq. 15), in whitened coordinates: points, lines, derivatives.
+
+    P(theta) = sum_c R(V_c) + sum_i weight_i (log Z_i - score_i(y^i)),      R(v) = v^2 / (2 s) + l1 |v|
+    dP/dV_c  = Z_c^T (marginals - labels) A_c + V_c / s_c                               (eq. 21)
+    H d      = Z_c^T (covariance response to Z d A^T) A_c + d_c / s_c                   (eq. 22)
+
+With an l1 penalty values include it, gradients are those of the smooth part, and ``pseudo_gradient`` is the
+steepest direction of the whole. The conjugate of the penalty is R*(-d) = s / 2 max(|d| - l1, 0)^2, which is 0 or
+infinity where s is infinite. For a convex C with gradient d at v, the Fenchel-Young gap R(v) + R*(-d) + v d >= 0,
+summed over coefficients, is what the objective C + R could still lose, at most (Lemma 9 for l1 = 0:
+s/2 (d + v/s)^2).
+
+theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials of a
+direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
+over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
+position walk through their features at every step instead (:class:`FusedLine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.potentials import Potentials
+
+
+def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
+    """Return the sum of R over coefficients."""
+    squares = float(np.vdot(coefficients, coefficients)) / (2.0 * prior_variance)
+    return squares + (l1 * float(np.abs(coefficients).sum()) if l1 else 0.0)
+
+
+def penalty_gap(coefficients: np.ndarray, slope: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
+    """Return the sum of Fenchel-Young gaps for the gradient ``slope`` of the likelihood; infinity if unbounded."""
+    if not l1 and np.isfinite(prior_variance):
+        gradient = slope + coefficients / prior_variance
+        return 0.5 * prior_variance * float(np.vdot(gradient, gradient))
+    excess = np.maximum(np.abs(slope) - l1, 0.0)
+    if np.isfinite(prior_variance):
+        conjugate = 0.5 * prior_variance * float(np.vdot(excess, excess))
+    else:
+        conjugate = np.inf if np.any(excess > 0) else 0.0
+    return max(0.0, penalty(coefficients, prior_variance, l1) + float(np.vdot(coefficients, slope)) + conjugate)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The coefficients of one clique set within theta."""
+
+    name: str
+    rows: slice
+    shape: tuple[int, int]
+    prior_variance: float
+    l1: float = 0.0
+
+
+@dataclass
+class Trial:
+    """A value that may become a point: its gradient, half a pass, is not computed yet."""
+
+    theta: np.ndarray
+    value: float
+    potentials: Potentials | None
+    evaluation: Evaluation | None
+    #: Known already where value and gradient come from one fused pass.
+    gradient: np.ndarray | None = None
+
+
+class Point:
+    """Where a solver stands: theta, value, gradient, and the potentials that go with them."""
+
+    def __init__(
+        self,
+        posterior: LogPosterior,
+        theta: np.ndarray,
+        value: float,
+        gradient: np.ndarray,
+        potentials: Potentials | None,
+        evaluation: Evaluation | None,
+    ):
+        self.posterior = posterior
+        self.theta = theta
+        self.value = value
+        self.gradient = gradient
+        self._potentials = potentials
+        self._evaluation = evaluation
+
+    @property
+    def potentials(self) -> Potentials:
+        """Potentials at this point, computed if a fused pass did not keep them."""
+        if self._potentials is None:
+            self._potentials = self.posterior.potentials(self.theta)
+        return self._potentials
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Beliefs at this point, recomputed if they were released."""
+        if self._evaluation is None:
+            self._evaluation = self.posterior.datafit.evaluate(self.potentials)
+        return self._evaluation
+
+    @cached_property
+    def steepest(self) -> np.ndarray:
+        """The gradient; with l1, the subgradient of smallest norm."""
+        return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
+
+    def release(self) -> None:
+        """Let go of the beliefs: several (N, L) arrays that are cheap to compute again."""
+        self._evaluation = None
+
+
+@dataclass
+class Direction:
+    """A direction in theta; its potentials too if they are known already."""
+
+    theta: np.ndarray
+    potentials: Potentials | None = None
+
+
+#: Nats that a potential may move in the first trial of a line search.
+FAR = 100.0
+
+
+class Line:
+    """P along point + step * direction, by inference alone."""
+
+    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
+        self.posterior = posterior
+        self.origin = point
+        self.direction = direction.theta
+        self.slope = dot(point.gradient, direction.theta)
+        self._potentials = direction.potentials or posterior.potentials(direction.theta)
+        scaled = posterior.prior_precision * direction.theta
+        self._prior = (
+            0.5 * dot(point.theta, posterior.prior_precision * point.theta),
+            dot(point.theta, scaled),
+            0.5 * dot(direction.theta, scaled),
+        )
+        self._last: tuple[float, float, Potentials, Evaluation] | None = None
+
+    @property
+    def reach(self) -> float:
+        """The step that moves a potential by a hundred nats, as far as a first trial should go.
+
+        Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
+        """
+        furthest = self._potentials.largest
+        return FAR / furthest if furthest > 0 else np.inf
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step."""
+        self._last = None
+        potentials = self.origin.potentials.moved(step, self._potentials)
+        if not potentials.finite:
+            return np.inf, np.inf
+        evaluation = self.posterior.datafit.evaluate(potentials)
+        constant, linear, quadratic = self._prior
+        value = evaluation.value + constant + step * (linear + step * quadratic)
+        slope = evaluation.residual.dot(self._potentials) + linear + 2.0 * step * quadratic
+        self._last = (step, value, potentials, evaluation)
+        return value, slope
+
+    def point(self, step: float) -> Point:
+        """Return the point at a step, with its gradient: half a pass."""
+        if self._last is None or self._last[0] != step:
+            self(step)
+        if self._last is None:
+            raise ValueError(f"the objective is not finite at step {step!r}")
+        _, value, potentials, evaluation = self._last
+        self._last = None
+        theta = self.origin.theta + step * self.direction
+        return self.posterior.complete(Trial(theta, value, potentials, evaluation))
+
+
+class FusedLine:
+    """P along point + step * direction, one fused pass for each step."""
+
+    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
+        self.posterior = posterior
+        self.origin = point
+        self.direction = direction.theta
+        self.slope = dot(point.gradient, direction.theta)
+        self._last: tuple[float, Trial] | None = None
+
+    @property
+    def reach(self) -> float:
+        """The step that moves a potential by a hundred nats, for a first step from zero; else no limit."""
+        if np.any(self.origin.theta):
+            return np.inf
+        furthest = self.posterior.largest_potential(self.direction)
+        return FAR / furthest if furthest > 0 else np.inf
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step."""
+        self._last = None
+        trial = self.posterior.trial(self.origin.theta + step * self.direction)
+        if trial is None or trial.gradient is None:
+            return np.inf, np.inf
+        self._last = (step, trial)
+        return trial.value, dot(trial.gradient, self.direction)
+
+    def point(self, step: float) -> Point:
+        """Return the point at a step, with its gradient."""
+        if self._last is None or self._last[0] != step:
+            self(step)
+        if self._last is None:
+            raise ValueError(f"the objective is not finite at step {step!r}")
+        return self.posterior.complete(self._last[1])
+
+
+# Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
+_FLATTEST = 1e-8
+
+
+class LogPosterior:
+    """The objective that solvers see: values, gradients, Hessian products, named blocks."""
+
+    def __init__(self, datafit: Datafit):
+        self.datafit = datafit
+        self.blocks: list[Block] = []
+        begin = 0
+        for design in datafit.designs:
+            size, term = design.shape[0] * design.shape[1], design.term
+            rows = slice(begin, begin + size)
+            self.blocks.append(Block(term.name, rows, design.shape, term.prior_variance, term.l1))
+            begin += size
+        self.size = begin
+        self.fused = False
+        self.prior_precision = np.empty(begin)
+        self.l1 = np.empty(begin)
+        for block in self.blocks:
+            self.prior_precision[block.rows] = 1.0 / block.prior_variance
+            self.l1[block.rows] = block.l1
+
+    def prefer_fused_passes(self) -> None:
+        """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
+        self.fused = self.datafit.fused is not None
+
+    @cached_property
+    def prior_deviation(self) -> np.ndarray:
+        """The standard deviation of the prior in every coordinate, infinite where there is none."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / np.sqrt(self.prior_precision)
+
+    @cached_property
+    def has_l1(self) -> bool:
+        """Whether any coefficient has an l1 penalty."""
+        return bool(self.l1.any())
+
+    @cached_property
+    def has_squares_only(self) -> bool:
+        """Whether the penalty is that of a Gaussian prior in every coordinate, and nothing else."""
+        return not self.has_l1 and bool(self.prior_precision.all())
+
+    def penalty(self, theta: np.ndarray) -> float:
+        """Return the penalty of theta: ||theta||^2 / (2 s) and l1 |theta|, summed."""
+        value = 0.5 * dot(theta, self.prior_precision * theta)
+        return value + dot(self.l1, np.abs(theta)) if self.has_l1 else value
+
+    def pseudo_gradient(self, point: Point) -> np.ndarray:
+        """Return the subgradient of smallest norm at a point, for objectives with l1."""
+        gradient, l1 = point.gradient, self.l1
+        at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+        return np.where(point.theta == 0.0, at_zero, gradient + l1 * np.sign(point.theta))
+
+    @cached_property
+    def metric(self) -> np.ndarray:
+        """About how curved the objective is along each coordinate, (size,): one number per clique set."""
+        metric = self.prior_precision.copy()
+        for index, block in enumerate(self.blocks):
+            metric[block.rows] += self.datafit.start_curvature(index)
+        metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
+        return metric
+
+    def metric_at(self, point: Point) -> np.ndarray:
+        """About how curved the objective is along each coordinate near a point that is no longer the start.
+
+        Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
+        """
+        metric = self.metric.copy()
+        for index, block in enumerate(self.blocks):
+            if self.fused:
+                diagonal = None if index else self.datafit.fused.curvature_diagonal(self.split(point.theta))  # type: ignore[union-attr]
+            else:
+                diagonal = self.datafit.curvature_diagonal(point.evaluation, index)
+            if diagonal is not None and diagonal.any():
+                curvature = diagonal.ravel() + self.prior_precision[block.rows]
+                mean = curvature.mean()
+                metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
+        return metric
+
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
+        return self.datafit.approximation
+
+    @property
+    def raw(self) -> bool:
+        """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
+        return any(design.dense_inputs for design in self.datafit.designs)
+
+    @property
+    def sparse_values(self) -> int:
+        """How many values features hold that are sparse indeed, one in ten at most."""
+        return sum(design.stored_values for design in self.datafit.designs if design.density <= 0.1)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features, and so of gradients: the widest among the sets."""
+        return np.result_type(*(design.dtype for design in self.datafit.designs))
+
+    @property
+    def usual_pairs(self) -> int:
+        """Steps that limited-memory BFGS should remember: where vectors cost little, more of them save passes."""
+        return self.datafit.usual_pairs
+
+    def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
+        """Return room for these steps where the features are; None to keep them on the host."""
+        return self.datafit.step_pairs(limit, metric)
+
+    def stochastic_start(self, epochs: int, random: np.random.Generator) -> np.ndarray | None:
+        """Return theta after some epochs of stochastic gradient descent from zero; None if there is no such descent."""
+        descent = self.datafit.stochastic_descent()
+        if descent is None:
+            return None
+        start = self.flatten(descent.run(epochs, random))
+        self.datafit.passes += epochs
+        return start
+
+    @property
+    def passes(self) -> float:
+        """Passes over the features so far."""
+        return self.datafit.passes
+
+    def split(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients (r, q) of each set."""
+        return [theta[block.rows].reshape(block.shape) for block in self.blocks]
+
+    def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return one vector from the coefficients of each set."""
+        return np.concatenate([part.ravel() for part in parts])
+
+    def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients of each set over all its features, seen in training or not."""
+        return [design.expand(part) for design, part in zip(self.datafit.designs, self.split(theta), strict=True)]
+
+    def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return theta from coefficients over all features."""
+        designs = self.datafit.designs
+        return self.flatten([design.compress(part) for design, part in zip(designs, parts, strict=True)])
+
+    def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
+        """Return the potentials of theta: half a pass."""
+        return self.datafit.potentials(self.split(theta), only)
+
+    def trial(self, theta: np.ndarray, near: Point | None = None) -> Trial | None:
+        """Return the value at theta: half a pass (none at zero).
+
+        With ``near``, None if a potential has moved from that point by more than a hundred nats: beyond some five
+        hundred, inference needs logarithms and is far slower, and no step of use is that long.
+        """
+        theta = np.asarray(theta, dtype=np.float64)
+        if self.fused:
+            return self._fused_trial(theta)
+        potentials = self.potentials(theta, only=None if np.any(theta) else ())
+        if near is not None and potentials.moved(-1.0, near.potentials).largest > FAR:
+            return None
+        evaluation = self.datafit.evaluate(potentials)
+        return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        return self.datafit.value_at_zero
+
+    def _fused_trial(self, theta: np.ndarray) -> Trial | None:
+        if not np.isfinite(theta.sum()):
+            return None
+        value, parts = self.datafit.fused.value_and_gradient(self.split(theta))  # type: ignore[union-attr]
+        self.datafit.passes += 1.0
+        gradient = self.flatten(parts)
+        gradient += self.prior_precision * theta
+        value += self.penalty(theta)
+        return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
+
+    def largest_potential(self, theta: np.ndarray) -> float:
+        """Return the largest absolute potential of theta, by a fused walk."""
+        self.datafit.passes += 0.5
+        return self.datafit.fused.largest_potential(self.split(theta))  # type: ignore[union-attr]
+
+    def complete(self, trial: Trial) -> Point:
+        """Return a trial with its gradient: half a pass, none if it is known already."""
+        if trial.gradient is not None or trial.evaluation is None:
+            assert trial.gradient is not None
+            return Point(self, trial.theta, trial.value, trial.gradient, None, None)
+        gradient = self.flatten(self.datafit.pull_back(trial.evaluation.residual))
+        gradient += self.prior_precision * trial.theta
+        return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
+
+    def at(self, theta: np.ndarray) -> Point:
+        """Return value and gradient at theta: one pass (half of one at zero)."""
+        trial = self.trial(theta)
+        if trial is None:
+            raise ValueError("the objective is not finite at these coefficients")
+        return self.complete(trial)
+
+    def along(self, point: Point, direction: Direction) -> Line | FusedLine:
+        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+        return FusedLine(self, point, direction) if self.fused else Line(self, point, direction)
+
+    def hessian_product(
+        self, point: Point, vector: np.ndarray, only: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, Potentials]:
+        """Return H vector and the potentials of vector: one pass.
+
+        With ``only``, vector is zero outside the named blocks and so is what is returned.
+        """
+        potentials = self.potentials(vector, only)
+        response = self.datafit.hessian_response(point.evaluation, potentials)
+        product = self.prior_precision * vector
+        chosen = range(len(self.blocks)) if only is None else only
+        for index, part in zip(chosen, self.datafit.pull_back(response, only), strict=True):
+            product[self.blocks[index].rows] += part.ravel()
+        return product, potentials
+
+    def curvature_block(self, point: Point, index: int) -> np.ndarray:
+        """Return eq. 30 for one set: within-clique covariances plus the prior precision."""
+        block = self.datafit.curvature_block(point.evaluation, index)
+        block[np.diag_indices(len(block))] += 1.0 / self.blocks[index].prior_variance
+        return block
+
+    def gap_parts(self, point: Point, slope: np.ndarray | None = None) -> dict[str, float]:
+        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9).
+
+        ``slope`` is the gradient of the likelihood alone, where it is known already.
+        """
+        if slope is None:
+            slope = point.gradient - self.prior_precision * point.theta
+        return {
+            block.name: penalty_gap(point.theta[block.rows], slope[block.rows], block.prior_variance, block.l1)
+            for block in self.blocks
+        }

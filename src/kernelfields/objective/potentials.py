@@ -1,0 +1,206 @@
+"""Where the cliques of a set stand: at nodes or factors, all or some, with one potential for all or one each.
+
+[[merged]] Potentials of a field as one vector: arrays of scores for single labels and for labels that meet.
+
+chains    node (N, L), edge (1 or N, L, L)
+graphs    node (N, L), then one array (1 or M_f, L, .., L) for each group of factors
+
+[[merged]] Where the scores of clique sets go in the potentials of chains, and where their residuals come from.
+
+    node (N, L)                      sets of single labels, at all positions or at some
+    edge (1, L, L) or (N, L, L)      sets of neighbouring labels, tied or one table for each step into t
+
+The transitions are tied if no set of them sees inputs; then one table serves all positions.
+
+[[merged]] Where the scores of clique sets go in the potentials of graphs, and where their residuals come from.
+
+    node    (N, L)                                     sets of single nodes, all of them or those at ``positions``
+    factors (1, L, .., L) or (M_f, L, .., L)           sets of a group of factors, tied or one table each
+
+A group is tied if no set of it sees inputs; then one table serves all its factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from kernelfields.fields.graphs import Graphs
+from kernelfields.numerics.vectors import add_scaled, dot
+
+
+class Placed(Protocol):
+    """What a layout asks of a clique set, on training data or on new ones."""
+
+    @property
+    def labels_per_clique(self) -> int:
+        """How many labels meet in a clique."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the factors it scores; None for single labels."""
+
+    @property
+    def positions(self) -> np.ndarray | None:
+        """The positions it scores; None for all."""
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential is one and the same at all cliques."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The place of a fitted set in new chains or graphs."""
+
+    labels_per_clique: int
+    group: str | None
+    positions: np.ndarray | None
+    tied_everywhere: bool
+
+
+class Potentials:
+    """Scores of labels and of labels that meet, or a direction or gradient in them."""
+
+    def __init__(self, *arrays: np.ndarray):
+        self.arrays = arrays
+
+    @property
+    def node(self) -> np.ndarray:
+        """Scores of single labels, (N, L)."""
+        return self.arrays[0]
+
+    @property
+    def edge(self) -> np.ndarray:
+        """Scores of neighbouring labels of chains, (1 or N, L, L)."""
+        return self.arrays[1]
+
+    @property
+    def factors(self) -> tuple[np.ndarray, ...]:
+        """Scores of labels that meet, one array for each group of factors."""
+        return self.arrays[1:]
+
+    @property
+    def finite(self) -> bool:
+        """Whether no entry is infinite or NaN, nor so large that their sum is."""
+        return all(np.isfinite(each.sum()) for each in self.arrays)
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute entry."""
+        return max(float(np.abs(each).max(initial=0.0)) for each in self.arrays)
+
+    def moved(self, step: float, direction: Potentials) -> Potentials:
+        """Return self + step * direction."""
+        moved = Potentials(*(step * each for each in direction.arrays))
+        for new, old in zip(moved.arrays, self.arrays, strict=True):
+            new += old
+        return moved
+
+    def add(self, step: float, direction: Potentials) -> None:
+        """Add step * direction in place."""
+        for mine, theirs in zip(self.arrays, direction.arrays, strict=True):
+            add_scaled(mine, step, theirs)
+
+    def scale(self, factor: float) -> None:
+        """Multiply by a number in place."""
+        for each in self.arrays:
+            each *= factor
+
+    def dot(self, other: Potentials) -> float:
+        """Return the inner product."""
+        return sum(dot(mine, theirs) for mine, theirs in zip(self.arrays, other.arrays, strict=True))
+
+
+class ChainLayout:
+    """The potentials of N positions with L labels each."""
+
+    def __init__(self, n_positions: int, n_labels: int, *, tied: bool):
+        self.n_positions = n_positions
+        self.n_labels = n_labels
+        self.tied = tied
+
+    @classmethod
+    def of_terms(cls, n_positions: int, n_labels: int, placed: Sequence[Placed]) -> ChainLayout:
+        """Return the layout that some clique sets need."""
+        tied = all(term.tied_everywhere for term in placed if term.labels_per_clique == 2)
+        return cls(n_positions, n_labels, tied=tied)
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero."""
+        return Potentials(
+            np.zeros((self.n_positions, self.n_labels)),
+            np.zeros((1 if self.tied else self.n_positions, self.n_labels, self.n_labels)),
+        )
+
+    def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques, (n, L^k), or one row for all of them."""
+        target = potentials.node if term.labels_per_clique == 1 else potentials.edge
+        scores = scores.reshape((-1, *target.shape[1:]))
+        if term.positions is None or (term.labels_per_clique == 2 and term.tied_everywhere):
+            target += scores
+        else:
+            target[term.positions] += scores
+
+    def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if it is tied."""
+        rows = residual.node if term.labels_per_clique == 1 else residual.edge
+        summed = term.labels_per_clique == 2 and self.tied
+        if term.positions is not None and not summed:
+            rows = rows[term.positions]
+        rows = rows.reshape(len(rows), self.n_labels**term.labels_per_clique)
+        return rows.sum(axis=0, keepdims=True) if term.tied_everywhere and not summed else rows
+
+
+class GraphLayout:
+    """The potentials of some graphs, given the clique sets that score them."""
+
+    def __init__(self, graphs: Graphs, n_labels: int, placed: Sequence[Placed]):
+        self.graphs = graphs
+        self.n_labels = n_labels
+        self.names = [factors.name for factors in graphs.factors]
+        self.members = [factors.members for factors in graphs.factors]
+        self.tied = [
+            all(term.tied_everywhere for term in placed if term.group == factors.name)
+            for factors in graphs.factors
+        ]
+        unknown = sorted({term.group for term in placed if term.group is not None} - set(self.names))
+        if unknown:
+            raise ValueError(
+                f"the field scores factors named {unknown[0]!r}, and the graphs have none of that name: they have "
+                f"{', '.join(map(repr, self.names)) or 'no factors at all'}"
+            )
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero."""
+        tables = [
+            np.zeros((1 if tied else len(members),) + (self.n_labels,) * members.shape[1])
+            for members, tied in zip(self.members, self.tied, strict=True)
+        ]
+        return Potentials(np.zeros((self.graphs.n_positions, self.n_labels)), *tables)
+
+    def index(self, group: str) -> int:
+        """Return the number of a group of factors."""
+        return self.names.index(group)
+
+    def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques, (n, L^k), or one row for all of them."""
+        if term.group is not None:
+            table = potentials.factors[self.index(term.group)]
+            table += scores.reshape((-1, *table.shape[1:]))
+        elif term.positions is None:
+            potentials.node[...] += scores
+        else:
+            potentials.node[term.positions] += scores
+
+    def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if it is tied."""
+        if term.group is not None:
+            rows = residual.factors[self.index(term.group)]
+        else:
+            rows = residual.node if term.positions is None else residual.node[term.positions]
+        rows = rows.reshape(len(rows), self.n_labels**term.labels_per_clique)
+        return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows

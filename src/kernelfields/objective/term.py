@@ -1,0 +1,205 @@
+"""Terms: the functions a field is a sum of, one for each clique set.
+
+    f(x, y) = z(x)^T V A^T e_y          z: features of a subspace, V (r, q): coefficients, A (L^k, q): label factor
+
+A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
+kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
+V then being (P, 1). ``term.on(sample)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
+scores of new data. Cost of scores: that of the features and O(n r q).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
+from kernelfields.objective.potentials import Placement
+
+
+class Scorer(Protocol):
+    """Where scores of new inputs are computed: what a term asks of an engine."""
+
+    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return z(x)^T V for each row of inputs, (n, q), on the host."""
+
+
+class Sample(Protocol):
+    """What a term asks of labelled data in a place."""
+
+    def design(self, term: Term) -> Any:
+        """Return the term on the data, a Design."""
+
+
+@dataclass(eq=False)
+class Term:
+    """A clique set in finite coordinates; ``coefficients`` V are None until it is fitted."""
+
+    clique: CliqueSet
+    name: str
+    subspace: Any
+    label_factor: np.ndarray | None = None
+    support: Support | None = None
+    coefficients: np.ndarray | None = None
+
+    @property
+    def labels_per_clique(self) -> int:
+        """How many labels meet in a clique."""
+        return self.clique.labels_per_clique
+
+    @property
+    def group(self) -> str | None:
+        """Name of the factors it scores; None for single labels."""
+        return self.clique.group
+
+    @property
+    def prior_variance(self) -> float:
+        """Variance of the Gaussian prior."""
+        return float(self.clique.prior_variance)
+
+    @property
+    def l1(self) -> float:
+        """Weight of the sum of absolute coefficients in the objective."""
+        return float(self.clique.l1)
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential does not depend on the inputs."""
+        return isinstance(self.subspace, ConstantSubspace)
+
+    @property
+    def has_pivots(self) -> bool:
+        """Whether pivots span its functions, so that a part of the RKHS lies outside."""
+        return isinstance(self.subspace, PivotSubspace)
+
+    def on(self, sample: Sample) -> Any:
+        """Return the design of this term on labelled data, where the sample keeps them."""
+        return sample.design(self)
+
+    def fitted(self, coefficients: np.ndarray) -> Term:
+        """Return the term with coefficients; a factor that is kept in a file becomes an array."""
+        subspace = self.subspace
+        if self.has_pivots and not isinstance(subspace.factor, np.ndarray):
+            subspace = replace(subspace, factor=subspace.factor.mapped())
+        return replace(self, subspace=subspace, coefficients=coefficients)
+
+    def with_clique(self, clique: CliqueSet) -> Term:
+        """Return the term with another prior, say; kernel and view must be those of its subspace."""
+        return replace(self, clique=clique)
+
+    def placement(self, data: Any) -> Placement:
+        """Return where the cliques of this term stand in data."""
+        clique = self.clique
+        return Placement(clique.labels_per_clique, clique.group, clique.positions(data), self.tied_everywhere)
+
+    def in_labels(self, values: np.ndarray) -> np.ndarray:
+        """Map (n, q) values in label coordinates to (n, L^k) values per labelling."""
+        return values if self.label_factor is None else values @ self.label_factor.T
+
+    def in_coordinates(self, residuals: np.ndarray) -> np.ndarray:
+        """Map (n, L^k) residuals per labelling to (n, q) label coordinates."""
+        return residuals if self.label_factor is None else residuals @ self.label_factor
+
+    @property
+    def label_coefficients(self) -> Any:
+        """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
+        coefficients = self.known
+        return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
+
+    @property
+    def tied_scores(self) -> np.ndarray:
+        """The potential of a term that does not depend on the inputs, (1, L^k)."""
+        return self.scores_of(None, self.known)
+
+    def features(self, data: Any) -> Any:
+        """Return z(x) of the cliques of new data, (n, r); CSR for a term with a support, None for a constant."""
+        if self.tied_everywhere:
+            return None
+        features = self.subspace.features(self.clique.view(data))
+        return features if self.support is None else scipy.sparse.csr_array(features)
+
+    def scores_of(self, features: Any, coefficients: np.ndarray) -> np.ndarray:
+        """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
+        if self.support is not None:
+            if features is None:
+                return self.support.row(coefficients)
+            return (features @ self.support.matrix(coefficients)).toarray()
+        return self.in_labels(coefficients if features is None else features @ coefficients)
+
+    def scores(self, data: Any, workers: Workers, place: Scorer | None = None) -> np.ndarray:
+        """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike.
+
+        ``place`` computes kernels; None for this process.
+        """
+        if self.tied_everywhere:
+            return self.tied_scores
+        if self.support is not None:
+            return self._scorer.scores(self.features(data), workers)
+        inputs, coefficients = self.clique.view(data), self.known
+        if place is None:
+            return self.in_labels(self.subspace.apply(inputs, coefficients))
+        return self.in_labels(place.scores(self.subspace, inputs, coefficients))
+
+    def slope(self, data: Any, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
+        if self.support is not None:
+            if self.tied_everywhere:
+                return residuals[0, self.support.outcomes][:, None]
+            return PairTable(self.features(data), self.support).transposed_product(residuals, workers)
+        return residuals if self.tied_everywhere else self.features(data).T @ residuals
+
+    @cached_property
+    def _scorer(self) -> PairScorer:
+        # Laid out once: labelling one short sequence costs less than the layout.
+        assert self.support is not None
+        return PairScorer(PairLayout(self.support), self.known)
+
+    @property
+    def known(self) -> np.ndarray:
+        """The coefficients of a fitted term."""
+        assert self.coefficients is not None, f"term {self.name!r} is not fitted"
+        return self.coefficients
+
+
+def shared_features(terms: Sequence[Term], data: Any) -> list[Any]:
+    """Return the features of each term on new data; terms of one subspace share them."""
+    known: dict[int, Any] = {}
+    for term in terms:
+        if id(term.subspace) not in known:
+            known[id(term.subspace)] = term.features(data)
+    return [known[id(term.subspace)] for term in terms]
+
+
+def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
+    """Return A with A A^T the centred label kernel, or None for the identity.
+
+    Pairs of labels with the delta kernel stay uncentred: one dimension in L^2 is not worth a product with a
+    dense (L^2, L^2 - 1) matrix. Pairs without a direction have the L (L + 1) / 2 symmetric tables.
+    """
+    kernel = resolve_label_kernel(clique.label_kernel)
+    if clique.symmetric:
+        return symmetric_tables(n_labels)
+    if clique.weighs_labels_singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
+        return None
+    # In C order, as a model file gives it back: products round differently for another order.
+    return np.ascontiguousarray(kernel.factor(clique.n_configurations(n_labels)))
+
+
+def symmetric_tables(n_labels: int) -> np.ndarray:
+    """Return an orthonormal basis of the symmetric (L, L) tables as columns, (L^2, L (L + 1) / 2)."""
+    first, second = np.triu_indices(n_labels)
+    tables = np.zeros((n_labels**2, len(first)))
+    columns = np.arange(len(first))
+    height = np.where(first == second, 1.0, np.sqrt(0.5))
+    tables[first * n_labels + second, columns] = height
+    tables[second * n_labels + first, columns] = height
+    return tables

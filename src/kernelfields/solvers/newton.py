@@ -1,0 +1,193 @@
+"""Newton's method and its relatives: full, by blocks, by conjugate gradients, one term at a time.
+
+    newton        p   = -H^-1 g                          eq. 19, 20; the Hessian is spelled out and factored
+    block-jacobi  p_c = -H_cc^-1 g_c, where H_cc keeps within-clique covariances only      eq. 30
+    newton-cg     H p = -g by conjugate gradients on exact Hessian products, to a relative residual that tightens as
+                  the gap closes (inexact Newton)
+    subspace      the same within one term at a time, the one with the largest bound next (Corollary 10)
+
+All need the loop's line search: undamped steps diverge on strongly coupled chains. The first two take memory of the
+square of the number of coefficients (of a term); what does not fit is refused before the work starts. Conjugate
+gradients cost one pass a step, and the potentials of p are accumulated from those of the directions, so that the
+line search that follows is free; the preconditioner is the prior covariance.
+
+Moving in term c alone can improve the objective by at most (s_c / 2) ||grad_c||^2; terms whose bound is small are
+left alone until it grows. A step in a term without features (plain transitions) costs no pass at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy.linalg
+
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.curvature import likelihood_hessian
+from kernelfields.objective.posterior import Direction, LogPosterior, Point
+
+# Factor and matrix together; beyond this the other solvers are faster as well.
+MAX_BYTES = 4 * 2**30
+
+
+def check_memory(solver: str, what: str, size: int, advice: str) -> None:
+    """Refuse a dense matrix of ``size`` rows that would need more than MAX_BYTES."""
+    needed = 2 * 8 * size**2
+    if needed > MAX_BYTES:
+        raise MemoryError(
+            f"solver={solver!r} would factor {what} of {size:,} coefficients, which needs "
+            f"{needed / 2**30:,.1f} GiB (the limit is {MAX_BYTES / 2**30:.0f} GiB); {advice}"
+        )
+
+
+class Newton:
+    """Newton's method with the Hessian spelled out."""
+
+    name = "newton"
+    factors_matrices = True
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Check that the Hessian fits in memory."""
+        check_memory(
+            self.name, "the Hessian", posterior.size, "use solver='newton-cg' or 'lbfgs', or a smaller rank"
+        )
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return the exact Newton direction."""
+        hessian = full_hessian(point)
+        factor = scipy.linalg.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+        return Direction(-scipy.linalg.cho_solve(factor, point.gradient, check_finite=False))
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Nothing is carried from step to step."""
+
+
+def full_hessian(point: Point) -> np.ndarray:
+    """Return the Hessian of the negative log-posterior at a point, (size, size)."""
+    hessian = likelihood_hessian(point)
+    hessian[np.diag_indices(len(hessian))] += point.posterior.prior_precision
+    return hessian
+
+
+class BlockJacobi:
+    """One block per term, covariances across cliques dropped, refreshed at every step."""
+
+    name = "block-jacobi"
+    factors_matrices = True
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Check that the largest block fits in memory."""
+        for block in posterior.blocks:
+            size = block.shape[0] * block.shape[1]
+            check_memory(
+                self.name,
+                f"the block of clique set {block.name!r}",
+                size,
+                "use solver='lbfgs' or 'newton-cg', or a smaller rank",
+            )
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return the block-preconditioned gradient direction."""
+        posterior = point.posterior
+        direction = np.empty(posterior.size)
+        for index, block in enumerate(posterior.blocks):
+            matrix = posterior.curvature_block(point, index)
+            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            direction[block.rows] = -scipy.linalg.cho_solve(factor, point.gradient[block.rows], check_finite=False)
+        return Direction(direction)
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Nothing is carried from step to step."""
+
+
+def conjugate_gradients(
+    point: Point,
+    tolerance: float,
+    max_steps: float,
+    *,
+    only: Sequence[int] | None = None,
+    precondition: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> tuple[Direction, int]:
+    """Solve H p = -gradient (within the blocks ``only``) to a relative residual; return p and the steps it took.
+
+    The residual is measured by the preconditioner; None for the prior covariance, the metric of the duality gap.
+    """
+    posterior = point.posterior
+    residual = -point.gradient
+    if only is not None:
+        kept = np.zeros_like(residual)
+        for index in only:
+            rows = posterior.blocks[index].rows
+            kept[rows] = residual[rows]
+        residual = kept
+    if precondition is None:
+        precision = posterior.prior_precision
+
+        def precondition(vector: np.ndarray) -> np.ndarray:
+            return vector / precision
+
+    solution, total, steps = np.zeros_like(residual), None, 0
+    search = precondition(residual)
+    square = dot(residual, search)
+    target = tolerance**2 * square
+    while steps < max_steps:
+        product, potentials = posterior.hessian_product(point, search, only)
+        steps += 1
+        # The prior keeps the Hessian positive definite: the denominator cannot vanish before the residual does.
+        length = square / dot(search, product)
+        solution += length * search
+        residual -= length * product
+        if total is None:
+            potentials.scale(length)
+            total = potentials
+        else:
+            total.add(length, potentials)
+        scaled = precondition(residual)
+        before, square = square, dot(residual, scaled)
+        if not square > target:
+            break
+        search *= square / before
+        search += scaled
+    return Direction(solution, total), steps
+
+
+class NewtonCG:
+    """Inexact Newton with exact Hessian products."""
+
+    name = "newton-cg"
+
+    def __init__(self, max_steps: int = 250):
+        self.max_steps = max_steps
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Nothing to prepare: memory is a few vectors."""
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return an inexact Newton direction; early systems are solved loosely."""
+        tolerance = min(0.3, max(0.02, np.sqrt(relative_gap)))
+        return conjugate_gradients(point, tolerance, self.max_steps)[0]
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Nothing is carried from step to step."""
+
+
+class SubspaceDescent:
+    """Newton-CG restricted to the term that promises most."""
+
+    name = "subspace"
+
+    def __init__(self, tolerance: float = 0.1, max_steps: int = 100):
+        self.tolerance = tolerance
+        self.max_steps = max_steps
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Nothing to prepare: memory is a few vectors."""
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return a Newton direction within the most promising term."""
+        bounds = list(point.posterior.gap_parts(point).values())
+        best = max(range(len(bounds)), key=bounds.__getitem__)
+        return conjugate_gradients(point, self.tolerance, self.max_steps, only=(best,))[0]
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Nothing is carried from step to step."""

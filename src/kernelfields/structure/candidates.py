@@ -1,0 +1,286 @@
+"""Candidates of structure searches: clique sets of chains, pairs of labels of instances.
+
+For chains, ends, longer reach, transitions that see the inputs and inputs of neighbours are proposed unless others
+are named. For several labels of an instance, which pairs of them meet is given or found:
+
+    "none"          no edges: labels are independent given the inputs
+    "tree"          the spanning tree of largest mutual information I(y_j; y_k) (Chow and Liu), O(n K^2)
+    "full"          all pairs
+    "auto"          "full" as long as a table of all labellings is small, else "tree"
+    "learn"         those that a search chooses (Remark 11)
+    [(j, k), ..]    these pairs, by number or by name
+
+The search for pairs begins with independent labels, bounds what each pair could bring, adds the best and fits again;
+pairs that do not raise the likelihood of held-out instances are taken back. Pairs are judged by their tables alone;
+with an edge kernel the fit that follows gives the chosen ones functions of the inputs, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelfields.engines.engine import Sample
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import (
+    CliqueSet,
+    EdgeCliques,
+    EndCliques,
+    NodeCliques,
+    OrderCliques,
+    SkipCliques,
+    StartCliques,
+)
+from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.models.build import NamedCliques, build_designs, name_cliques
+from kernelfields.models.field import Field
+from kernelfields.models.fit import FitOptions, FittedField
+from kernelfields.models.instance_terms import InstanceTerms, pair_names
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.graph import Edge, InstanceStructure, refuse_approximate
+from kernelfields.structure.bounds import place
+from kernelfields.structure.search import StructurePath, StructureSearch, learn_structure
+
+GRAPHS = ("auto", "none", "tree", "full", "learn")
+#: Labels up to which "auto" joins all pairs: 65,536 labellings of an instance.
+MOST_LABELS_IN_FULL = 16
+# Three labels in a row have L^3 scores: beyond this many they are not proposed unasked.
+_MOST_TRIPLES = 10_000
+# Labels up to which all pairs are judged by one table of all labellings.
+_JUDGED_TOGETHER = 14
+
+
+def resolve_search(candidates: Any) -> StructureSearch:
+    """Return what to choose from as a StructureSearch; TypeError or ValueError if it cannot be used."""
+    search = candidates if isinstance(candidates, StructureSearch) else StructureSearch(candidates)
+    search.check()
+    if search.candidates is not None and not isinstance(search.candidates, list | tuple):
+        raise TypeError(
+            f"candidates must be a list of clique sets such as SkipCliques(lag=2), or a StructureSearch, got "
+            f"{search.candidates!r}"
+        )
+    return search
+
+
+def default_candidates(prior_variance: Any, window: Any, n_labels: int) -> list[CliqueSet]:
+    """Return what is tried if nothing is named: ends, longer reach, transitions that see x, neighbours of x."""
+    several = isinstance(prior_variance, list | tuple)
+    variance: dict[str, Any] = {"prior_variance": prior_variance[0] if several else prior_variance}
+    candidates: list[CliqueSet] = [
+        StartCliques(**variance),
+        EndCliques(**variance),
+        SkipCliques(lag=2, **variance),
+        EdgeCliques("linear", window=window, name="edge inputs", **variance),
+        NodeCliques("linear", window=3, name="neighbours", **variance),
+    ]
+    if n_labels**3 <= _MOST_TRIPLES:
+        candidates.append(OrderCliques(order=2, **variance))
+    return candidates
+
+
+def learn_chain_cliques(
+    search: StructureSearch,
+    base: Sequence[CliqueSet],
+    candidates: Sequence[CliqueSet],
+    chains: Chains,
+    held_out: Chains | None,
+    *,
+    place_chains: Callable[[Chains], Sample],
+    options: FitOptions,
+    say: Callable[[str], None],
+) -> tuple[NamedCliques, StructurePath]:
+    """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
+
+    Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
+    """
+    named = name_cliques([*base, *candidates])
+    # A sum of kernels is several sets, so the number of base sets is known only after naming.
+    n_base = len(name_cliques(base))
+    if held_out is None and search.validation > 0:
+        chains, held_out = _split_chains(chains, search.validation, options.random)
+    sample = place_chains(chains)
+    designs = build_designs(named, sample, options.random)
+
+    def score(fitted: FittedField) -> float:
+        answers = Field(fitted.terms, sample.structure).answers(held_out, Workers())
+        labels = held_out.labels  # type: ignore[union-attr]
+        return float((answers.label_scores(labels) - answers.log_partition).sum())
+
+    path, chosen, _ = learn_structure(
+        designs[:n_base],
+        designs[n_base:],
+        sample,
+        search,
+        options,
+        score=None if held_out is None else score,
+        say=say,
+    )
+    names = {design.name for design in chosen}
+    return [(name, clique) for name, clique in named if name in names], path
+
+
+def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> tuple[Chains, Chains]:
+    """Set a random share of the sequences aside."""
+    count = round(share * chains.n_sequences)
+    if not 0 < count < chains.n_sequences:
+        raise ValueError(
+            f"{chains.n_sequences} sequences cannot be split to hold out a share of {share:g}: pass more of them, "
+            "a development set, or StructureSearch(validation=0)"
+        )
+    order = random.permutation(chains.n_sequences)
+    return chains.subset(np.sort(order[count:])), chains.subset(np.sort(order[:count]))
+
+
+def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any]) -> list[Edge]:
+    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K)."""
+    n_labels = Y.shape[1]
+    if isinstance(label_graph, str):
+        if label_graph not in GRAPHS:
+            raise ValueError(
+                f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, "
+                f"got {label_graph!r}"
+            )
+        if label_graph == "auto":
+            label_graph = "full" if n_labels <= MOST_LABELS_IN_FULL else "tree"
+        if label_graph == "none":
+            return []
+        if label_graph == "full":
+            return list(itertools.combinations(range(n_labels), 2))
+        return spanning_tree(mutual_information(Y, weights))
+    return given_edges(label_graph, list(names))
+
+
+def given_edges(pairs: Any, names: list) -> list[Edge]:
+    """Return pairs of labels by number or name as sorted numbers; errors name what cannot be used."""
+    if not isinstance(pairs, list | tuple | np.ndarray):
+        raise TypeError(
+            f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {pairs!r}"
+        )
+    edges: list[Edge] = []
+    for index, pair in enumerate(pairs):
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"label_graph[{index}] is {pair!r}, expected a pair of labels (j, k)")
+        j, k = sorted(_label_number(each, names, index) for each in pair)
+        if j == k:
+            raise ValueError(f"label_graph[{index}] joins label {names[j]!r} with itself: leave it out")
+        if (j, k) in edges:
+            raise ValueError(
+                f"label_graph[{index}] joins labels {names[j]!r} and {names[k]!r} again: name each pair once, in "
+                "either order"
+            )
+        edges.append((j, k))
+    return edges
+
+
+def _label_number(label: Any, names: list, index: int) -> int:
+    if isinstance(label, str):
+        if label in names:
+            return names.index(label)
+        known = ", ".join(map(repr, names[:10])) + (", .." if len(names) > 10 else "")
+        raise ValueError(f"label_graph[{index}] names the label {label!r}, but labels are {known}")
+    if not is_whole(label) or not 0 <= label < len(names):
+        raise ValueError(f"label_graph[{index}] holds {label!r}, but labels are numbered 0 to {len(names) - 1}")
+    return int(label)
+
+
+def mutual_information(Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return I(y_j; y_k) in nats, (K, K), of labels (n, K) with half an instance added to each of four cells."""
+    total = float(weights.sum()) + 2.0
+    weighted = Y * weights[:, None]
+    both = weighted.T @ Y + 0.5
+    first = (weighted.sum(axis=0) + 1.0)[:, None]
+    cells = {(1, 1): both, (1, 0): first - both, (0, 1): first.T - both, (0, 0): total - first - first.T + both}
+    information = np.zeros(both.shape)
+    for (a, b), count in cells.items():
+        expected = (first if a else total - first) * (first.T if b else total - first.T) / total
+        information += count / total * np.log(count / expected)
+    np.fill_diagonal(information, 0.0)
+    return information
+
+
+def spanning_tree(weight: np.ndarray) -> list[Edge]:
+    """Return the edges j < k of a spanning tree of largest total weight (Prim), sorted."""
+    n_nodes = len(weight)
+    best, origin = weight[0].copy(), np.zeros(n_nodes, dtype=np.int64)
+    outside = np.arange(n_nodes) > 0
+    edges = []
+    for _ in range(n_nodes - 1):
+        new = int(np.argmax(np.where(outside, best, -np.inf)))
+        edges.append((min(new, int(origin[new])), max(new, int(origin[new]))))
+        outside[new] = False
+        closer = outside & (weight[new] > best)
+        best[closer], origin[closer] = weight[new][closer], new
+    return sorted(edges)
+
+
+def resolve_label_search(label_graph: Any) -> StructureSearch | None:
+    """Return the search that the parameter asks for, None if it asks for none."""
+    if isinstance(label_graph, str) and label_graph == "learn":
+        return StructureSearch(max_additions=1000)
+    if isinstance(label_graph, StructureSearch):
+        label_graph.check()
+        return label_graph
+    return None
+
+
+def learn_label_edges(
+    search: StructureSearch,
+    instances: LabelledInstances,
+    names: Sequence[Any],
+    *,
+    terms_on: Callable[[LabelledInstances, InstanceStructure], InstanceTerms],
+    inference: Any,
+    options: FitOptions,
+    workers: Workers,
+    say: Callable[[str], None],
+) -> tuple[list[Edge], StructurePath]:
+    """Return the pairs of labels that a search chose, and its path; ``terms_on`` makes terms on some instances."""
+    n_names = len(names)
+    edges = (
+        list(itertools.combinations(range(n_names), 2))
+        if search.candidates is None
+        else given_edges(search.candidates, list(names))
+    )
+    train, held = _split_rows(instances.n_instances, search.validation, options.random)
+    pairs = pair_names(edges, names)
+    structure = InstanceStructure(n_names, pairs, inference)
+    made = terms_on(instances.subset(train), structure)
+    tables = [design for design in made.pair_designs(edges) if design.name in pairs]
+    held_out = instances.subset(held) if len(held) else None
+
+    def score(fitted: FittedField) -> float:
+        assert held_out is not None
+        field, total = Field(fitted.terms, structure), 0.0
+        for batch in field.batches(held_out):
+            answers = field.answers(batch, workers)
+            refuse_approximate(answers.inference, "a search for the graph of labels")
+            total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
+        return total
+
+    path, _, _ = learn_structure(
+        made.label_designs(),
+        tables,
+        made.sample,
+        search,
+        options,
+        score=None if held_out is None else score,
+        together=(lambda design: 0) if n_names <= _JUDGED_TOGETHER else place,
+        say=say,
+    )
+    return sorted(pairs[name] for name in path.added), path
+
+
+def _split_rows(count: int, share: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows to fit and, at random, those held out."""
+    held = round(share * count)
+    if share > 0 and not 0 < held < count:
+        raise ValueError(
+            f"{count} instances cannot be split to hold out a share of {share:g}: pass more of them, or "
+            "StructureSearch(validation=0)"
+        )
+    order = random.permutation(count)
+    return np.sort(order[held:]), np.sort(order[:held])

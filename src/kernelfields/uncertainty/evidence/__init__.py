@@ -1,0 +1,1 @@
+"""Prior variances and kernel parameters by the evidence."""

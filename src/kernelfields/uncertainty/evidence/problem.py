@@ -1,0 +1,233 @@
+"""The log evidence of a field as a function of the logarithms of its parameters, pivots kept, and its gradient.
+
+    log E = -P(v; p) - (1/2) log det(I + D J(v; p)),        v = v(p) the mode,    H = D^-1 + J
+
+The mode moves with the parameters, and the curvature J with mode and features. Everything that does not depend on
+the parameter is computed once (implicit differentiation, backward): with T = (1/2) tr H^-1 J,
+
+    t  = Z^T (dT / d potentials) A,    w = H^-1 t
+    d log E / d log s_c = ||v_c||^2 / (2 s_c) - (1/2) (n_c - tr (H^-1)_cc / s_c) - <w_c, v_c> / s_c
+    d log E / d log p   = <dZ_c / d log p, G_c>
+    G_c = -dT/dZ_c + residual A (w - v)^T + (Cov Z w - dT/d potentials) A v^T         residual = marginals - labels
+
+dZ is a central difference of features in steps of STEP of log p, pivots kept (see parameters.py): two kernel
+matrices for each kernel parameter, nothing else. A point costs the features of its kernels, a mode found from the
+one before, a Hessian and its factor; the gradient costs about two Hessians more, however many parameters there are.
+With probes the traces are estimates. Fails: LinAlgError where pivots are no longer independent or the Hessian is
+not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.engines.threads import LocalSample
+from kernelfields.objective.curvature import trace_slopes, works_in_blocks
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.uncertainty.evidence.parameters import VARIANCE, FieldParameter, moved_subspace, with_parameters
+from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.uncertainty.laplace.laplace import Laplace
+from kernelfields.uncertainty.laplace.mode import SEARCHED_MODE, mode_of
+
+STEP = 1e-4
+#: Up to this many coefficients Hessians are spelled out where blocks of directions make them cheap.
+EXACT_IN_BLOCKS = 4000
+
+
+def evidence_gradient(
+    laplace: Laplace,
+    roots: np.ndarray,
+    signs: np.ndarray,
+    designs: Sequence[LocalDesign],
+    parameters: Sequence[FieldParameter],
+    logs: np.ndarray,
+    inputs_of: Callable[[LocalDesign], Any],
+) -> np.ndarray:
+    """Return d log E / d log p for every parameter; ``designs`` are those of the parameters ``logs``.
+
+    The rows r_k (k, size) of ``roots`` and signs of one have sum_k sign_k r_k r_k^T = H^-1, or close to it.
+    """
+    posterior, mode, datafit = laplace.posterior, laplace.mode, laplace.posterior.datafit
+    wanted = sorted({parameter.index for parameter in parameters if parameter.name != VARIANCE})
+    slopes = trace_slopes(laplace.point, roots, signs, wanted)
+    pulled = posterior.flatten(datafit.pull_back(slopes.potentials))
+    adjoint = laplace.covariance_products(pulled[None])[0]
+    response = datafit.hessian_response(laplace.point.evaluation, posterior.potentials(adjoint))
+    response.add(-1.0, slopes.potentials)
+    at_mode, at_adjoint = posterior.split(mode), posterior.split(adjoint)
+    features = {}
+    for index in wanted:
+        residual = datafit.label_residuals(laplace.point.evaluation.residual, index)
+        features[index] = residual @ (at_adjoint[index] - at_mode[index]).T
+        features[index] += datafit.label_residuals(response, index) @ at_mode[index].T
+        features[index] -= slopes.features[index]
+    variances = signs @ np.square(roots)
+    gradient = np.empty(len(parameters))
+    for number, parameter in enumerate(parameters):
+        index = parameter.index
+        if parameter.name == VARIANCE:
+            rows, variance = posterior.blocks[index].rows, posterior.blocks[index].prior_variance
+            squares = 0.5 * (mode[rows] @ mode[rows] + variances[rows].sum()) - adjoint[rows] @ mode[rows]
+            gradient[number] = squares / variance - 0.5 * len(mode[rows])
+        else:
+            gradient[number] = _along_features(
+                designs[index], parameter.name, logs[number], features[index], inputs_of(designs[index])
+            )
+    return gradient
+
+
+def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Any) -> float:
+    """Return <dZ / d log p, slopes> for features Z of a kernel and one of its parameters."""
+    ahead, behind = (moved_subspace(design.term, name, float(np.exp(log + step))) for step in (STEP, -STEP))
+    total = 0.0
+    for rows in row_blocks(len(slopes), slopes.shape[1]):
+        # A difference of float32 kernels would be noise.
+        wide = inputs[rows].astype(np.float64, copy=False)
+        change = design.compress((ahead.features(wide) - behind.features(wide)).T)
+        own = slopes[rows].T
+        total += float(change.multiply(own).sum() if scipy.sparse.issparse(change) else np.vdot(change, own))
+    return total / (2.0 * STEP)
+
+
+@dataclass
+class KnownMode:
+    """A mode and the likelihood's curvature there (None where it was not spelled out), to go on from."""
+
+    designs: list[LocalDesign]
+    coefficients: list[np.ndarray]
+    curvature: np.ndarray | None
+
+
+class EvidenceProblem:
+    """The log evidence of designs in the logarithms of parameters; modes are found to a relative ``mode_tol``."""
+
+    def __init__(
+        self,
+        designs: Sequence[LocalDesign],
+        parameters: Sequence[FieldParameter],
+        sample: LocalSample,
+        search: EvidenceSearch,
+        seed: int,
+        mode_tol: float = SEARCHED_MODE,
+    ):
+        self.designs = list(designs)
+        self.parameters = list(parameters)
+        self._sample = sample
+        self._search = search
+        self._seed = seed
+        self.mode_tol = mode_tol
+        self._known: KnownMode | None = None
+        self._latest: tuple[bytes, list[LocalDesign]] | None = None
+
+    def continue_from(self, known: KnownMode) -> None:
+        """Look for the first mode near another one, which may live in other subspaces."""
+        self._known = known
+
+    def designs_at(self, logs: np.ndarray) -> list[LocalDesign]:
+        """Return the designs with these parameters; the latest are kept."""
+        key = np.asarray(logs, dtype=np.float64).tobytes()
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, with_parameters(self.designs, self.parameters, np.exp(logs), self._sample)
+        return self._latest[1]
+
+    def laplace(self, logs: np.ndarray) -> Laplace:
+        """Return the Gaussian at the mode for these parameters, found from the last mode."""
+        search, random, designs = self._search, np.random.default_rng(self._seed), self.designs_at(logs)
+        posterior = LogPosterior(self._sample.datafit(designs))
+        method = search.method
+        if method == "auto" and posterior.size <= EXACT_IN_BLOCKS and works_in_blocks(posterior):
+            method = "exact"
+        point = mode_of(
+            posterior,
+            self._start(posterior, designs),
+            method,
+            self._curvature_near(posterior, designs),
+            self.mode_tol,
+        )
+        found = Laplace(point, method=method, steps=search.steps, probes=search.probes, random=random)
+        if np.isfinite(found.evidence.value):
+            self._known = KnownMode(designs, posterior.expanded(point.theta), found.curvature)
+        return found
+
+    def gradient(self, laplace: Laplace, logs: np.ndarray) -> np.ndarray:
+        """Return the gradient of the log evidence in the logarithms."""
+        roots, signs = laplace.signed_roots(np.random.default_rng(self._seed))
+        self._variances = signs @ np.square(roots)
+        return evidence_gradient(
+            laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of
+        )
+
+    def _inputs_of(self, design: LocalDesign) -> Any:
+        return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
+
+    def rough_curvature(self, laplace: Laplace) -> np.ndarray:
+        """Return about how curved the evidence is in each logarithm: half the effective number of coefficients.
+
+        This is sum_j (1 - variance_j / prior variance_j) over the coefficients of its set, by the latest roots.
+        """
+        posterior = laplace.posterior
+        shares = 1.0 - posterior.prior_precision * self._variances
+        return np.array(
+            [1.0 + 0.5 * max(0.0, shares[posterior.blocks[each.index].rows].sum()) for each in self.parameters]
+        )
+
+    def _start(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
+        """Return the functions of the last mode in the coordinates of these designs, if that is a good start."""
+        if self._known is None:
+            return None
+        known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
+        carried = posterior.compressed(
+            [_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known]
+        )
+        trial = posterior.trial(carried)
+        return carried if trial is not None and trial.value < posterior.value_at_zero else None
+
+    def _curvature_near(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
+        """Return the curvature at the last mode in the coordinates of these designs.
+
+        Functions of the new subspaces are seen by their values at the old pivots: v_old = M v_new, J -> M^T J M.
+        """
+        if self._known is None or self._known.curvature is None:
+            return None
+        matrix = self._known.curvature
+        changes = [
+            _change(old.term.subspace, new.term.subspace)
+            for old, new in zip(self._known.designs, designs, strict=True)
+        ]
+        if all(change is None for change in changes):
+            return matrix
+        for _ in range(2):
+            parts, begin = [], 0
+            for block, change in zip(posterior.blocks, changes, strict=True):
+                rank, outputs = block.shape if change is None else (len(change), block.shape[1])
+                part = matrix[begin : begin + rank * outputs]
+                begin += len(part)
+                if change is not None:
+                    part = (change.T @ part.reshape(rank, -1)).reshape(-1, matrix.shape[1])
+                parts.append(part)
+            matrix = np.vstack(parts).T
+        return np.ascontiguousarray(matrix)
+
+
+def _carried(old: Any, coefficients: np.ndarray, new: Any) -> np.ndarray:
+    """Return the coefficients of the function in a new subspace that has the same values at its pivots."""
+    if not isinstance(new, PivotSubspace) or old is new:
+        return coefficients
+    return scipy.linalg.solve_triangular(
+        new.factor, old.apply(new.pivots, coefficients), lower=True, check_finite=False
+    )
+
+
+def _change(old: Any, new: Any) -> np.ndarray | None:
+    """Return M, (old rank, new rank): coordinates of new functions by their values at the old pivots."""
+    if not isinstance(new, PivotSubspace) or old is new:
+        return None
+    return scipy.linalg.solve_triangular(old.factor, new.features(old.pivots), lower=True, check_finite=False)

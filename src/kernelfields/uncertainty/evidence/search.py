@@ -1,0 +1,323 @@
+"""Prior variances and kernel parameters by maximising the evidence.
+
+L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
+from restarts. Large fields are climbed with few pivots first. The first restart begins at the best point so far
+with pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is
+not finite the search steps back, and says so.
+
+The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
+roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
+about Newton's, and a step that promises less than the tolerance is not made: few points are tried, as each costs a
+fit and a Hessian (problem.py).
+
+There is one prior variance per term. With a sum of kernels such as Columns(RBF(), 0, 5) + Columns(RBF(), 5) and a
+prior variance for each part, these are relevance weights of groups of features.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.models.build import build_designs
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.uncertainty.evidence.parameters import (
+    VARIANCE,
+    FieldParameter,
+    cliques_with,
+    cut_design,
+    variances_of,
+    widths_of,
+)
+from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode
+from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
+from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, refuse_without_curvature
+
+# The first step changes no parameter by more than this factor's logarithm.
+_FIRST_REACH = 2.0
+# What a step into nowhere is said to cost, in nats, so that the line search comes back.
+_NOWHERE = 1e3
+_FAILURES = (np.linalg.LinAlgError, FloatingPointError, OverflowError, ValueError)
+
+
+@dataclass
+class ClimbedPoint:
+    """A point with finite evidence: logarithms of the parameters, and the mode there."""
+
+    logs: np.ndarray
+    mode: KnownMode
+    evidence: Evidence
+
+
+class Climb:
+    """Climbs of one search; the best points, the path and the failures of all of them."""
+
+    def __init__(
+        self,
+        search: EvidenceSearch,
+        bounds: list[tuple[float, float]],
+        say: Callable[[str], None],
+        begin: float,
+    ):
+        self.search, self.bounds, self.say, self.begin = search, bounds, say, begin
+        self.path = EvidencePath()
+        self.best: ClimbedPoint | None = None
+        self.coarse_best: ClimbedPoint | None = None
+        self.failures: list[str] = []
+
+    def run(self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False) -> None:
+        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own."""
+        low, high = np.array(self.bounds).T
+        first = np.clip(logs, low, high)
+        value, gradient, curvature = self._visit(problem, first, start, coarse)
+        if not np.isfinite(value) or self._promise(first, gradient, curvature) < self._least(value):
+            return
+        unit = np.sqrt(curvature)
+        slope = gradient / unit
+        length = float(np.linalg.norm(slope))
+        reach = min(length, _FIRST_REACH * length / float(np.abs(slope / unit).max()))
+        # In these variables the first step of L-BFGS-B, of length one, is ``reach`` along the scaled gradient.
+        scale, height = unit / reach, reach * length
+        known = {first.tobytes(): (value, gradient)}
+        reached, before = [value], [value]
+
+        def descend(variables: np.ndarray) -> tuple[float, np.ndarray]:
+            logs = np.clip(variables / scale, low, high)
+            if np.array_equal(variables, first * scale):
+                logs = first
+            key = logs.tobytes()
+            value, gradient = known[key] if key in known else self._visit(problem, logs, start, coarse)[:2]
+            if not np.isfinite(value):
+                return (_NOWHERE - reached[0]) / height, np.zeros_like(logs)
+            known[key] = value, gradient
+            reached[0] = value
+            return -value / height, -gradient / (scale * height)
+
+        def stop_when_flat(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+            value = -float(intermediate_result.fun) * height
+            gained, before[0] = value - before[0], value
+            logs = np.clip(intermediate_result.x / scale, low, high)
+            slope = known.get(logs.tobytes(), (value, np.full(len(logs), np.inf)))[1]
+            if min(gained, self._promise(logs, slope, curvature)) < self._least(value):
+                raise StopIteration
+
+        scipy.optimize.minimize(
+            descend,
+            first * scale,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(bottom * own, top * own) for (bottom, top), own in zip(self.bounds, scale, strict=True)],
+            callback=stop_when_flat,
+            options={"maxfun": self.search.max_evaluations, "ftol": 0.0, "gtol": 0.0},
+        )
+
+    def _least(self, value: float) -> float:
+        """Return the gain in nats that is worth another point."""
+        return self.search.tol * max(1.0, abs(value))
+
+    def _promise(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
+        """Return what a Newton step would gain, roughly; nothing beyond the bounds."""
+        low, high = np.array(self.bounds).T
+        held = ((logs <= low) & (gradient < 0)) | ((logs >= high) & (gradient > 0))
+        return float(0.5 * np.sum(np.where(held, 0.0, np.square(gradient) / curvature)))
+
+    def _visit(
+        self, problem: EvidenceProblem, logs: np.ndarray, start: int, coarse: bool
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return log evidence, gradient and about how curved it is, (parameters,) each; NaN where it fails."""
+        value, error, gradient = np.nan, np.nan, np.full(len(logs), np.nan)
+        curvature = np.ones(len(logs))
+        try:
+            laplace = problem.laplace(logs)
+            value, error = laplace.evidence.value, laplace.evidence.standard_error
+            gradient = problem.gradient(laplace, logs)
+            curvature = problem.rough_curvature(laplace)
+            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+                value = np.nan
+                self.failures.append("the evidence or its gradient is not finite")
+        except _FAILURES as failure:
+            value = np.nan
+            self.failures.append(str(failure))
+        names = [str(parameter) for parameter in problem.parameters]
+        self.path.steps.append(
+            EvidenceStep(
+                start,
+                float(value),
+                float(error),
+                dict(zip(names, gradient.tolist(), strict=True)),
+                dict(zip(names, np.exp(logs).tolist(), strict=True)),
+                time.perf_counter() - self.begin,
+                coarse,
+            )
+        )
+        self.say(
+            f"evidence: start {start}, point {len(self.path.steps)}, log evidence {value:.4f}"
+            f"{' with few pivots' if coarse else ''}"
+        )
+        if np.isfinite(value):
+            self._keep_if_best(problem, laplace, logs, coarse)
+        return value, gradient, curvature
+
+    def _keep_if_best(self, problem: EvidenceProblem, laplace: Laplace, logs: np.ndarray, coarse: bool) -> None:
+        best = self.coarse_best if coarse else self.best
+        if best is not None and laplace.evidence.value <= best.evidence.value:
+            return
+        mode = KnownMode(problem.designs_at(logs), laplace.posterior.expanded(laplace.mode), laplace.curvature)
+        point = ClimbedPoint(np.array(logs), mode, laplace.evidence)
+        if coarse:
+            self.coarse_best = point
+        else:
+            self.best = point
+
+
+# Below this many feature values, threads of BLAS wait for each other longer than they work.
+_SMALL_FEATURES = 1_000_000
+# Random restarts begin up to this factor away from the given parameters.
+_RESTART_FACTOR = 30.0
+# With "auto", a set of fewer pivots than this is not cut, nor to fewer than a third of them.
+_SMALL_RANK = 90
+
+Bounds = tuple[float, float]
+
+
+@dataclass
+class ChosenField:
+    """Where a search has ended: designs with the best parameters, their mode, and the path."""
+
+    designs: list[LocalDesign]
+    start: list[np.ndarray]
+    evidence: Evidence
+    path: EvidencePath
+
+
+def maximise_evidence(
+    search: EvidenceSearch,
+    designs: Sequence[Any],
+    sample: Any,
+    *,
+    random: np.random.Generator,
+    say: Callable[[str], None],
+) -> ChosenField:
+    """Return the field of the largest evidence found, with its path; ValueError if there is none anywhere.
+
+    ``designs`` are those of the given parameters, where the search begins.
+    """
+    begin, seed = time.perf_counter(), int(random.integers(2**31))
+    _refuse_growing(designs)
+    _refuse_elsewhere(designs)
+    posterior = LogPosterior(sample.datafit(designs))
+    refuse_without_curvature(posterior)
+    if not posterior.size:
+        raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
+    parameters = variances_of(designs) + (widths_of(designs) if search.kernels else [])
+    first = np.log([parameter.value for parameter in parameters])
+    bounds = [_bounds(search, parameter) for parameter in parameters]
+    climb = Climb(search, bounds, say, begin)
+    small = sum(design.features.size for design in designs if design.features is not None) < _SMALL_FEATURES
+    anew = _has_pivots(designs, parameters)
+
+    def problem_on(designs: Sequence[LocalDesign], near: ClimbedPoint | None = None) -> EvidenceProblem:
+        problem = EvidenceProblem(designs, parameters, sample, search, seed)
+        if near is not None:
+            problem.continue_from(near.mode)
+        return problem
+
+    def rebuilt(logs: np.ndarray) -> Sequence[Any]:
+        values = np.exp(np.clip(logs, *np.array(bounds).T)).tolist()
+        return build_designs(cliques_with(designs, parameters, values), sample, random, say)
+
+    try:
+        with blas_threads(1 if small else None):
+            near = _coarse_top(search, climb, problem_on, designs, first)
+            logs = first if near is None else near.logs
+            climb.run(problem_on(rebuilt(logs) if near is not None and anew else designs, near), logs, 0)
+            for number in range(1, search.restarts + 1):
+                near = climb.best if number == 1 and anew else None
+                logs = _random_start(first, random) if near is None else near.logs
+                climb.run(problem_on(rebuilt(logs), near), logs, number)
+    except KeyboardInterrupt:
+        if climb.best is None:
+            raise
+        warnings.warn(
+            "the search for the largest evidence was interrupted; the best point so far was kept",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if climb.best is None:
+        raise ValueError(f"the evidence is nowhere finite from here: {climb.failures[-1]}")
+    if climb.failures:
+        warnings.warn(
+            f"the evidence was not finite at {len(climb.failures)} of {len(climb.path.steps)} points "
+            f"({climb.failures[-1]}); the search stepped back and kept the best point",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return ChosenField(climb.best.mode.designs, climb.best.mode.coefficients, climb.best.evidence, climb.path)
+
+
+def _coarse_top(
+    search: EvidenceSearch,
+    climb: Climb,
+    problem_on: Callable[[Sequence[LocalDesign]], EvidenceProblem],
+    designs: Sequence[LocalDesign],
+    first: np.ndarray,
+) -> ClimbedPoint | None:
+    """Climb with few pivots of each term; None where there are few anyway."""
+    ranks = [
+        design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs
+    ]
+    if search.coarse_rank == "auto":
+        ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
+    elif search.coarse_rank is not None:
+        ranks = [min(rank, int(search.coarse_rank)) for rank in ranks]
+    cut = [cut_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]
+    if search.coarse_rank is None or all(new is old for new, old in zip(cut, designs, strict=True)):
+        return None
+    climb.run(problem_on(cut), first, 0, coarse=True)
+    return climb.coarse_best
+
+
+def _random_start(first: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    reach = np.log(_RESTART_FACTOR)
+    return first + random.uniform(-reach, reach, size=len(first))
+
+
+def _has_pivots(designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter]) -> bool:
+    """Whether a kernel is searched whose pivots depend on it."""
+    searched = {parameter.index for parameter in parameters if parameter.name != VARIANCE}
+    return any(isinstance(designs[index].term.subspace, PivotSubspace) for index in searched)
+
+
+def _bounds(search: EvidenceSearch, parameter: FieldParameter) -> Bounds:
+    if parameter.name == VARIANCE:
+        return float(np.log(search.variance_bounds[0])), float(np.log(search.variance_bounds[1]))
+    middle, reach = np.log(parameter.value), np.log(search.kernel_factor)
+    return float(middle - reach), float(middle + reach)
+
+
+def _refuse_elsewhere(designs: Sequence[LocalDesign]) -> None:
+    for design in designs:
+        if not (design.features is None or isinstance(design.features, np.ndarray) or issparse(design.features)):
+            raise ValueError(
+                f"optimize='evidence' moves features in memory, and those of clique set {design.name!r} are "
+                f"{type(design.features).__name__}: use engine='threads' with memory enough for them"
+            )
+
+
+def _refuse_growing(designs: Sequence[LocalDesign]) -> None:
+    if any(design.panel is not None for design in designs):
+        raise ValueError(
+            "optimize='evidence' compares fields in one basis, and basis='gradient' grows with each fit: "
+            "use 'random-cholesky' or 'greedy-cholesky'"
+        )

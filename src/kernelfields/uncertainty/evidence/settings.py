@@ -1,0 +1,121 @@
+"""What a search for the largest evidence is told, and what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.numerics.parameters import check_count, is_real, is_whole
+
+
+class EvidenceSearch(BaseEstimator):
+    """How to maximise the evidence; pass it as ``optimize`` of a fit, or the name "evidence" for the defaults.
+
+    Parameters
+    ----------
+    kernels : bool, default True
+        Whether to choose parameters of kernels (gamma, length scales, offsets) beside the prior variances.
+    restarts : int, default 1
+    max_evaluations : int, default 40
+        Most points tried in each climb.
+    tol : float, default 1e-4
+        A climb ends when a step gains less than this share of the log evidence, or promises to.
+    coarse_rank : int, "auto" or None, default "auto"
+        Large fields are first climbed with this many pivots of each set, and from there with all of them, chosen
+        anew; "auto" takes a quarter of them where that saves work, None none.
+    variance_bounds : (float, float), default (1e-4, 1e6)
+        Of the prior variances.
+    kernel_factor : float, default 100.0
+        How far a kernel parameter may move from its first value, as a factor.
+    method, steps, probes : as in ``laplace``
+        Probes are the same at all points, so that the estimated evidence is smooth.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernels: bool = True,
+        restarts: int = 1,
+        max_evaluations: int = 40,
+        tol: float = 1e-4,
+        coarse_rank: int | str | None = "auto",
+        variance_bounds: tuple[float, float] = (1e-4, 1e6),
+        kernel_factor: float = 100.0,
+        method: str = "auto",
+        steps: int = 100,
+        probes: int = 10,
+    ):
+        self.kernels = kernels
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
+        self.tol = tol
+        self.coarse_rank = coarse_rank
+        self.variance_bounds = variance_bounds
+        self.kernel_factor = kernel_factor
+        self.method = method
+        self.steps = steps
+        self.probes = probes
+
+    def check(self) -> None:
+        """Raise ValueError if a setting cannot be used."""
+        if not is_whole(self.restarts) or self.restarts < 0:
+            raise ValueError(f"restarts must be a whole number of at least 0, got {self.restarts!r}")
+        for name in ("max_evaluations", "steps", "probes"):
+            check_count(getattr(self, name), name)
+        if not is_real(self.tol) or not 0 < self.tol < 1:
+            raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}")
+        if self.coarse_rank is not None and self.coarse_rank != "auto":
+            check_count(self.coarse_rank, "coarse_rank", " (or 'auto', or None for no coarse climb)")
+        bounds = self.variance_bounds
+        pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_real, bounds))
+        if not pair or not 0 < bounds[0] < bounds[1] < np.inf:
+            raise ValueError(f"variance_bounds must be two positive numbers, low and high, got {bounds!r}")
+        if not is_real(self.kernel_factor) or not 1 < self.kernel_factor < np.inf:
+            raise ValueError(f"kernel_factor must be a finite number above 1, got {self.kernel_factor!r}")
+
+
+def resolve_search(optimize: Any) -> EvidenceSearch:
+    """Return the search that ``optimize`` of a fit names."""
+    if isinstance(optimize, str) and optimize == "evidence":
+        return EvidenceSearch()
+    if not isinstance(optimize, EvidenceSearch):
+        raise ValueError(f"optimize must be 'evidence', an EvidenceSearch or None, got {optimize!r}")
+    optimize.check()
+    return optimize
+
+
+@dataclass(frozen=True)
+class EvidenceStep:
+    """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
+
+    A coarse point is one with few pivots: its evidence is that of another field.
+    """
+
+    start: int
+    value: float
+    standard_error: float
+    gradient: dict[str, float]
+    parameters: dict[str, float]
+    seconds: float
+    coarse: bool = False
+
+
+@dataclass
+class EvidencePath:
+    """Every point that a search has tried, in order."""
+
+    steps: list[EvidenceStep] = field(default_factory=list)
+
+    @property
+    def best(self) -> EvidenceStep:
+        """The point of the largest evidence, coarse ones aside."""
+        finite = [step for step in self.steps if np.isfinite(step.value) and not step.coarse]
+        return max(finite, key=lambda step: step.value)
+
+    @property
+    def seconds(self) -> float:
+        """How long the search took."""
+        return self.steps[-1].seconds if self.steps else 0.0

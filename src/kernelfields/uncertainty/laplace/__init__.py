@@ -1,0 +1,1 @@
+"""The Laplace approximation of a posterior, and predictions averaged over it."""

@@ -1,0 +1,203 @@
+"""The Laplace approximation of a posterior: a Gaussian at its mode, with the curvature there.
+
+    theta ~ N(mode, H^-1),    H = D^-1/2 (I + B) D^-1/2,    B = D^1/2 J D^1/2
+    log evidence = -P(mode) - (1/2) log det(I + B)
+
+D holds the prior variances, J is the Hessian of the negative log-likelihood. The constants of both Gaussians, the
+prior and the one at the mode, are in the evidence: it can be compared between kernels, ranks and variances.
+
+*exact*: J is spelled out and factored: O(size^2) memory, O(size^3) time. It takes a Hessian product for each
+coefficient; where labels meet no others, a few products of features, as within-clique covariances are all there
+are.
+*lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
+vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
+not reach keep too much of their prior variance; ``truncation`` says how much the last steps still moved a result.
+Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
+the Hessian is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from kernelfields.numerics.lanczos import first_column, lanczos_vectors, spectrum
+from kernelfields.objective.curvature import likelihood_hessian
+from kernelfields.objective.posterior import LogPosterior, Point
+
+#: Up to this many coefficients the Hessian is spelled out.
+EXACT_SIZE = 1500
+#: Up to this many coefficients all roots of the covariance are used; beyond, so many probes stand for them.
+ALL_ROOTS = 400
+GRADIENT_PROBES = 100
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log evidence of a field, and the standard error of its log determinant (0 where it is exact)."""
+
+    value: float
+    standard_error: float
+    log_determinant: float
+
+    def __str__(self) -> str:
+        error = f" +- {self.standard_error:.2g}" if self.standard_error else ""
+        return f"log evidence {self.value:.6g}{error}"
+
+
+class Laplace:
+    """The Gaussian at the mode of a posterior; ``point`` is the mode."""
+
+    def __init__(
+        self,
+        point: Point,
+        *,
+        method: str = "auto",
+        steps: int = 100,
+        probes: int = 10,
+        random: np.random.Generator | None = None,
+    ):
+        posterior = point.posterior
+        refuse_without_curvature(posterior)
+        if method not in ("auto", "exact", "lanczos"):
+            raise ValueError(f"method must be 'auto', 'exact' or 'lanczos', got {method!r}")
+        self.point = point
+        self.posterior = posterior
+        self.method = method if method != "auto" else "exact" if posterior.size <= EXACT_SIZE else "lanczos"
+        self.steps = min(steps, posterior.size)
+        self._deviations = 1.0 / np.sqrt(posterior.prior_precision)
+        #: By how much, relatively, the last quarter of the Lanczos steps has moved a sample or product, at most.
+        self.truncation = 0.0
+        # Pairs of vectors with E sum_k left_k right_k^T = (I + B)^-1, for traces by probes.
+        self._probes: list[tuple[np.ndarray, np.ndarray]] = []
+        if self.method == "exact":
+            #: The Hessian of the likelihood at the mode.
+            self.curvature: np.ndarray | None = likelihood_hessian(point)
+            self._factor = scipy.linalg.cholesky(self._whitened_hessian(), lower=True, check_finite=False)
+            log_determinant, error = 2.0 * float(np.log(np.diag(self._factor)).sum()), 0.0
+        else:
+            self.curvature = None
+            log_determinant, error = self._probed_log_determinant(probes, random or np.random.default_rng(0))
+        self.evidence = Evidence(-point.value - 0.5 * log_determinant, 0.5 * error, log_determinant)
+
+    @property
+    def mode(self) -> np.ndarray:
+        """The coefficients at the mode, (size,)."""
+        return self.point.theta
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """A root R of the covariance, H^-1 = R^T R, (size, size); only for the exact method."""
+        self._need_exact("a root of the covariance")
+        inverse = scipy.linalg.solve_triangular(
+            self._factor, np.eye(self.posterior.size), lower=True, check_finite=False
+        )
+        return inverse * self._deviations
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw coefficients, (n_samples, size)."""
+        noise = random.standard_normal((n_samples, self.posterior.size))
+        if self.method == "exact":
+            moved = scipy.linalg.solve_triangular(self._factor.T, noise.T, lower=False, check_finite=False).T
+        else:
+            moved = np.stack([self._function(row, lambda nodes: 1.0 / np.sqrt(nodes)) for row in noise])
+        return self.mode + self._deviations * moved
+
+    def covariance_products(self, vectors: np.ndarray) -> np.ndarray:
+        """Return H^-1 times the rows of ``vectors`` (k, size); within ``steps`` Lanczos vectors if not exact."""
+        right = vectors * self._deviations
+        if self.method == "exact":
+            solved = scipy.linalg.cho_solve((self._factor, True), right.T, check_finite=False).T
+        else:
+            solved = np.stack([self._function(row, lambda nodes: 1.0 / nodes) for row in right])
+        return self._deviations * solved
+
+    def rise(self, draws: np.ndarray) -> float:
+        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian says.
+
+        1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
+        tells, so that draws go where it has no mass. Infinite where the objective is not finite.
+        """
+        said = found = 0.0
+        for theta in draws:
+            moved = theta - self.mode
+            said += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
+            trial = self.posterior.trial(theta)
+            found += np.inf if trial is None else trial.value - self.point.value
+        return found / said
+
+    def signed_roots(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows r_k and signs with sum_k sign_k r_k r_k^T = H^-1; in expectation for large fields."""
+        if self.method != "exact":
+            left, right = (self._deviations * np.stack(rows) for rows in zip(*self._probes, strict=True))
+            return 0.5 * np.vstack([left + right, left - right]), np.repeat([1.0, -1.0], len(left))
+        size = self.posterior.size
+        if size <= ALL_ROOTS:
+            return self.root, np.ones(size)
+        # Orthogonal directions: what two of them see of H^-1 is not seen twice.
+        directions = np.linalg.qr(random.standard_normal((size, GRADIENT_PROBES)))[0]
+        rows = scipy.linalg.solve_triangular(
+            self._factor, directions, lower=True, trans="T", overwrite_b=True, check_finite=False
+        ).T
+        return np.sqrt(size / GRADIENT_PROBES) * self._deviations * rows, np.ones(GRADIENT_PROBES)
+
+    def _need_exact(self, what: str) -> None:
+        if self.method != "exact":
+            raise ValueError(f"{what} needs method='exact'; samples are there for any size")
+
+    def _whitened_product(self, vector: np.ndarray) -> np.ndarray:
+        """Return (I + B) times a vector."""
+        return self._deviations * self.posterior.hessian_product(self.point, self._deviations * vector)[0]
+
+    def _whitened_hessian(self) -> np.ndarray:
+        """Return I + B, (size, size)."""
+        assert self.curvature is not None
+        matrix = self.curvature * self._deviations
+        matrix *= self._deviations[:, None]
+        matrix[np.diag_indices(len(matrix))] += 1.0
+        return matrix
+
+    def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
+        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
+        size = self.posterior.size
+        values = []
+        for _ in range(probes):
+            probe = random.choice([-1.0, 1.0], size=size)
+            basis, diagonal, beside = lanczos_vectors(self._whitened_product, probe, self.steps)
+            nodes, vectors = spectrum(diagonal, beside)
+            values.append(size * float(np.square(vectors[0]) @ np.log(nodes)))
+            solved = np.sqrt(size) * ((vectors @ (vectors[0] / nodes)) @ basis)
+            self._probes.append((solved, probe / probes))
+        spread = float(np.std(values, ddof=1)) if probes > 1 else np.inf
+        return float(np.mean(values)), spread / np.sqrt(probes)
+
+    def _function(self, vector: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return function(I + B) times a vector, within the Krylov space of the vector."""
+        length = float(np.linalg.norm(vector))
+        if length == 0.0:
+            return np.zeros_like(vector)
+        basis, diagonal, beside = lanczos_vectors(self._whitened_product, vector, self.steps)
+        weights = first_column(diagonal, beside, function)
+        short = max(1, 3 * len(diagonal) // 4)
+        change = weights.copy()
+        change[:short] -= first_column(diagonal[:short], beside[: short - 1], function)
+        if len(diagonal) == self.steps < self.posterior.size:
+            self.truncation = max(self.truncation, float(np.linalg.norm(change) / np.linalg.norm(weights)))
+        return length * (weights @ basis)
+
+
+def refuse_without_curvature(posterior: LogPosterior) -> None:
+    """Raise ValueError where there is no Hessian to build a Gaussian from."""
+    if posterior.approximation is not None:
+        raise ValueError(
+            f"a Laplace approximation needs the exact Hessian, and inference={posterior.approximation!r} is "
+            "approximate: use inference='junction' where it fits"
+        )
+    if not posterior.has_squares_only:
+        raise ValueError(
+            "a Laplace approximation needs a Gaussian prior on every coefficient: finite prior variances, no l1"
+        )

@@ -1,0 +1,288 @@
+"""Coefficients drawn from the posterior around a fit: potentials on new data, and their variances.
+
+    p(y | x, data) = E p(y | x, theta),    theta ~ N(mode, H^-1)
+    Var f(x, y)    = sum_k <phi(x, y), d_k>^2 + s (k(x, x) - ||z(x)||^2) k_y(y, y)
+
+for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
+their mean. A fit ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more
+Newton steps. Features of new inputs are computed once for all samples; each sample then costs a product and a pass
+of inference. The last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
+Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernelfields.engines.engine import Sample
+from kernelfields.inference.answers import Answers
+from kernelfields.models.field import Field
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.likelihood import Layout
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.term import Term, shared_features
+from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace
+from kernelfields.uncertainty.laplace.mode import mode_of
+
+# Draws whose objective is compared with what the Gaussian says of it.
+_CHECKED_DRAWS = 10
+#: Draws that lie this many times as far above the mode as the Gaussian says are warned of.
+FARTHEST_RISE = 2.0
+#: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
+LARGEST_TRUNCATION = 0.1
+# Nudges along deviations are this long: derivatives by central differences, their error its square.
+_NUDGE = 1e-3
+
+
+@dataclass
+class LaplaceSamples:
+    """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
+
+    ``seed`` is for what a sample says about inputs outside the span of the basis. Where the Hessian was spelled
+    out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
+    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` says whether the
+    part of a function that the basis cannot express keeps its prior variance, or is taken to be zero; of this
+    variance each set gives up ``left_out``, where it is not None. ``rise`` is how far above the mode draws lie, as
+    a multiple of what the Gaussian says. With a ``step`` potentials are not those of the draws, but of the fit
+    moved along them, ahead and back.
+    """
+
+    evidence: Evidence
+    method: str
+    samples: list[np.ndarray]
+    seed: int = 0
+    root: list[np.ndarray] | None = None
+    seen: list[np.ndarray | None] | None = None
+    beyond_basis: bool = True
+    left_out: list[float] | None = None
+    rise: float | None = None
+    step: float | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """How many coefficients were drawn."""
+        return len(self.samples[0])
+
+    def deviations(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Return d_k of each set, (k, r, q), and the features they are for, None for all.
+
+        The covariance of coefficients is the sum of d_k d_k^T.
+        """
+        if self.root is not None and self.seen is not None:
+            return list(zip(self.root, self.seen, strict=True))
+        return [(moved, None) for moved in self.spread()]
+
+    def spread(self) -> list[np.ndarray]:
+        """Return the samples of each set less their mean, (n_samples, r, q); their squares sum to variances."""
+        if self.n_samples < 2:
+            raise ValueError("variances need 2 samples at least: call laplace(X, y, n_samples=50)")
+        scale = 1.0 / np.sqrt(self.n_samples - 1.0)
+        return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
+
+    def nudged(self) -> LaplaceSamples:
+        """Return samples whose potentials are those of the fit moved a little along each draw, ahead and back."""
+        return replace(self, step=_NUDGE)
+
+    def outside(self, number: int, term: Term, data: Any, features: Any) -> np.ndarray | None:
+        """Return the deviation of what the basis of a set leaves out of new inputs, (n,); None for nothing."""
+        free = left_out_variances(term, data, features) if self.beyond_basis else None
+        if free is None:
+            return None
+        return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values and arrays for a model file."""
+        entries = {name: value for name, value in vars(self).items() if name != "step"}
+        return {**entries, "evidence": asdict(self.evidence)}
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any], terms: Sequence[Term]) -> LaplaceSamples:
+        """Return what was described; ValueError if it does not fit the terms."""
+        found = cls(**{**description, "evidence": Evidence(**description["evidence"])})
+        if [drawn.shape[1:] for drawn in found.samples] != [term.known.shape for term in terms]:
+            raise ValueError("the samples of coefficients do not fit the clique sets")
+        for term, (moved, seen) in zip(terms, found.deviations() if found.root else [], strict=bool(found.root)):
+            expected = term.known.shape if seen is None else (len(seen), term.known.shape[1])
+            if moved.shape[1:] != expected:
+                raise ValueError("the covariance of coefficients does not fit the clique sets")
+        return found
+
+
+def draw_posterior(
+    terms: Sequence[Term],
+    sample: Sample,
+    *,
+    n_samples: int,
+    method: str,
+    steps: int,
+    probes: int,
+    beyond_basis: bool | str,
+    random: np.random.Generator,
+) -> LaplaceSamples:
+    """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it."""
+    posterior = LogPosterior(sample.datafit([term.on(sample) for term in terms]))
+    point = mode_of(posterior, posterior.compressed([term.known for term in terms]), method)
+    found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
+    draws = found.sample(int(n_samples), random)
+    truncation = found.truncation
+    # Without a single coefficient (all features are zero) there is nothing to be unsure of.
+    rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
+    samples, designs = _with_unseen(posterior, draws, random), posterior.datafit.designs
+    root = seen = None
+    if found.method == "exact":
+        root = [found.root[:, block.rows].reshape(len(found.root), *block.shape) for block in posterior.blocks]
+        seen = [_seen(design) for design in designs]
+    left_out = None
+    if beyond_basis == "auto":
+        left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
+        left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
+    seed = int(random.integers(2**31))
+    _warn_of_doubts(rise, truncation, steps)
+    return LaplaceSamples(
+        found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise
+    )
+
+
+def _seen(design: Design) -> np.ndarray | None:
+    """Return the features that some training input has; None for all."""
+    occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
+    return None if occupied.all() else np.flatnonzero(occupied)
+
+
+def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
+    """Return drawn coefficients (k, size) as (k, r, q) for each term; those of unseen features follow the prior."""
+    samples = []
+    for design, block in zip(posterior.datafit.designs, posterior.blocks, strict=True):
+        drawn, seen = rows[:, block.rows].reshape(len(rows), *block.shape), _seen(design)
+        if seen is not None:
+            full = (len(rows), *design.expand(drawn[0]).shape)
+            known, drawn = drawn, np.sqrt(design.term.prior_variance) * random.standard_normal(full)
+            drawn[:, seen] = known
+        samples.append(drawn)
+    return samples
+
+
+def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
+    if not rise <= FARTHEST_RISE:
+        warnings.warn(
+            f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
+            "Gaussian says, so that means over them, variances and the evidence are off. Prior variances are "
+            "large for these data; smaller ones, above all of label pairs never seen (edge_prior_variance), or a "
+            "temperature fitted to held-out data help",
+            UserWarning,
+            stacklevel=4,
+        )
+    if truncation > LARGEST_TRUNCATION:
+        warnings.warn(
+            f"{steps} Lanczos steps are too few for samples: the last quarter of them still moved one by "
+            f"{100 * truncation:.0f} % of its length. Call laplace with more steps",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
+    """Yield what can be asked of data with the potentials of each sample of coefficients."""
+    structure, layout = field.structure, field.layout(data)
+    plan = structure.plan(data, layout)
+    for potentials in sampled_potentials(field.terms, data, layout, samples):
+        yield structure.answers(data, layout, structure.constrained(data, layout, potentials), workers, plan)
+
+
+def sampled_potentials(
+    terms: Sequence[Term], data: Any, layout: Layout, samples: LaplaceSamples
+) -> Iterator[Potentials]:
+    """Yield the potentials of each sample of coefficients on chains or graphs.
+
+    Away from the pivots a function of the kernel is as free as the prior lets it be: with ``beyond_basis`` the
+    part of f(x) that the basis cannot express has the variance s (k(x, x) - ||z(x)||^2), and is drawn for each
+    input by itself. Nudged samples yield two potentials each.
+    """
+    placements = [term.placement(data) for term in terms]
+    features = shared_features(terms, data)
+    outside = [
+        samples.outside(number, term, data, rows)
+        for number, (term, rows) in enumerate(zip(terms, features, strict=True))
+    ]
+    random = np.random.default_rng(samples.seed)
+    centre = layout.zeros()
+    moved = samples.samples
+    if samples.step is not None:
+        moved = samples.spread()
+        for term, place, rows in zip(terms, placements, features, strict=True):
+            layout.add_scores(centre, place, term.scores_of(rows, term.known))
+    for number in range(samples.n_samples):
+        potentials = layout.zeros()
+        for term, place, rows, free, drawn in zip(terms, placements, features, outside, moved, strict=True):
+            scores = term.scores_of(rows, drawn[number])
+            if free is not None:
+                noise = random.standard_normal((len(free), drawn.shape[2]))
+                if samples.step is not None:
+                    noise /= np.sqrt(samples.n_samples)
+                scores = scores + term.in_labels(free[:, None] * noise)
+            layout.add_scores(potentials, place, scores)
+        if samples.step is None:
+            yield potentials
+        else:
+            yield centre.moved(samples.step, potentials)
+            yield centre.moved(-samples.step, potentials)
+
+
+def label_variances(
+    field: Field, data: Any, samples: LaplaceSamples, against: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the posterior variances of the potentials of single labels, (N, L).
+
+    With ``against``, a label (N,) for each position, the variances of the differences to its potential.
+    """
+    terms, n_labels = field.terms, field.structure.n_labels
+    single = [number for number, term in enumerate(terms) if term.labels_per_clique == 1]
+    features = shared_features([terms[number] for number in single], data)
+    deviations = samples.deviations()
+    variances = np.zeros((data.n_positions, n_labels))
+    chosen = []
+    for number, rows in zip(single, features, strict=True):
+        term, (moved, seen) = terms[number], deviations[number]
+        positions = term.clique.positions(data)
+        place = slice(None) if positions is None else positions
+        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, rows, seen)
+        if free is not None:
+            variances[place] += np.square(free)[:, None] * _shares(term, n_labels, against, place)
+        chosen.append((term, moved, place, rows if seen is None else rows[:, seen]))
+    for number in range(len(chosen[0][1])):
+        total = np.zeros_like(variances)
+        for term, moved, place, rows in chosen:
+            total[place] += term.scores_of(rows, moved[number])
+        if against is not None:
+            total -= np.take_along_axis(total, against[:, None], axis=1)
+        variances += np.square(total)
+    return variances
+
+
+def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: Any) -> np.ndarray:
+    """Return what labels, or their differences to a label, have of the prior variance of a term, (n or 1, L)."""
+    kernel = np.eye(n_labels) if term.label_factor is None else term.label_factor @ term.label_factor.T
+    own = np.diag(kernel)
+    return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
+
+
+def left_out_variances(term: Term, data: Any, features: Any) -> np.ndarray | None:
+    """Return the prior variance of what the basis of a term cannot express, (n,); None if it expresses all."""
+    if not term.has_pivots:
+        return None
+    diagonal = term.subspace.kernel.diag(term.clique.view(data))
+    inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+    return term.prior_variance * np.maximum(diagonal - inside, 0.0)
+
+
+def _unseen(term: Term, features: Any, seen: np.ndarray) -> np.ndarray:
+    """Return the prior deviation that features bring which no training input had, (n,)."""
+    rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
+    return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())

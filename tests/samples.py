@@ -1,0 +1,150 @@
+"""Small problems for the tests of every folder: potentials, labelled chains and sequences, designs, samples."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.engines.engine import SampleSettings
+from kernelfields.engines.threads import Threads
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.models.build import build_designs, name_cliques
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.term import Term
+
+
+def offsets_of(lengths):
+    """Where sequences of some lengths begin and end, (S + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def on_a_grid(rng, shape, spread=1.0, forbidden=0.0):
+    """Potentials on a grid of 1/64: scores add up without rounding, whatever the spread, and ties are exact."""
+    potentials = np.round(64 * spread * rng.uniform(-1, 1, size=shape)) / 64
+    potentials[rng.random(shape) < forbidden] = -np.inf
+    return potentials
+
+
+def chain_potentials(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
+    """Node (N, L) and edge (1 or N, L, L) potentials of chains, and their offsets."""
+    offsets = offsets_of(lengths)
+    node = on_a_grid(rng, (offsets[-1], n_labels), spread, forbidden)
+    edge = on_a_grid(rng, (1 if tied else offsets[-1], n_labels, n_labels), spread, forbidden)
+    return node, edge, offsets
+
+
+def any_chain_potentials(rng, n_labels, spread, forbidden):
+    """Potentials of three short chains of random lengths, tied or not."""
+    lengths = rng.integers(1, 6, size=3)
+    return chain_potentials(rng, n_labels, spread, forbidden, tied=rng.random() < 0.5, lengths=lengths)
+
+
+def random_chains(lengths=(3, 1, 4, 2), n_labels=3, n_features=2, seed=0, weighted=False):
+    """Chains with normal inputs and random labels; every label occurs."""
+    random = np.random.default_rng(seed)
+    n_positions = sum(lengths)
+    labels = random.permutation(np.arange(n_positions) % n_labels)
+    weights = random.uniform(0.5, 2.0, len(lengths)) if weighted else None
+    return Chains(random.normal(size=(n_positions, n_features)), offsets_of(lengths), labels, weights)
+
+
+def labelled_sequences(n_sequences=10, n_features=3, n_labels=3, longest=7, seed=0):
+    """Sticky labels, and inputs spread around a centre per label: lists of (T, d) and (T,) arrays."""
+    random = np.random.default_rng(seed)
+    centres = 1.5 * random.normal(size=(n_labels, n_features))
+    X, y = [], []
+    for index in range(n_sequences):
+        length = int(random.integers(2, longest + 1))
+        labels = np.empty(length, dtype=np.int64)
+        labels[0] = index % n_labels  # so that every label occurs
+        for t in range(1, length):
+            labels[t] = labels[t - 1] if random.random() < 0.6 else random.integers(n_labels)
+        X.append(centres[labels] + random.normal(size=(length, n_features)))
+        y.append(labels)
+    return X, y
+
+
+class SomeCliques(CliqueSet):
+    """Cliques of any number of labels that only carry a prior: features and positions are given."""
+
+    def __init__(self, labels_per_clique=1, group=None, *, prior_variance=1.0, l1=0.0):
+        super().__init__(prior_variance=prior_variance, l1=l1)
+        self.labels_per_clique = labels_per_clique
+        self.group = group
+
+
+def design_of(
+    name,
+    features,
+    *,
+    positions=None,
+    labels_per_clique=1,
+    n_labels,
+    group=None,
+    prior_variance=1.0,
+    l1=0.0,
+    label_factor=None,
+    support=None,
+    whitened=True,
+    origin=None,
+):
+    """The design of given features (n, r), or of the constant 1 (None), as if a basis had whitened them."""
+    if features is None:
+        subspace = ConstantSubspace(Constant())
+    elif whitened:
+        rank = features.shape[1]
+        subspace = PivotSubspace(Linear(), np.eye(rank), np.eye(rank), np.arange(rank))
+    else:
+        subspace = ExplicitSubspace(Linear(), features.shape[1])
+    clique = SomeCliques(labels_per_clique, group, prior_variance=prior_variance, l1=l1)
+    term = Term(clique, name, subspace, label_factor, support)
+    return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+
+
+def steps_of(chains):
+    """Positions that have a predecessor in their chain."""
+    return np.flatnonzero(~chains.is_start)
+
+
+def chain_datafit(chains, designs, n_labels, *, masks=None, workers=None):
+    """The datafit of labelled chains whose neighbours meet."""
+    masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
+    likelihood = ChainStructure(n_labels, masks).likelihood(chains, designs, workers or Workers())
+    return LocalDatafit(likelihood, designs)
+
+
+def chain_sample(chains, n_labels, *, engine=None, masks=None, workers=None, dtype="float64", tol=1e-12):
+    """Labelled chains on an engine, this process unless another is given."""
+    masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
+    settings = SampleSettings(np.dtype(dtype), tol, workers or Workers(1))
+    return (engine or Threads()).place(chains, ChainStructure(n_labels, masks), settings)
+
+
+def designs_on(sample, cliques, seed=0):
+    """The clique sets of a field on a sample, each with a basis."""
+    return build_designs(name_cliques(cliques), sample, np.random.default_rng(seed))
+
+
+def potentials_of(crf, chains):
+    """Node and edge potentials of a fitted ChainCRF, forbidden ones included."""
+    answers = crf.field_.answers(chains, Workers(1))
+    return answers.node, answers.edge
+
+
+def parts_of_fit(crf, X, y, sample_weight=None, engine="threads"):
+    """What a fit works on before it starts to solve: its training data, the sample and the designs on it."""
+    crf = copy.copy(crf).set_params(engine=engine)
+    with crf._progress() as progress:
+        training = crf._training(X, y, sample_weight, progress)
+    training.cliques = crf._cliques(training)
+    sample = training.place(training.data, training.cliques)
+    designs, _ = crf._designs(training, sample)
+    return training, sample, designs
