@@ -33,8 +33,8 @@ import numpy as np
 
 from benchmarks.result_files import CHECKOUT, write_results
 from benchmarks.shared_data import DataMissing, token_columns
-from kernelfields.command.run_settings import read_settings
-from kernelfields.command.trained_models import load_model
+from kernelfields.cli.models import load_model
+from kernelfields.cli.settings import read_settings
 
 MODEL, SETTINGS, CHECKPOINT = "model.safetensors", "model.toml", "run.checkpoint"
 DRAFT = re.compile(r"\.(model\.safetensors|model\.toml|run\.checkpoint)\.[0-9a-f]{16}\.tmp")
@@ -100,7 +100,7 @@ def write_data(folder: Path) -> dict[str, str]:
 
 def start(name: str, folder: Path) -> subprocess.Popen:
     """Start, or take up, the training run of a folder."""
-    command = [sys.executable, "-m", "kernelfields.command", "train", f"../{name}.conll", *FIELDS[name], *FIT]
+    command = [sys.executable, "-m", "kernelfields.cli", "train", f"../{name}.conll", *FIELDS[name], *FIT]
     command += ["-m", MODEL, "--checkpoint", CHECKPOINT, "--checkpoint-seconds", "0.1", "--resume", "--json"]
     path = os.pathsep.join(filter(None, [str(CHECKOUT / "src"), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(

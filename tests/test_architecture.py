@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "reports": {"solvers"},
     "plots": {"reports", "solvers"},
 }
-ANYTHING = {"estimators", "compat", "selection", "command"}
+ANYTHING = {"estimators", "compat", "selection", "cli"}
 LONGEST_FILE = 400
 
 

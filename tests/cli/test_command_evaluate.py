@@ -6,7 +6,7 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.trained_models import load_model
+from kernelfields.cli.models import load_model
 from kernelfields.evaluation import compare, evaluate
 
 

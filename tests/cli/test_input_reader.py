@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from command_files import numbers, write_columns_file, write_csv_file, write_npz_file
 
-from kernelfields.command.input_reader import InputReader, read_training_file
-from kernelfields.command.run_settings import RunSettings
+from kernelfields.cli.models import InputReader, read_training_file
+from kernelfields.cli.settings import RunSettings
 from kernelfields.formats import SequenceFileError
 
 TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"

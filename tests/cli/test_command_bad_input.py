@@ -224,7 +224,7 @@ def test_a_full_standard_output_is_named(folder):
     for command in commands:
         with open("/dev/full", "w") as full:
             result = subprocess.run(
-                [sys.executable, "-m", "kernelfields.command", *command, "-q"],
+                [sys.executable, "-m", "kernelfields.cli", *command, "-q"],
                 stdout=full,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -240,7 +240,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_model(folder, monkeyp
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "cannot write the file: No space left on device", "out.html")
 
-    monkeypatch.setattr("kernelfields.command.model_reports.write_report", full)
+    monkeypatch.setattr("kernelfields.cli.training_run.write_report", full)
     error = run("train", "train.conll", "--report", "out.html", "-m", "out.model", "-q", code=2).stderr
     assert error == (
         "error: out.html: cannot write the file: No space left on device; the model was written to out.model\n"
@@ -252,7 +252,7 @@ DISKS = """
 set -e
 mount -t tmpfs -o size=32k tmpfs "$1"
 head -c 24000 /dev/zero > "$1/fill"
-run() { code=0; "$0" -m kernelfields.command "$@" -q || code=$?; echo "$code"; }
+run() { code=0; "$0" -m kernelfields.cli "$@" -q || code=$?; echo "$code"; }
 run train train.conll -m "$1/out" --support observed
 run predict columns.model many.conll -o "$1/out"
 run convert many.conll "$1/out.crfsuite"

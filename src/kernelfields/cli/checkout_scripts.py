@@ -1,4 +1,4 @@
-"""``kernelfields reproduce`` and ``kernelfields bench``: the scripts of a checkout, by name.
+"""Scripts of a checkout: ``kernelfields reproduce`` and ``kernelfields bench`` run them by name.
 
 The scripts are not part of an installed package: they come with the source, beside ``src``.
 """
@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import kernelfields
-from kernelfields.command.messages import explains_errors
+from kernelfields.cli.messages import explains_errors
 
 _Name = Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.", metavar="NAME")]
 #: What is not an option of ours goes to the script.

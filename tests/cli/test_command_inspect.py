@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
-from kernelfields.command.trained_models import load_model
+from kernelfields.cli.models import load_model
 
 
 @pytest.fixture(scope="module")

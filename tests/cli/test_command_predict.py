@@ -9,7 +9,7 @@ import pytest
 from command_files import numbers, run, sentences, write_columns_file, write_csv_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.trained_models import load_model
+from kernelfields.cli.models import load_model
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_scaled_inputs_are_scaled_as_in_training(models):
 
 def test_pipes_in_another_process(models):
     text = (models / "test.conll").read_bytes()
-    command = [sys.executable, "-m", "kernelfields.command", "predict", str(models / "conll.model"), "-", "-q"]
+    command = [sys.executable, "-m", "kernelfields.cli", "predict", str(models / "conll.model"), "-", "-q"]
     result = subprocess.run(command, input=text, capture_output=True, check=True)
     assert result.stderr == b""
     assert result.stdout.decode() == run("predict", models / "conll.model", models / "test.conll", "-q").stdout

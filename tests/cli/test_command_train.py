@@ -9,9 +9,9 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.run_settings import read_settings
-from kernelfields.command.trained_models import load_model
-from kernelfields.command.training_run import run_training
+from kernelfields.cli.models import load_model
+from kernelfields.cli.settings import read_settings
+from kernelfields.cli.training_run import run_training
 from kernelfields.kernels import RBF, Linear
 
 

@@ -1,4 +1,7 @@
-"""The command and its subcommands. Help comes at once: what the work needs is loaded when it begins."""
+"""Typer application: the command and its subcommands.
+
+Help comes at once: what the work needs is loaded when the work begins.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,12 @@ from typing import Annotated
 import typer
 
 from kernelfields import __version__
-from kernelfields.command.certification import certify
-from kernelfields.command.checkout_scripts import PASSED_ON, bench, reproduce
-from kernelfields.command.conversion import convert
-from kernelfields.command.evaluation import evaluate
-from kernelfields.command.inspection import inspect
-from kernelfields.command.prediction import predict
-from kernelfields.command.training import train
+from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
+from kernelfields.cli.convert import convert
+from kernelfields.cli.evaluate import evaluate
+from kernelfields.cli.inspect import certify, inspect
+from kernelfields.cli.predict import predict
+from kernelfields.cli.train import train
 
 app = typer.Typer(
     name="kernelfields",

@@ -11,9 +11,9 @@ import typer
 from command_files import run
 
 import kernelfields
-from kernelfields.command import checkout_scripts
-from kernelfields.command.application import app
-from kernelfields.command.messages import Voice, json_text
+from kernelfields.cli import checkout_scripts
+from kernelfields.cli.app import app
+from kernelfields.cli.messages import Voice, json_text
 
 COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "reproduce", "bench"]
 
@@ -44,7 +44,7 @@ def test_every_option_in_an_example_exists(command):
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import json, sys\nfrom kernelfields.command.application import app\n"
+        "import json, sys\nfrom kernelfields.cli.app import app\n"
         "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'safetensors', 'matplotlib'}\n"
         "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )

@@ -12,7 +12,7 @@ import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
-from kernelfields.command.trained_models import load_model
+from kernelfields.cli.models import load_model
 from kernelfields.estimators import chain_crf, chain_spaces
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
@@ -123,7 +123,7 @@ def test_a_search_is_not_made_twice(folder):
 def start(folder, *arguments):
     """Start the command in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "kernelfields.command", "train", *arguments],
+        [sys.executable, "-m", "kernelfields.cli", "train", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

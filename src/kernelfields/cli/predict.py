@@ -1,22 +1,24 @@
-"""``kernelfields predict``: labels, probabilities and alternatives for new sequences."""
+"""Predictions, ``kernelfields predict``: labels, probabilities and alternatives for new sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import exp
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.command.messages import Voice, explains_errors, json_text
-from kernelfields.command.options import AsJson, Jobs, ModelFile, Quiet, Verbose
+from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
     from kernelfields.formats import SequenceFile
 
 
-@explains_errors
+@command()
 def predict(
+    voice: Voice,
     model: ModelFile,
     file: Annotated[
         str, typer.Argument(help="Sequences to label; - is standard input.", metavar="FILE", show_default=False)
@@ -36,9 +38,6 @@ def predict(
         typer.Option("--posterior", help="The most probable label at each position, not the best whole."),
     ] = False,
     n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Label sequences with a trained model.
 
@@ -57,17 +56,16 @@ def predict(
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
     """
-    from kernelfields.command.trained_models import load_model
+    from kernelfields.cli.models import load_model
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
-    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
     if nbest and (marginals or confidence or posterior):
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence and --posterior")
     trained = load_model(model, n_jobs)
     read = trained.reader.read(file, labels_required=False)
     crf = trained.crf
-    if as_json:
+    if voice.as_json:
         with open_text_output(output) as stream:
             for line in _documents(crf, read, nbest, marginals or confidence, posterior):
                 stream.write(json_text(line) + "\n")
@@ -112,9 +110,6 @@ def _documents(
 
 def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
-    from dataclasses import replace
-    from math import exp
-
     from kernelfields.formats import write_columns
 
     if file.format not in ("columns", "conllu"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelfields.command.kernel_names import kernel_settings, named_kernel
+from kernelfields.cli.models import kernel_settings, named_kernel
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from typer.testing import CliRunner
 
-from kernelfields.command.application import app
+from kernelfields.cli.app import app
 
 WORDS = {"DET": ["the", "a", "this"], "NOUN": ["cat", "dog", "house", "tree"], "VERB": ["sees", "has", "likes"]}
 ORDER = ["DET", "NOUN", "VERB", "DET", "NOUN"]

@@ -1,0 +1,330 @@
+"""Models of the command: how their files are read, the estimator that settings describe, model files.
+
+A reader is the options of the file's format, a template for column files, and a scaling of numbers where wanted.
+It is learnt from the training file, kept with the model, and used for every other file. Column files without a
+template get one: every column but that of the labels, at -1, 0 and 1, and transitions.
+
+Kernels are a name or a sum of names. Their parameters are numbers, each for every kernel of the sum that has it:
+
+    --kernel rbf --gamma 0.1              RBF(gamma=0.1)
+    --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
+
+A model file holds a ChainCRF with notes on how its files are read and what it was trained by. The notes are one
+more entry of the model's document, so ``ChainCRF.load`` reads these files as well.
+
+Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
+for files of sequences, ModelFileError naming the model file, OSError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelfields.cli.settings import SETTINGS, RunSettings, from_document, to_document
+from kernelfields.formats import ModelFileError, SequenceFile, Template, format_of, read_model, read_sequences
+from kernelfields.formats.model_file import model_bytes
+from kernelfields.formats.text_files import input_name
+from kernelfields.formats.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from kernelfields import ChainCRF
+
+KERNEL_PARAMETERS = tuple(name for name, setting in SETTINGS.items() if setting.part == "kernel")
+#: Which settings say how a format is read.
+_USED = {
+    "columns": ("template", "columns", "label_column", "separator"),
+    "conllu": ("template", "columns", "label_column"),
+    "crfsuite": (),
+    "npz": ("arrays",),
+    "csv": ("columns", "label_column", "sequence_column", "separator"),
+}
+_SEPARATORS = {"tab": "\t", "space": " "}
+_NEAR = (-1, 0, 1)
+_LABELS_SHOWN = 10
+_NOTES = "command"
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """(x - mean) / deviation of every column, as they were in training."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, X: Sequence[np.ndarray]) -> Scaling:
+        """Learn the scaling from training inputs; columns that never change are only centred."""
+        stacked = np.concatenate([np.asarray(x, dtype=np.float64) for x in X])
+        deviation = stacked.std(axis=0)
+        return cls(stacked.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+
+    def apply(self, X: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return scaled inputs."""
+        return [(x - self.mean) / self.deviation for x in X]
+
+
+@dataclass(frozen=True)
+class InputReader:
+    """Reads files as the training file was read."""
+
+    reading: dict[str, Any]
+    template: Template | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def has_transitions(self) -> bool:
+        """Whether labels depend on their neighbours: a template without a B line says that they do not."""
+        return self.template is None or self.template.uses_label_bigrams
+
+    def read(self, path: str, *, labels_required: bool = True) -> SequenceFile:
+        """Read a file of labelled sequences, or of sequences alone."""
+        options = self.reading if self.template is None else {**self.reading, "template": self.template}
+        file = read_sequences(path, labels_required=labels_required, **options)
+        return self._scaled(file)
+
+    def _scaled(self, file: SequenceFile) -> SequenceFile:
+        if self.scaling is None:
+            return file
+        width = len(self.scaling.mean)
+        if file.X[0].shape[1:] != (width,):
+            raise ValueError(f"the inputs have {file.X[0].shape[1]} columns, the model was trained on {width}")
+        return replace(file, X=self.scaling.apply(file.X))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return plain values and arrays for a model file."""
+        scaling = None if self.scaling is None else vars(self.scaling)
+        template = None if self.template is None else self.template.text
+        return {"reading": self.reading, "template": template, "scaling": scaling}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> InputReader:
+        """Return the reader that ``to_document`` described."""
+        template, scaling = document["template"], document["scaling"]
+        return cls(
+            dict(document["reading"]),
+            None if template is None else Template.parse(template, "the model's template"),
+            None if scaling is None else Scaling(**scaling),
+        )
+
+
+def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile]:
+    """Read the training file as the settings say; return how to read others, and what was read."""
+    path = str(settings.train)
+    file_format = format_of(path) if settings.format == "auto" else settings.format
+    template = None if settings.template is None else Template.read(settings.template)
+    options = reading_options(settings, file_format)
+    if template is not None:
+        options["template"] = template
+        if template.observed_bigrams:
+            line = template.observed_bigrams[0]
+            raise ValueError(
+                f"{template.name}, line {line.number}: {line.text!r} makes transitions depend on words, which "
+                "templates cannot do here: write B alone, or use --edge-kernel linear"
+            )
+    file = read_sequences(path, file_format, **options)
+    reading = dict(file.reading)
+    if template is None and file.format in ("columns", "conllu"):
+        template = default_template(reading)
+        file = replace(file, X=[template.features(sequence.rows) for sequence in file.source])
+    reader = InputReader(reading, template)
+    if settings.standardize:
+        if not is_dense(file.X):
+            raise ValueError("--standardize scales columns of numbers, and these inputs are names of features")
+        reader = replace(reader, scaling=Scaling.of(file.X))
+    return reader, reader._scaled(file)
+
+
+def reading_options(settings: RunSettings, file_format: str) -> dict[str, Any]:
+    """Return the settings as options of ``read_sequences``, all but the template."""
+    if file_format not in _USED:
+        raise ValueError(f"--format must be auto or one of {', '.join(_USED)}, got {file_format!r}")
+    for name, value in settings.part("reading").items():
+        if value is not None and name not in _USED[file_format]:
+            raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for files of format {file_format}")
+    if settings.template is not None and settings.columns is not None:
+        raise ValueError("--template says which columns to read, so --columns has no meaning beside it")
+    options: dict[str, Any] = {}
+    named = file_format == "csv"
+    if settings.columns is not None:
+        options["features"] = [name if named else _number(name, "--columns") for name in settings.columns]
+    if settings.label_column is not None:
+        options["label"] = settings.label_column if named else _number(settings.label_column, "--label-column")
+    if settings.separator is not None:
+        separator = settings.separator
+        options |= {"delimiter": _SEPARATORS.get(separator, separator)} if named else {"separator": separator}
+    if named:
+        if settings.sequence_column is None:
+            raise ValueError("CSV files need --sequence-column, the column that tells sequences apart")
+        options["sequence"] = settings.sequence_column
+    if settings.arrays is not None:
+        options["names"] = dict(_array_name(text) for text in settings.arrays)
+    return options
+
+
+def default_template(reading: dict[str, Any]) -> Template:
+    """Return the template of column files that come without one."""
+    columns = reading.get("features")
+    if columns is None:
+        columns = [column for column in range(reading["n_columns"]) if column != reading["label"]]
+    cells = [(row, column) for column in columns for row in _NEAR]
+    lines = [f"U{number:02d}:%x[{row},{column}]" for number, (row, column) in enumerate(cells)]
+    return Template.parse("\n".join([*lines, "B", ""]), "the default template")
+
+
+def is_dense(X: Sequence[Any]) -> bool:
+    """Whether sequences are arrays of numbers, not names of features and not sparse."""
+    return isinstance(X[0], np.ndarray)
+
+
+def _number(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{option} counts columns from 0, -1 is the last: {text!r} is no number") from None
+
+
+def _array_name(text: str) -> tuple[str, Any]:
+    role, equals, names = text.partition("=")
+    if not (role and equals and names):
+        raise ValueError(f"--array takes ROLE=NAME, such as X=pixels, got {text!r}")
+    several = names.split(",")
+    return role, several if len(several) > 1 else names
+
+
+def check_labels(file: SequenceFile, classes: Any, path: str) -> None:
+    """Raise if a file holds a label that was never seen in training, saying where."""
+    known = list(classes)
+    seen = set(known)
+    for index, labels in enumerate(file.y or []):
+        for position, label in enumerate(labels):
+            if label not in seen:
+                where = _place(file, index, position)
+                more = ["..."] if len(known) > _LABELS_SHOWN else []
+                shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])
+                raise ValueError(
+                    f"{input_name(path)}, {where}: the label {label} was never seen in training, where there are "
+                    f"{shown}"
+                )
+
+
+def _place(file: SequenceFile, sequence: int, position: int) -> str:
+    """Say where the label of a position stands: line and column in texts, sequence and position in arrays."""
+    source, column = file.source, file.reading.get("label")
+    if file.format in ("columns", "conllu"):
+        return f"line {source[sequence].lines[position]}, column {column} (from 0)"
+    if file.format == "csv":
+        return f"line {source.lines[source.members[sequence][position]]}, column {column!r}"
+    if file.format == "crfsuite":
+        return f"line {source.first_lines[sequence] + position}, column 0"
+    return f"sequence {sequence}, position {position}"
+
+
+def named_kernel(text: str, parameters: dict[str, Any], option: str = "--kernel") -> Any:
+    """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
+    from kernelfields.kernels import resolve_kernel
+
+    parts = [resolve_kernel(name.strip()) for name in text.split("+")]
+    for name, value in parameters.items():
+        if value is None:
+            continue
+        takers = [part for part in parts if name in part.get_params(deep=False)]
+        if not takers:
+            raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for {option} {text}")
+        for part in takers:
+            part.set_params(**{name: value})
+    kernel = reduce(lambda first, second: first + second, parts)
+    kernel.check_parameters()
+    return kernel
+
+
+def kernel_settings(kernel: Any) -> dict[str, Any]:
+    """Return the settings that name a kernel which is not a sum; rules such as gamma="scale" are the default."""
+    parameters = kernel.get_params(deep=False)
+    numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
+    return {"kernel": kernel.kind} | {
+        name: None if isinstance(value, str) else value for name, value in numbers.items()
+    }
+
+
+def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
+    """Return the estimator that the settings describe."""
+    from kernelfields import ChainCRF, NodeCliques
+
+    nodes = settings.part("nodes") | {
+        "kernel": named_kernel(settings.kernel, settings.part("kernel")),
+        "window": _one_or_tuple(settings.window),
+        "rank": settings.rank or None,
+        "prior_variance": _one_or_tuple(settings.prior_variance),
+    }
+    edges, fit = settings.part("edges"), fit_parameters(settings)
+    if not reader.has_transitions:
+        if any(value is not None for value in edges.values()):
+            raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
+        return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
+    if settings.edge_kernel is not None:
+        edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")
+    return ChainCRF(**nodes, **edges, **fit)
+
+
+def fit_parameters(settings: RunSettings) -> dict[str, Any]:
+    """Return the parameters of the estimator that do not describe its clique sets."""
+    return {**settings.part("estimator"), **engine_of(settings)}
+
+
+def engine_of(settings: RunSettings) -> dict[str, Any]:
+    """Return the parameters of the estimator that say where a fit runs."""
+    return {"engine": settings.engine, "device": settings.device, "memory": settings.memory}
+
+
+def _one_or_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass
+class TrainedModel:
+    """A fitted estimator, the reader of its files, and the settings of its run with checksums."""
+
+    crf: ChainCRF
+    reader: InputReader
+    settings: RunSettings
+    checksums: dict[str, str]
+
+
+def save_model(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> None:
+    """Write a model with its notes, atomically."""
+    write_whole({os.fspath(path): model_content(path, crf, reader, settings)})
+
+
+def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> bytes:
+    """Return what the file of a model at ``path`` holds."""
+    from kernelfields.estimators.model_document import KIND, describe_chain_crf
+
+    notes = {"reader": reader.to_document(), "settings": to_document(settings, path)}
+    return model_bytes(KIND, {**describe_chain_crf(crf), _NOTES: notes}, {})
+
+
+def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
+    """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
+    from kernelfields import ChainCRF
+    from kernelfields.estimators.model_document import KIND, rebuild_chain_crf
+
+    document, _ = read_model(path, KIND)
+    if _NOTES not in document:
+        raise ModelFileError(
+            f"{path} was written by ChainCRF.save and does not say how its files are read: use it in Python, or "
+            "train by the command"
+        )
+    notes = document.pop(_NOTES)
+    try:
+        crf = rebuild_chain_crf(ChainCRF, document)
+        reader = InputReader.from_document(notes["reader"])
+        settings, checksums = from_document(notes["settings"], path)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a sound model: {error}") from error
+    return TrainedModel(crf.set_params(n_jobs=n_jobs, verbose=0), reader, settings, checksums)

@@ -1,0 +1,392 @@
+"""Settings of a training run: declared once, given as options of ``train``, kept in a TOML file beside the model.
+
+A field of ``RunSettings`` is all there is to write for a new option: its type and default, and a ``Setting`` with
+the names and the text of the option, the table of the settings file, and what it is a parameter of. The options
+of ``train``, their reading, the file and its checks, and the parameters of the estimator follow from it.
+
+    [data]    train = "train.conll", template = "chunk.template", ...
+    [field]   kernel = "rbf", gamma = 0.1, prior_variance = 1.0, ...
+    [fit]     solver = "auto", tol = 0.001, random_state = 0, ...
+    [output]  model = "model.safetensors"
+    [checksums]  SHA-256 of the files that were read, to notice when one has changed
+
+``kernelfields train --config model.toml`` reads the file back and repeats the run. Names of files are relative to
+the folder of the TOML file, so that data and models can move together. Settings without a value are left out, and
+then have their defaults. Fails: ValueError naming the option, or the file, the table and the key.
+"""
+
+# ruff: noqa: RUF009 - the calls in the dataclass return dataclasses.field
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import os
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from inspect import Parameter
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from kernelfields import __version__
+
+STANDARD_STREAM = "-"
+_TABLES = ("data", "field", "fit", "output")
+#: What the types of settings are called in messages.
+_KINDS: dict[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list[str]: "a list of texts",
+    list[int]: "a list of whole numbers",
+    list[float]: "a list of numbers",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting: its option of ``train``, its place in the settings file, and what it is for.
+
+    ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
+    never written. ``part`` is what the setting is a parameter of. ``before`` is the key it stands before in the
+    file, where the order is not that of the options. ``name``, ``types`` and ``default`` are those of the field.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    panel: str | None = None
+    table: Literal["data", "field", "fit", "output"] | None = None
+    metavar: str | None = None
+    shown: str | None = None
+    file: Literal["read", "written"] | None = None
+    part: Literal["reading", "kernel", "nodes", "edges", "estimator", "engine"] | None = None
+    repeated: bool = False
+    before: str | None = None
+    name: str = ""
+    types: tuple[Any, ...] = ()
+    default: Any = None
+
+    @property
+    def several(self) -> Any:
+        """The type of a list or tuple of values that the setting may be; None if it is one value."""
+        return next((kind for kind in self.types if get_origin(kind) is not None), None)
+
+    def parameter(self) -> Parameter:
+        """Return the option as typer takes it; None stands for one that was not given."""
+        kind = list[str] if self.repeated else self.types[0] if self.several is None else str
+        metavar = self.metavar or ("FILE" if self.file else None)
+        option: Any = typer.Argument(help=self.text, metavar=metavar)
+        if self.names:
+            # Options of one call say in their text what happens without them.
+            shown = self.table is not None and self.default is not None and self.default is not False
+            option = typer.Option(
+                *self.names,
+                help=self.text,
+                rich_help_panel=self.panel,
+                metavar=metavar,
+                show_default=self.shown or (f"{self.default}" if shown else False),
+            )
+        return Parameter(
+            self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        )
+
+    def read(self, given: Any) -> Any:
+        """Return the value that was given on the command line; lists are texts with commas."""
+        if self.several is None or not isinstance(given, str):
+            return given or None if self.repeated else given
+        (kind, *_), parts = get_args(self.several), given.split(",")
+        try:
+            values = get_origin(self.several)(map(kind, parts))
+        except ValueError:
+            example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
+            raise ValueError(
+                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {given!r}"
+            ) from None
+        return values[0] if kind in self.types and len(values) == 1 else values
+
+    def check(self, value: Any, where: str) -> Any:
+        """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
+        for kind in self.types:
+            if get_origin(kind) is list:
+                if isinstance(value, list) and value and all(_is(item, get_args(kind)[0]) for item in value):
+                    return value
+            elif _is(value, kind):
+                return float(value) if kind is float else value
+        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in self.types)}")
+
+
+def _is(value: Any, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _declare(**shared: Any) -> Callable[..., Any]:
+    def setting(default: Any, *names_and_text: str, **about: Any) -> Any:
+        *names, text = names_and_text
+        return field(default=default, metadata={"setting": Setting(tuple(names), text, **{**shared, **about})})
+
+    return setting
+
+
+_data = _declare(panel="The files", table="data")
+_reading = _declare(panel="The files", table="data", part="reading")
+_output = _declare(panel="The files", table="output", file="written")
+_field = _declare(panel="The field", table="field")
+_kernel = _declare(panel="The field", table="field", part="kernel")
+_nodes = _declare(panel="The field", table="field", part="nodes")
+_edges = _declare(panel="The field", table="field", part="edges")
+_search = _declare(panel="Search")
+_fit = _declare(panel="The fit", table="fit", part="estimator")
+_engine = _declare(panel="The fit", table="fit", part="engine")
+_checkpoint = _declare(panel="The fit")
+
+
+@dataclass
+class RunSettings:
+    """Everything that decides what a training run does; None means that the run decides."""
+
+    train: str | None = _data(None, "Training file; - is standard input.", file="read")
+    model: str = _output("model.safetensors", "--model", "-m", "The model; the settings go beside it.")
+    config: str | None = _data(
+        None, "--config", "-c", "Settings of an earlier run; options win.", file="read", table=None
+    )
+    dev: str | None = _data(None, "--dev", "Development file: stop when it gets no better.", file="read")
+    format: str = _data(
+        "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
+    )
+    template: str | None = _reading(None, "--template", "-t", "CRF++ template for column files.", file="read")
+    columns: list[str] | None = _reading(
+        None, "--columns", "Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N"
+    )
+    label_column: str | None = _reading(
+        None, "--label-column", "Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N"
+    )
+    sequence_column: str | None = _reading(
+        None, "--sequence-column", "CSV: column that tells sequences apart.", metavar="NAME"
+    )
+    separator: str | None = _reading(None, "--separator", "tab or space; for CSV any character.", metavar="NAME")
+    arrays: list[str] | None = _reading(
+        None,
+        "--array",
+        "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
+        metavar="R=N",
+        repeated=True,
+    )
+    standardize: bool = _data(
+        False, "--standardize/--no-standardize", "Scale columns of numbers to mean 0, spread 1."
+    )
+    report: str | None = _output(None, "--report", "Write an HTML report of the fit here.")
+
+    kernel: str = _field(
+        "auto",
+        "--kernel",
+        "-k",
+        "linear, rbf, poly, matern, ..., or a sum: linear+rbf. [dim]auto: linear "
+        "for named features, rbf for numbers[/]",
+    )
+    gamma: float | None = _kernel(None, "--gamma", "Of rbf, laplacian, poly; else from the data.")
+    degree: int | None = _kernel(None, "--degree", "Of poly.")
+    coef0: float | None = _kernel(None, "--coef0", "Of poly.")
+    nu: float | None = _kernel(None, "--nu", "Of matern.")
+    length_scale: float | None = _kernel(None, "--length-scale", "Of matern; else from the data.")
+    edge_kernel: str | None = _edges(
+        None, "--edge-kernel", "Lets transitions depend on the inputs, such as linear."
+    )
+    window: int | list[int] = _nodes(1, "--window", "Positions a kernel sees: 3, or before,after: 2,0.")
+    rank: int = _nodes(1000, "--rank", "Most basis functions of a kernel; 0 for no limit.")
+    basis: str = _nodes(
+        "random-cholesky", "--basis", "random-cholesky, greedy-cholesky, uniform, gradient or all."
+    )
+    prior_variance: float | list[float] = _nodes(
+        1.0, "--prior-variance", "Of the Gaussian prior; larger fits closer. Or 1,0.1 for the parts of a sum."
+    )
+    c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
+    edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
+    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance")
+    support: str = _nodes("all", "--support", "all, or observed: weights for pairs seen only.", before="l1")
+    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1")
+    constraints: str | None = _field(
+        None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
+    )
+
+    search: bool = _search(
+        False, "--search", "Choose kernel, its scale or degree, and prior variance by cross-validation."
+    )
+    folds: int = _search(3, "--folds", "Parts the training file is cut into, 3.")
+    scoring: str = _search("log_likelihood", "--scoring", "log_likelihood unless told; accuracy or entity_f1.")
+    prior_variances: tuple[float, ...] = _search(
+        (0.01, 0.1, 1.0, 10.0, 100.0),
+        "--prior-variances",
+        "Those to choose from, 0.01,0.1,1,10,100 unless told.",
+    )
+    ranks: tuple[int, ...] | None = _search(
+        None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it."
+    )
+
+    solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
+    tol: float = _fit(1e-3, "--tol", "Relative duality gap to stop at.")
+    max_iter: int = _fit(100, "--max-iter", "Most iterations.")
+    patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.")
+    dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
+    n_jobs: int | None = _fit(
+        None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores"
+    )
+    engine: str = _engine("auto", "--engine", "threads, torch or auto: where the fit runs.")
+    device: str | None = _engine(None, "--device", "Of --engine torch, such as cuda:0.")
+    memory: str | None = _engine(None, "--memory", "What a fit may take, such as 8GB.")
+    random_state: int = _fit(0, "--seed", "Of all that is random.")
+    checkpoint: str | None = _checkpoint(
+        None, "--checkpoint", "Write what there is so far to this file now and then."
+    )
+    checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
+    resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
+
+    def updated(self, given: dict[str, Any]) -> RunSettings:
+        """Return a copy with what was given on the command line; None means not given."""
+        return replace(self, **{name: each for name, each in given.items() if each is not None})
+
+    def part(self, part: str) -> dict[str, Any]:
+        """Return the settings that are parameters of a part, by name."""
+        return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
+
+    def differences(self, other: RunSettings) -> list[str]:
+        """Return in words why two runs fit different fields; where their files lie does not matter."""
+        return [
+            f"{name} was {getattr(other, name)!r} and is now {getattr(self, name)!r}"
+            for name, setting in _WRITTEN.items()
+            if setting.table in ("data", "field") and not setting.file
+            if getattr(self, name) != getattr(other, name)
+        ]
+
+
+def _declared() -> dict[str, Setting]:
+    """Return the settings by name, in the order of the options."""
+    settings, hints = {}, get_type_hints(RunSettings)
+    for declared in fields(RunSettings):
+        name, hint = declared.name, hints[declared.name]
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        types = tuple(kind for kind in kinds if kind is not NoneType)
+        settings[name] = replace(declared.metadata["setting"], name=name, types=types, default=declared.default)
+    return settings
+
+
+def _written(settings: dict[str, Setting]) -> dict[str, Setting]:
+    """Return the settings that are written to the file, in its order."""
+    names = [name for table in _TABLES for name, setting in settings.items() if setting.table == table]
+    for name, setting in settings.items():
+        if setting.before is not None:
+            names.remove(name)
+            names.insert(names.index(setting.before), name)
+    return {name: settings[name] for name in names}
+
+
+SETTINGS = _declared()
+_WRITTEN = _written(SETTINGS)
+_FILES = [name for name, each in _WRITTEN.items() if each.file]
+_FILES_READ = [name for name, each in _WRITTEN.items() if each.file == "read"]
+
+
+def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
+    """Return settings as the TOML text of a file at ``path``."""
+    command = f"kernelfields train --config {Path(path).name}"
+    parts = [f"# A training run of kernelfields {__version__}. To repeat it: {command}\n"]
+    for table, entries in to_document(settings, path).items():
+        lines = [f"{name} = {_toml(value)}" for name, value in entries.items()]
+        parts.append("\n".join([f"\n[{table}]", *lines, ""]))
+    return "".join(parts)
+
+
+def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
+    """Read settings from TOML, and the checksums of the files that the run read."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as TOML: {error}") from error
+    return from_document(document, path)
+
+
+def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Any]]:
+    """Return settings as tables of plain values, files named relative to the folder of ``path``."""
+    folder = Path(os.path.realpath(path)).parent
+    tables: dict[str, dict[str, Any]] = {}
+    for name, setting in _WRITTEN.items():
+        value = getattr(settings, name)
+        if setting.file:
+            value = _relative(value, folder)
+        if value is not None:
+            tables.setdefault(str(setting.table), {})[name] = value
+    digests = {name: file_digest(getattr(settings, name)) for name in _FILES_READ}
+    tables["checksums"] = {name: digest for name, digest in digests.items() if digest is not None}
+    return tables
+
+
+def from_document(document: dict[str, Any], path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
+    """Return the settings that ``to_document`` described, and the checksums of files by the names of settings."""
+    checksums = document.get("checksums", {})
+    if not isinstance(checksums, dict):
+        raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
+    values: dict[str, Any] = {}
+    for table, entries in document.items():
+        if table == "checksums":
+            continue
+        if table not in _TABLES or not isinstance(entries, dict):
+            raise ValueError(f"{path}: unknown table or key {table!r}; expected [data], [field], [fit], [output]")
+        for name, value in entries.items():
+            if name not in _WRITTEN or _WRITTEN[name].table != table:
+                raise ValueError(f"{path}: [{table}] has the unknown key {name!r}{_meant(name)}")
+            values[name] = _WRITTEN[name].check(value, f"{path}: {name} in [{table}]")
+    folder = Path(os.path.realpath(path)).parent
+    for name in _FILES:
+        if values.get(name, STANDARD_STREAM) != STANDARD_STREAM:
+            values[name] = os.path.relpath(folder / values[name])
+    return RunSettings(**values), checksums
+
+
+def changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
+    """Return the files of settings that are there but are not what they were when the checksums were taken."""
+    paths = {name: getattr(settings, name) for name in _FILES_READ if name in checksums}
+    return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
+
+
+def file_digest(path: str | None) -> str | None:
+    """Return the SHA-256 of a file; None for what is not a file, such as standard input."""
+    if path is None or not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _relative(path: str | None, folder: Path) -> str | None:
+    if path is None or path == STANDARD_STREAM:
+        return path
+    try:
+        return Path(os.path.relpath(os.path.realpath(path), folder)).as_posix()
+    except ValueError:  # on another drive of Windows
+        return os.path.realpath(path)
+
+
+def _meant(name: str) -> str:
+    close = difflib.get_close_matches(name, _WRITTEN, n=1)
+    return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON writes texts as TOML does, but for the one character that only TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return str(value)

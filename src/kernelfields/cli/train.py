@@ -1,0 +1,84 @@
+"""Training, ``kernelfields train``: its options, which are the settings of a run, and how they go together.
+
+The options come from the fields of ``RunSettings``. What was given on the command line wins over the settings of
+``--config``, and these over the defaults. Fails: ValueError for options that cannot go together.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+
+from kernelfields.cli.messages import Voice, command
+from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings
+
+
+@command(options=[setting.parameter() for setting in SETTINGS.values()])
+def train(voice: Voice, **options: Any) -> None:
+    """Fit a model to a file of labelled sequences.
+
+    \b
+    The model is one file that knows how to read files like the one it was
+    trained on. Beside it goes a TOML file with all settings: --config repeats
+    the run. Ctrl-C keeps the best estimate so far and writes it. The exit code
+    is 1 if the fit ended short of its tolerance.
+
+    \b
+    Words and tags in columns, labels in the last one:
+      kernelfields train train.conll -m chunks.safetensors
+    With a CRF++ template and CRFsuite's kind of weights:
+      kernelfields train train.conll -t chunk.template --support observed --c2 1
+    Numbers in a CSV file, one sequence per recording:
+      kernelfields train room.csv --sequence-column day --kernel rbf --standardize
+    Find good settings by cross-validation:
+      kernelfields train train.npz --search -m best.safetensors
+    A long fit that survives a crash:
+      kernelfields train big.crfsuite --checkpoint big.checkpoint --resume
+    The same again, or nearly:
+      kernelfields train --config chunks.toml
+      kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
+    """
+    given = {name: SETTINGS[name].read(value) for name, value in options.items()}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "c2" in given:
+        if "prior_variance" in given:
+            raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
+        given["prior_variance"] = _prior_variance_of(given["c2"])
+    settings = RunSettings()
+    if "config" in given:
+        settings, checksums = read_settings(given["config"])
+        for path in changed_files(settings, checksums):
+            voice.warn(f"{path} has changed since {given['config']} was written")
+    settings = settings.updated(given)
+    _check_together(settings, given)
+    from kernelfields.cli.training_run import run_training
+
+    raise typer.Exit(run_training(settings, voice))
+
+
+def _prior_variance_of(c2: float) -> float:
+    if not c2 >= 0:
+        raise ValueError(f"--c2 must be a number of at least 0, got {c2}")
+    return 1 / (2 * c2) if c2 else float("inf")
+
+
+def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
+    """Raise for options that are missing others, or are in their way."""
+    if settings.train is None:
+        raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
+    if settings.checkpoint is None:
+        for name in ("resume", "checkpoint_seconds"):
+            if name in given:
+                option = SETTINGS[name].names[0]
+                raise ValueError(f"{option} needs --checkpoint, the file to write to and to go on from")
+    elif os.path.realpath(settings.checkpoint) == os.path.realpath(settings.model):
+        raise ValueError(
+            "--checkpoint and --model must be different files: the checkpoint goes when the fit is done"
+        )
+    if settings.search:
+        if "prior_variance" in given:
+            raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
+    elif unwanted := [SETTINGS[name].names[0] for name in given if SETTINGS[name].panel == "Search"]:
+        raise ValueError(f"{unwanted[0]} is for --search, which was not asked for")
