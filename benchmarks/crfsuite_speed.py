@@ -203,9 +203,7 @@ def compare(name: str, c1: float, c2: float, sentences: int | None = None) -> di
         estimator = two.pop("estimator")
         one.pop("estimator")
         if not c1:
-            row["objective_difference"], row["marginal_difference"] = same_objective(
-                X, y, model, theirs["loss"], c2
-            )
+            row["objective_difference"], row["marginal_difference"] = same_objective(X, y, model, theirs["loss"], c2)
         X_test, y_test = SETS[name]("test")
         ours_rate, their_rate, predicted, tagged = tagging_speed(estimator, model, X_test)
     row |= {"crfsuite": theirs, "ours": two, "ours_one_thread": one}
@@ -249,9 +247,7 @@ def show(row: dict) -> None:
             f"marginals by {row['marginal_difference']:.1e}"
         )
     rates = row["tokens_per_second"]
-    print(
-        f"  tagging {rates['ours']:,.0f} tokens/s, CRFsuite {rates['crfsuite']:,.0f}: {rates['ratio']:.2f} times"
-    )
+    print(f"  tagging {rates['ours']:,.0f} tokens/s, CRFsuite {rates['crfsuite']:,.0f}: {rates['ratio']:.2f} times")
     print(f"  test {row['test']['ours']:.2f}, CRFsuite {row['test']['crfsuite']:.2f}")
     if "peak_bytes" in row:
         peak = row["peak_bytes"]
@@ -297,9 +293,7 @@ def compare_wapiti(program: str, name: str, rho2: float, sentences: int | None) 
         run = subprocess.run(
             [*command, str(data), str(Path(folder) / "model")], capture_output=True, text=True, check=True
         )
-    steps = re.findall(
-        r"\[\s*(\d+)\]\s+obj=([\d.]+)\s+act=(\d+).*?time=[\d.]+s/([\d.]+)s", run.stdout + run.stderr
-    )
+    steps = re.findall(r"\[\s*(\d+)\]\s+obj=([\d.]+)\s+act=(\d+).*?time=[\d.]+s/([\d.]+)s", run.stdout + run.stderr)
     iterations, loss, active, seconds = steps[-1]
     ours = fit_to_loss(X, y, float(loss), 0.0, rho2 / 2.0, support="all")
     ours.pop("estimator")

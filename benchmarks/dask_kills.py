@@ -44,9 +44,7 @@ def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
         client,
     )
     posterior = LogPosterior(engine_of([each.clique_features(len(classes)) for each in spaces]))
-    solution = minimize(
-        posterior, resolve_solver("lbfgs", posterior, TOLERANCE / 4), tol=TOLERANCE / 4, max_iter=500
-    )
+    solution = minimize(posterior, resolve_solver("lbfgs", posterior, TOLERANCE / 4), tol=TOLERANCE / 4, max_iter=500)
     return solution, time.perf_counter() - begin
 
 

@@ -71,9 +71,7 @@ def measure(engine: Any, X: list, y: list, rank: int, repeats: int) -> dict:
         seconds["potentials"] = median_seconds(lambda: sums.potentials(coefficients), repeats)
         seconds["value and marginals"] = median_seconds(lambda: sums.evaluate(potentials), repeats)
         seconds["pulled back"] = median_seconds(lambda: sums.pull_back(evaluation.residual), repeats)
-        seconds["Hessian response"] = median_seconds(
-            lambda: sums.hessian_response(evaluation, potentials), repeats
-        )
+        seconds["Hessian response"] = median_seconds(lambda: sums.hessian_response(evaluation, potentials), repeats)
     seconds["one pass"] = sum(seconds[part] for part in ("potentials", "value and marginals", "pulled back"))
     begin = time.perf_counter()
     crf = ChainCRF(

@@ -42,9 +42,7 @@ def problem(n_samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
 def ours(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict:
     """Return seconds, evidence and log-losses of a KernelClassifier."""
     # The log-odds have twice the prior variance of a class.
-    field = KernelClassifier(
-        RBF(0.5 / LENGTH**2), rank=RANK, prior_variance=0.5 * VARIANCE, bias=False, random_state=0
-    )
+    field = KernelClassifier(RBF(0.5 / LENGTH**2), rank=RANK, prior_variance=0.5 * VARIANCE, bias=False, random_state=0)
     begin = time.perf_counter()
     field.fit(X, y)
     fitted = time.perf_counter()

@@ -123,9 +123,7 @@ def one_gradient(engine: TimedTorch, crf: ChainCRF, device: torch.device) -> dic
     """Return the milliseconds of the parts of a gradient at the estimate, and the bytes of the features."""
     sums = engine.last
     node = sums.sets[0]
-    coefficients = [
-        each.compress(part.coefficients) for each, part in zip(sums.sets, crf.model_.sets, strict=True)
-    ]
+    coefficients = [each.compress(part.coefficients) for each, part in zip(sums.sets, crf.model_.sets, strict=True)]
     potentials = sums.potentials(coefficients)
     evaluation = sums.evaluate(potentials)
     rows = node.in_coordinates(sums.clique_residuals(evaluation.residual, node))
@@ -141,9 +139,7 @@ def one_gradient(engine: TimedTorch, crf: ChainCRF, device: torch.device) -> dic
     return {"milliseconds": parts, "feature_bytes": table.stored.nbytes}
 
 
-def fit(
-    X: Any, y: Any, kernel: Any, variance: float, rank: int, device: str
-) -> tuple[ChainCRF, TimedTorch, float]:
+def fit(X: Any, y: Any, kernel: Any, variance: float, rank: int, device: str) -> tuple[ChainCRF, TimedTorch, float]:
     """Return a fitted field, its engine, and the seconds the whole fit took."""
     engine = TimedTorch(device)
     crf = ChainCRF(
@@ -193,9 +189,7 @@ def report(name: str, crf: ChainCRF, engine: TimedTorch, seconds: float, n_posit
         line = f"  one gradient: {part:<31}{spent:8.2f} ms"
         if "product" in part and limits:
             rate = gradient["feature_bytes"] / (spent / 1e3)
-            line += (
-                f"   {rate / 1e12:.2f} TB/s read, {rate / limits['copy_bytes_per_second']:.0%} of a copy's traffic"
-            )
+            line += f"   {rate / 1e12:.2f} TB/s read, {rate / limits['copy_bytes_per_second']:.0%} of a copy's traffic"
         print(line)
     return row
 
@@ -213,9 +207,7 @@ def main() -> None:
     begin = time.perf_counter()
     small = synthetic(50)
     fit(*small, KERNEL, VARIANCE, 64, arguments.device)
-    print(
-        f"first fit, 1,000 positions, with the start of device and compiler: {time.perf_counter() - begin:.1f} s"
-    )
+    print(f"first fit, 1,000 positions, with the start of device and compiler: {time.perf_counter() - begin:.1f} s")
     limits = ceilings(device)
     print({name: f"{value / 1e12:.2f} T" for name, value in limits.items()})
     rows = []

@@ -83,9 +83,7 @@ def main() -> None:
         row("200 chains of 50", "linear", *speech),
         row("200 chains of 50", RBF(0.01), *speech, rank=500),
     ]
-    print(
-        f"{'chains':18s} {'kernel':18s} {'ChainCRF s':>10s} {'GraphCRF s':>10s} {'ratio':>6s} passes  differences"
-    )
+    print(f"{'chains':18s} {'kernel':18s} {'ChainCRF s':>10s} {'GraphCRF s':>10s} {'ratio':>6s} passes  differences")
     for each in rows:
         print(
             f"{each['chains']:18s} {each['kernel']:18s} {each['chain_seconds']:10.2f} "

@@ -133,9 +133,7 @@ def main() -> None:
         rows += [exact_row(f"triples along {length:,}", [0, length], [triples], 5, tied) for tied in (True, False)]
     rows += [approximate_row(method, height, 300, 11) for method in ("trw", "loopy") for height in (150, 300)]
 
-    print(
-        f"{'graphs':24s} labels tables {'method':>9s} {'gradient s':>10s} {'us/factor':>9s} {'Hessian s':>9s} note"
-    )
+    print(f"{'graphs':24s} labels tables {'method':>9s} {'gradient s':>10s} {'us/factor':>9s} {'Hessian s':>9s} note")
     for row in rows:
         note = f"{row['times_slower']:.2f} times infer_chains" if "times_slower" in row else ""
         note = f"{row['iterations']} iterations" if "iterations" in row else note

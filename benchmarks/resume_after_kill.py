@@ -85,8 +85,7 @@ def write_data(folder: Path) -> dict[str, str]:
         try:
             if name == "afrikaans":
                 rows = [
-                    [[*row[1:4], row[6]] for row in each]
-                    for each in token_columns("lwazi2-prominence", "afr.tsv.gz")
+                    [[*row[1:4], row[6]] for row in each] for each in token_columns("lwazi2-prominence", "afr.tsv.gz")
                 ]
             else:
                 rows = token_columns("conll2000", "train.tsv.gz")[:300]
@@ -204,9 +203,7 @@ def main() -> int:
             undisturbed[data] = document["objective"]
             seconds[data] = document["seconds"]
             startup[data] = time.perf_counter() - begin - seconds[data]
-            print(
-                f"{data} ({sources[data]}), undisturbed: {document['objective']:.8g}, {document['seconds']:.1f} s"
-            )
+            print(f"{data} ({sources[data]}), undisturbed: {document['objective']:.8g}, {document['seconds']:.1f} s")
         runs = []
         for index, data in zip(range(options.runs), itertools.cycle(FIELDS), strict=False):
             (folder / str(index)).mkdir()

@@ -48,8 +48,7 @@ def random_problem(n_sequences: int, length: int, n_labels: int) -> tuple[Chains
     labels = rng.integers(0, n_labels, size=n_positions)
     chains = Chains(np.zeros((n_positions, 1), dtype=np.float32), length * np.arange(n_sequences + 1), labels)
     here, direction = (
-        Potentials(rng.normal(size=(n_positions, n_labels)), rng.normal(size=(1, n_labels, n_labels)))
-        for _ in range(2)
+        Potentials(rng.normal(size=(n_positions, n_labels)), rng.normal(size=(1, n_labels, n_labels))) for _ in range(2)
     )
     return chains, here, direction
 
@@ -101,9 +100,7 @@ def measure(place: Any, here: Potentials, direction: Potentials, reference: list
     if not reference:
         reference.extend([answers[0] / abs(answers[0]), *answers[1:], abs(answers[0])])
     answers[0] /= reference[-1]
-    difference = max(
-        float(np.abs(mine - theirs).max()) for mine, theirs in zip(answers, reference[:-1], strict=True)
-    )
+    difference = max(float(np.abs(mine - theirs).max()) for mine, theirs in zip(answers, reference[:-1], strict=True))
     row = {"where": place.where, "passes": place.passes, "difference": difference}
     row["evaluate"] = fastest(lambda: likelihood.evaluate(at), place.wait)
     row["hessian"] = fastest(lambda: likelihood.hessian_response(evaluation, along), place.wait)

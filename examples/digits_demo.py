@@ -252,9 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
     parser.add_argument("--train", type=int, default=80, help="number of training sequences")
     parser.add_argument("--test", type=int, default=100, help="number of test sequences")
-    parser.add_argument(
-        "--rank", type=int, default=400, help="basis functions of a field without explicit features"
-    )
+    parser.add_argument("--rank", type=int, default=400, help="basis functions of a field without explicit features")
     options = parser.parse_args(arguments)
     console = Console()
     begin = time.perf_counter()
@@ -271,9 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.readme_images:
         target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(
-            standalone(convergence_plot(best_of(results).field.solution_, FINAL_TOL)), encoding="utf-8"
-        )
+        target.write_text(standalone(convergence_plot(best_of(results).field.solution_, FINAL_TOL)), encoding="utf-8")
     console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
 

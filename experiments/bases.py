@@ -164,9 +164,7 @@ def run_fits(name: str, data: DataSet, chosen: dict, ranks: list[int], n_seeds: 
                 if seed == 0 and reference is None:
                     reference = predicted
                 elif seed == 0:
-                    row["against_random"] = compare(
-                        data.test[1], reference, predicted
-                    ).accuracy.difference.to_dict()
+                    row["against_random"] = compare(data.test[1], reference, predicted).accuracy.difference.to_dict()
                 save([{"part": "fit", "set": name, "basis": basis, "rank": rank, "seed": seed, **row}])
                 print(
                     f"{name:12s} rank {rank:5d} {basis:16s} seed {seed}: objective {row['value']:9.1f}, residual "

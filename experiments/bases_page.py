@@ -167,10 +167,7 @@ def choice_words(chosen: dict, whole: dict) -> str:
 
 def reached_words(groups: dict) -> str:
     short = sorted(
-        (rank, row["rank_reached"])
-        for (rank, _), rows in groups.items()
-        for row in rows
-        if row["rank_reached"] < rank
+        (rank, row["rank_reached"]) for (rank, _), rows in groups.items() for row in rows if row["rank_reached"] < rank
     )
     seeds = ", ".join(
         f"{len(rows)} at rank {rank:,}" for (rank, basis), rows in sorted(groups.items()) if basis == "gradient"

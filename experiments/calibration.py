@@ -133,8 +133,7 @@ def main() -> None:
         merge_results(RESULTS, rows, ("set", "model"), EXPERIMENTS)
         for row in rows:
             accuracy, loss = (
-                value["value"] if isinstance(value, dict) else value
-                for value in (row["accuracy"], row["log_loss"])
+                value["value"] if isinstance(value, dict) else value for value in (row["accuracy"], row["log_loss"])
             )
             print(f"{row['set']}: {row['model']:26s} accuracy {accuracy:.4f}  log-loss {loss:.4f}", flush=True)
     page()

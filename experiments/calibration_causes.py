@@ -69,9 +69,7 @@ def suspicions(crf: ChainCRF, X: list, y: list, X_held: list, y_held: list) -> I
     crf.laplace_ = exact
     yield "probit", {"rise": exact.rise, **scores(crf, X_held, y_held, "probit")}
     for steps in STEPS:
-        crf.laplace(
-            X, y, n_samples=50, method="lanczos", steps=steps, probes=2, beyond_basis=False, random_state=0
-        )
+        crf.laplace(X, y, n_samples=50, method="lanczos", steps=steps, probes=2, beyond_basis=False, random_state=0)
         ratio = float(np.mean(np.vstack(crf.predict_variances(X_held)) / variances))
         yield f"Lanczos, {steps} steps", {"variance_ratio": ratio, **scores(crf, X_held, y_held, "sampling")}
 

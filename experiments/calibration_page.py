@@ -31,9 +31,7 @@ def page() -> None:
         "Calibration",
         command="kernelfields reproduce calibration",
         # Probit and sampling share their draws: they were drawn once.
-        seconds=sum(
-            row["seconds"] for (_, model), row in rows.items() if "seconds" in row and "probit" not in model
-        ),
+        seconds=sum(row["seconds"] for (_, model), row in rows.items() if "seconds" in row and "probit" not in model),
     )
     sheet.text(
         "Marginals of the fitted field (the mode), their mean over fields drawn from the Laplace posterior, their "

@@ -52,17 +52,13 @@ class Inputs:
 
     def __init__(self, X: list):
         self._encoders = (FeatureDictEncoder(), FeatureDictEncoder())
-        parts = [
-            encoder.fit_transform(part) for encoder, part in zip(self._encoders, split_features(X), strict=True)
-        ]
+        parts = [encoder.fit_transform(part) for encoder, part in zip(self._encoders, split_features(X), strict=True)]
         self.n_singles = parts[0][0].shape[1]
         self.sequences = _cut(parts)
 
     def transform(self, X: list) -> list:
         """Return other sentences in the same columns."""
-        return _cut(
-            [encoder.transform(part) for encoder, part in zip(self._encoders, split_features(X), strict=True)]
-        )
+        return _cut([encoder.transform(part) for encoder, part in zip(self._encoders, split_features(X), strict=True)])
 
 
 def _cut(parts: list) -> list:

@@ -64,9 +64,7 @@ class Known:
         """Return midpoints of equal cells, 20,000 in one dimension and 400^2 in two."""
         count = {1: 20_000, 2: 400}[self.dimension]
         places = (np.arange(count) + 0.5) / count
-        return np.stack(np.meshgrid(*[places] * self.dimension, indexing="ij"), axis=-1).reshape(
-            -1, self.dimension
-        )
+        return np.stack(np.meshgrid(*[places] * self.dimension, indexing="ij"), axis=-1).reshape(-1, self.dimension)
 
 
 def _bump(X: np.ndarray, centre: float | tuple, width: float) -> np.ndarray:
@@ -85,9 +83,7 @@ DENSITIES = {
 
 def choose_density(X: np.ndarray, gammas: tuple, box: np.ndarray, base_measure: str) -> GridSearchCV:
     """Choose kernel scale and prior variance by 3-fold cross-validation."""
-    model = ExponentialFamilyDensity(
-        RBF(), box=box, base_measure=base_measure, rank=RANK[X.shape[1]], random_state=0
-    )
+    model = ExponentialFamilyDensity(RBF(), box=box, base_measure=base_measure, rank=RANK[X.shape[1]], random_state=0)
     grid = {"kernel": [RBF(gamma) for gamma in gammas], "prior_variance": VARIANCES}
     return GridSearchCV(model, grid, cv=3).fit(X)
 
@@ -145,9 +141,7 @@ def _curve(values: np.ndarray, truth: np.ndarray, dimension: int) -> dict | None
     if dimension == 2:
         return None
     step = len(values) // 200
-    return {
-        part: np.round(each[step // 2 :: step], 4).tolist() for part, each in (("fit", values), ("truth", truth))
-    }
+    return {part: np.round(each[step // 2 :: step], 4).tolist() for part, each in (("fit", values), ("truth", truth))}
 
 
 def real_data() -> dict[str, tuple[np.ndarray, str]]:

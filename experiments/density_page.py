@@ -53,8 +53,7 @@ def _bars(histogram: dict | None, horizontal: Axis, vertical: Axis) -> list[Mark
 
 def _horizontal_ticks(horizontal: Axis) -> list[Markup]:
     return [
-        text(horizontal.pixel(place), _BOTTOM + 20, label, text_anchor="middle")
-        for place, label in horizontal.ticks(6)
+        text(horizontal.pixel(place), _BOTTOM + 20, label, text_anchor="middle") for place, label in horizontal.ticks(6)
     ]
 
 

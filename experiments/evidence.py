@@ -114,9 +114,7 @@ def run(task: str, split: int, rank: int) -> dict:
     difference = likelihoods["evidence"] - likelihoods["cross-validation"]
     path = fields["evidence"].evidence_path_
     evidences = {
-        "cross-validation": clone(fields["cross-validation"])
-        .fit(X, y, optimize=ONE_POINT)
-        .evidence_path_.steps[0],
+        "cross-validation": clone(fields["cross-validation"]).fit(X, y, optimize=ONE_POINT).evidence_path_.steps[0],
         "evidence": path.best,
     }
     return {

@@ -268,9 +268,7 @@ def _commonest(rows: list[dict]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--persons", nargs="+", default=list(PERSONS), choices=PERSONS)
-    parser.add_argument(
-        "--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES]
-    )
+    parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
     parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
     for family in [] if arguments.page else [f for f in FAMILIES if f.name in arguments.families]:

@@ -158,9 +158,7 @@ def page() -> None:
     )
     sheet.heading("What was chosen")
     linear = sum(split["kernel"] == "'linear'" for split in splits)
-    inputs = [
-        (TITLES[task], split) for task, row in rows.items() for split in row["splits"] if _sees_inputs(split)
-    ]
+    inputs = [(TITLES[task], split) for task, row in rows.items() for split in row["splits"] if _sees_inputs(split)]
     largest = sum(split["prior_variance"] == max(LINEAR_VARIANCES) for split in splits)
     where = ", ".join(sorted({title for title, _ in inputs}))
     sheet.text(

@@ -225,6 +225,4 @@ def named_plot(places: Sequence[str], figures: Mapping[str, list], name: str) ->
 
 def total_seconds(rows: list[dict]) -> float:
     """Return the seconds of selection, fits and prediction of all rows."""
-    return sum(
-        row.get(part, 0.0) for row in rows for part in ("selection_seconds", "fit_seconds", "predict_seconds")
-    )
+    return sum(row.get(part, 0.0) for row in rows for part in ("selection_seconds", "fit_seconds", "predict_seconds"))

@@ -100,8 +100,7 @@ def candidates(name: str, model: str, n_features: int) -> list[dict]:
     independent = _row(name, "none")["settings"]
     key = "kind" if model in ("one-vs-rest", "chain") else "label_graph"
     return [
-        {key: model, "gamma": independent["gamma"], "variance": factor * independent["variance"]}
-        for factor in FACTORS
+        {key: model, "gamma": independent["gamma"], "variance": factor * independent["variance"]} for factor in FACTORS
     ]
 
 
@@ -171,9 +170,7 @@ def main() -> None:
     for name, model in [] if arguments.page else itertools.product(arguments.sets, arguments.models):
         row = run(name, model)
         merge_results(RESULTS, [row], ("set", "model"), EXPERIMENTS)
-        print(
-            f"{name} {model}: chosen {row['settings']}, {row['fit_seconds']:.2f} s a fit, {row['seconds']:.1f} s"
-        )
+        print(f"{name} {model}: chosen {row['settings']}, {row['fit_seconds']:.2f} s a fit, {row['seconds']:.1f} s")
     page()
 
 

@@ -114,8 +114,7 @@ def page() -> None:
     phoneme, stress = ({name: table[target, name] for name in shown} for target in TARGETS)
     letters = {name: unpack_right(row["right"]) for name, row in phoneme.items()}
     whole = {
-        name: both_right(*(unpack_right(each[name]["right_viterbi"]) for each in (phoneme, stress)))
-        for name in shown
+        name: both_right(*(unpack_right(each[name]["right_viterbi"]) for each in (phoneme, stress))) for name in shown
     }
     first = phoneme["linear"]
     sheet = ResultPage("nettalk", "NETtalk", command="kernelfields reproduce nettalk", seconds=total_seconds(rows))
@@ -203,9 +202,7 @@ def _cell(figure: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS))
-    parser.add_argument(
-        "--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES]
-    )
+    parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
     parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
     wanted = [

@@ -264,9 +264,7 @@ def main() -> None:
             protocol, _, ranks = part.partition("-")
             folds = (arguments.folds or FOLDS) if protocol == "small" else [HELD_FOLD]
             if ranks:
-                run_ranks(
-                    agenda, words, protocol, arguments.kernels or RANK_FAMILIES[protocol], folds, arguments.ranks
-                )
+                run_ranks(agenda, words, protocol, arguments.kernels or RANK_FAMILIES[protocol], folds, arguments.ranks)
             else:
                 run_families(agenda, words, protocol, arguments.kernels or FAMILIES, folds)
         compare_large(words)

@@ -174,8 +174,7 @@ def _degree_words(folds: dict[str, dict[int, float]], big: dict[str, dict]) -> s
     ]
     if any("difference" in row for row in big.values()):
         words.append(
-            "Of the differences in the large protocol, those whose interval leaves out zero are: "
-            f"{'; '.join(clear)}."
+            f"Of the differences in the large protocol, those whose interval leaves out zero are: {'; '.join(clear)}."
             if clear
             else "No difference in the large protocol has an interval that leaves out zero."
         )

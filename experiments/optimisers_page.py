@@ -141,10 +141,7 @@ def point_tables(page: ResultPage, rows: list[dict]) -> None:
             [
                 row["problem"],
                 gap_name(row),
-                *(
-                    f"{row[key]:.2f}"
-                    for key in ("dropped", "within", "across", "gradient_product", "random_product")
-                ),
+                *(f"{row[key]:.2f}" for key in ("dropped", "within", "across", "gradient_product", "random_product")),
                 f"{row['smallest']:.2g} to {row['largest']:.3g}",
                 rounded(ratio(row)),
             ]

@@ -192,8 +192,7 @@ def baseline(model: str, known: list[Sentence], held: list[Sentence], most: int)
     overall = sum(by_word.values(), Counter())
     seen = by_word if model == "majority per word" else {}
     return [
-        np.array([seen.get(word.lower(), overall).most_common(1)[0][0] for word in sentence.words])
-        for sentence in held
+        np.array([seen.get(word.lower(), overall).most_common(1)[0][0] for word in sentence.words]) for sentence in held
     ]
 
 

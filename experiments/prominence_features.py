@@ -37,8 +37,7 @@ ENGLISH = {
     "against without within among toward towards during across behind beyond near along around above below "
     "beneath beside besides till until since except despite per amid amidst unto",
     "particle": "up down out off away back in on over",
-    "conjunction": "and or but nor yet for so than as if because though although while whether unless when where "
-    "lest",
+    "conjunction": "and or but nor yet for so than as if because though although while whether unless when where lest",
     "auxiliary": "am is are was were be been being have has had having do does did i'm it's that's he's she's "
     "there's i've you've we've they've you're we're they're what's who's here's 'tis 'twas",
     "modal": "will would shall should can could may might must ought i'll you'll we'll he'll she'll they'll i'd "

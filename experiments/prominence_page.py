@@ -102,9 +102,7 @@ def figures(rows: list[dict], part: str, order: tuple[str, ...], against: str) -
 def write_page(rows: list[dict]) -> None:
     """Write docs/results/prominence.md with its pictures."""
     seconds = sum(row.get("search_seconds", 0.0) + row.get("fit_seconds", 0.0) for row in rows)
-    page = ResultPage(
-        "prominence", "Prominence of words", command="kernelfields reproduce prominence", seconds=seconds
-    )
+    page = ResultPage("prominence", "Prominence of words", command="kernelfields reproduce prominence", seconds=seconds)
     page.text("Other work ran on the cores at times, so that seconds are upper bounds.")
     page.text(
         "Which words of a sentence are spoken with prominence, told from the text alone: the task of the paper's "
@@ -128,9 +126,7 @@ def write_page(rows: list[dict]) -> None:
 def _figure(page: ResultPage, results: dict[str, dict]) -> None:
     page.heading("The figure")
     places, models = ["primal 1", 1, 2, 3, "RBF"], (FIRST, DUAL, *HIGHER)
-    accuracies = {
-        LANGUAGES[part]: [found[model]["accuracy"] for model in models] for part, found in results.items()
-    }
+    accuracies = {LANGUAGES[part]: [found[model]["accuracy"] for model in models] for part, found in results.items()}
     page.picture(
         "degrees",
         degree_plot(places, accuracies),

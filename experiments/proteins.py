@@ -139,9 +139,7 @@ def page() -> None:
             ]
             for name, row in rows.items()
         ]
-        + [
-            [f"{name}, published", percent(value), "", "observed", "", "", ""] for name, value in PUBLISHED.items()
-        ],
+        + [[f"{name}, published", percent(value), "", "observed", "", "", ""] for name, value in PUBLISHED.items()],
     )
     low, highest = rows[best]["accuracy"]["low"], max(PUBLISHED.values())
     sheet.text(
@@ -178,9 +176,7 @@ def page() -> None:
             for name, row in rows.items()
         ],
     )
-    sheet.picture(
-        "reliability", reliability_plot(rows[best]["calibration"]), f"Reliability on the blind set, {best}"
-    )
+    sheet.picture("reliability", reliability_plot(rows[best]["calibration"]), f"Reliability on the blind set, {best}")
     sheet.heading("What was chosen")
     sheet.table(
         [
@@ -219,9 +215,7 @@ def _cell(figure: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES]
-    )
+    parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
     parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
     for family in [] if arguments.page else [f for f in FAMILIES if f.name in arguments.families]:

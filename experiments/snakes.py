@@ -166,9 +166,7 @@ def main() -> None:
     for model in [] if arguments.page else arguments.models:
         row = run(model)
         merge_results(RESULTS, [row], ("model",), EXPERIMENTS)
-        print(
-            f"{model:18s} {row['accuracy']} body {row['body_accuracy']:.4f} {row['cross_validation']}", flush=True
-        )
+        print(f"{model:18s} {row['accuracy']} body {row['body_accuracy']:.4f} {row['cross_validation']}", flush=True)
     write_page()
 
 

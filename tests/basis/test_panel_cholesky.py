@@ -176,9 +176,7 @@ def test_tol_stops_at_a_relative_residual_trace(basis):
     panel = selected(basis(tol=0.05), kernel, inputs, None)
     check_invariants(panel, 1e-13)
     trace = np.trace(kernel(inputs))
-    np.testing.assert_allclose(
-        panel.relative_residual, (trace - np.sum(panel.features**2)) / trace, rtol=0, atol=1e-13
-    )
+    np.testing.assert_allclose(panel.relative_residual, (trace - np.sum(panel.features**2)) / trace, rtol=0, atol=1e-13)
     assert panel.relative_residual <= 0.05
     assert panel.rank < 200
     if basis is GreedyCholesky:

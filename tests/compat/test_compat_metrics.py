@@ -13,9 +13,7 @@ PREDICTED = [["a", "b", "c"], ["c"], ["b", "a"], []]
 T, P = list("abbcaa"), list("abccba")
 
 
-@pytest.mark.parametrize(
-    "form", [list, lambda y: np.array([np.array(each) for each in y] + [0], dtype=object)[:-1]]
-)
+@pytest.mark.parametrize("form", [list, lambda y: np.array([np.array(each) for each in y] + [0], dtype=object)[:-1]])
 def test_flat_scores_are_those_of_all_positions(form):
     true, predicted = form(TRUE), form(PREDICTED)
     assert metrics.flat_accuracy_score(true, predicted) == 4 / 6
@@ -24,9 +22,7 @@ def test_flat_scores_are_those_of_all_positions(form):
         for name in ("f1_score", "precision_score", "recall_score"):
             ours, theirs = getattr(metrics, f"flat_{name}"), getattr(flat, name)
             assert ours(true, predicted, **options) == theirs(T, P, **options)
-        assert metrics.flat_fbeta_score(true, predicted, 0.5, **options) == flat.fbeta_score(
-            T, P, beta=0.5, **options
-        )
+        assert metrics.flat_fbeta_score(true, predicted, 0.5, **options) == flat.fbeta_score(T, P, beta=0.5, **options)
     ours = metrics.flat_classification_report(true, predicted, labels=["a", "c"], digits=3)
     assert ours == flat.classification_report(T, P, labels=["a", "c"], digits=3)
 

@@ -23,9 +23,7 @@ def data():
 @pytest.fixture(scope="module")
 def crf(data):
     X_train, y_train, _, _ = data
-    crf = sklearn_crfsuite.CRF(
-        algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True
-    )
+    crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
     return crf.fit(X_train, y_train)
 
 

@@ -60,9 +60,7 @@ def test_workers_with_another_version(client, monkeypatch):
 def test_partitions_that_do_not_fit_together(client):
     X, y = sequences(6)
     narrow = [x[:, :2] for x in X[:2]]
-    refused(
-        client, parts(X, narrow), parts(y, y[:2]), "partition 1 has 2 features per position but partition 0 has 4"
-    )
+    refused(client, parts(X, narrow), parts(y, y[:2]), "partition 1 has 2 features per position but partition 0 has 4")
     refused(client, parts([], []), parts([], []), "all 2 partitions of X are empty")
     refused(client, parts(X, X), parts(y), "X has 2, y has 1")
     refused(client, parts(X, X[:2]), parts(y, y[:1]), "partition 1: X has 2 sequences but y has 1")
@@ -97,9 +95,7 @@ def test_what_a_cluster_does_not_know(client):
     refused(client, X, y, "basis='all' of clique set 'node'", ChainCRF("rbf", basis="all"))
     learning = ChainCRF("rbf", cliques="learn")
     refused(client, parts(X), parts(y), "cliques='learn' needs sequences of this process", learning)
-    refused(
-        client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", ChainCRF(edge_kernel="rbf")
-    )
+    refused(client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", ChainCRF(edge_kernel="rbf"))
     array = pytest.importorskip("dask.array")
     refused(client, array.zeros((5, 2)), parts(y), "sequences_of_rows", error=TypeError)
 

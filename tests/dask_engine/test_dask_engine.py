@@ -30,8 +30,7 @@ def rare_columns(X):
 def words(X):
     """Feature dicts, some of which occur in a few sequences only."""
     return [
-        [{"bias": 1.0, "first": f"{int(row[0])}", f"only{index % 7}": True} for row in x]
-        for index, x in enumerate(X)
+        [{"bias": 1.0, "first": f"{int(row[0])}", f"only{index % 7}": True} for row in x] for index, x in enumerate(X)
     ]
 
 
@@ -49,9 +48,7 @@ FIELDS = {
     "constraints": (ChainCRF("rbf", constraints=[(2, 0)], class_weight={0: 2.0}, **SHARED), None),
     "balanced": (ChainCRF("rbf", class_weight="balanced", **SHARED), None),
     "ends": (
-        ChainCRF(
-            cliques=[NodeCliques("rbf", rank=20), EdgeCliques(), StartCliques("linear"), EndCliques()], **SHARED
-        ),
+        ChainCRF(cliques=[NodeCliques("rbf", rank=20), EdgeCliques(), StartCliques("linear"), EndCliques()], **SHARED),
         None,
     ),
     "long": (ChainCRF(cliques=[NodeCliques("rbf", rank=20), EdgeCliques(), SkipCliques(lag=2)], **SHARED), None),
@@ -79,13 +76,9 @@ def test_a_cluster_answers_as_threads_do(client, name):
     close(there.value_at_zero, here.value_at_zero, "value at zero")
     close(there.metric, here.metric, "metric")
     close(there.metric_at(found), here.metric_at(expected), "metric at a point")
-    close(
-        there.hessian_product(found, direction)[0], here.hessian_product(expected, direction)[0], "Hessian product"
-    )
+    close(there.hessian_product(found, direction)[0], here.hessian_product(expected, direction)[0], "Hessian product")
     for index in range(len(here.blocks)):
-        close(
-            there.curvature_block(found, index), here.curvature_block(expected, index), f"curvature block {index}"
-        )
+        close(there.curvature_block(found, index), here.curvature_block(expected, index), f"curvature block {index}")
         close(
             there.datafit.outside_bound(found.evaluation.residual, index),
             here.datafit.outside_bound(expected.evaluation.residual, index),

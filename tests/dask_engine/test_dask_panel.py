@@ -15,9 +15,7 @@ pytest.importorskip("distributed")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(
-    "basis", [RandomCholesky(), RandomCholesky(tol=0.05), GreedyCholesky(), Uniform()], ids=repr
-)
+@pytest.mark.parametrize("basis", [RandomCholesky(), RandomCholesky(tol=0.05), GreedyCholesky(), Uniform()], ids=repr)
 def test_the_seed_decides_the_pivots_wherever_the_rows_are(client, basis, dtype):
     crf = ChainCRF("rbf", basis=basis, rank=60, random_state=5, dtype=dtype)
     X, y = sequences(60)

@@ -39,9 +39,7 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
         steps = EdgeCliques().positions(chains)
         pairs = observed_support(None, labels[steps - 1] * N_LABELS + labels[steps], N_LABELS**2)
         designs.append(
-            design_of(
-                "edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared
-            )
+            design_of("edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared)
         )
     return LogPosterior(chain_datafit(chains, designs, N_LABELS, masks=masks, workers=Workers(threads)))
 

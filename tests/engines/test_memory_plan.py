@@ -39,9 +39,7 @@ def test_budgets_are_bytes_or_text_with_a_unit(text, size):
     assert parse_memory(text) == size
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "GB", "8 gigs", "-1GB", "1e3MB", True, [8], float("nan"), float("inf"), b"8GB"]
-)
+@pytest.mark.parametrize("wrong", ["", "GB", "8 gigs", "-1GB", "1e3MB", True, [8], float("nan"), float("inf"), b"8GB"])
 def test_other_budgets_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match="memory must be a number of bytes or text such as '8GB'"):
         parse_memory(wrong)
@@ -83,9 +81,7 @@ def test_without_a_disk_kernel_rows_are_recomputed(monkeypatch, tmp_path):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: usage(10**9, 10**9, VALUES))
     assert plan(VALUES // 4, folder=tmp_path).keep == "recomputed"  # the last bytes of a disk are not taken
-    with pytest.raises(
-        MemoryError, match=r"'node'.*50,000 positions at rank 2,000.*folder on a disk with 454 MB free"
-    ):
+    with pytest.raises(MemoryError, match=r"'node'.*50,000 positions at rank 2,000.*folder on a disk with 454 MB free"):
         plan(48_000_000, folder=tmp_path)
 
 

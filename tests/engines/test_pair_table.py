@@ -131,9 +131,7 @@ def chains_with_support(seed=0, lengths=(1, 4, 3, 5, 2), n_labels=3, n_features=
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     n_positions = offsets[-1]
-    inputs = sp.csr_array(
-        rng.normal(size=(n_positions, n_features)) * (rng.random((n_positions, n_features)) < 0.6)
-    )
+    inputs = sp.csr_array(rng.normal(size=(n_positions, n_features)) * (rng.random((n_positions, n_features)) < 0.6))
     weights = rng.uniform(0.5, 2.0, size=len(lengths))
     chains = Chains(inputs, offsets, rng.integers(n_labels, size=n_positions), weights)
     shared = {"n_labels": n_labels, "prior_variance": 1.0}

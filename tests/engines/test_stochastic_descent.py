@@ -211,9 +211,7 @@ def test_constraints_have_no_stochastic_start():
 @pytest.mark.parametrize("weight", [1e-2, 1.0, 1e4])
 def test_the_rate_suits_features_and_weights_of_any_size(scale, weight):
     chains = sparse_chains(weighted=False)
-    chains = Chains(
-        scale * chains.inputs, chains.offsets, chains.labels, np.full(chains.n_sequences, float(weight))
-    )
+    chains = Chains(scale * chains.inputs, chains.offsets, chains.labels, np.full(chains.n_sequences, float(weight)))
     designs = [node_set(chains, prior_variance=1.0 / scale**2), edge_set(chains)]
     posterior = LogPosterior(engine_of(chains, designs))
     coefficients = posterior.flatten(posterior.datafit.stochastic_descent().run(4, np.random.default_rng(0)))

@@ -56,9 +56,7 @@ def test_the_rkhs_certificates_bound_the_best_of_all_functions(name):
     crf = fit(tol=1e-6, **settings)
     if "cliques" in settings:
         everything = {
-            "cliques": [
-                clique.__class__(**{**clique.get_params(deep=False), "basis": "all"}) for clique in SPELLED
-            ]
+            "cliques": [clique.__class__(**{**clique.get_params(deep=False), "basis": "all"}) for clique in SPELLED]
         }
     else:
         everything = {**settings, "basis": "all"}

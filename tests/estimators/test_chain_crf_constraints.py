@@ -38,9 +38,7 @@ def breaks_rules(labels):
 @pytest.fixture(scope="module", params=[None, RBF(gamma=0.1)], ids=["tied", "edge kernel"])
 def crf(request):
     # A wide prior and new inputs, so that the field would break the rules if it could.
-    return ChainCRF(RBF(gamma=0.5), edge_kernel=request.param, constraints=RULES, rank=20, random_state=0).fit(
-        X, y
-    )
+    return ChainCRF(RBF(gamma=0.5), edge_kernel=request.param, constraints=RULES, rank=20, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")

@@ -69,9 +69,7 @@ def test_the_optimum_satisfies_the_subgradient_conditions(name):
         "edge": (settings.get("edge_l1", l1), settings.get("edge_prior_variance", variance)),
     }
     zeros = {}
-    for (key, (weight, s)), slopes, each in zip(
-        penalties.items(), residual_sums(crf), crf.field_.terms, strict=True
-    ):
+    for (key, (weight, s)), slopes, each in zip(penalties.items(), residual_sums(crf), crf.field_.terms, strict=True):
         weights = dense(crf.coef_[key])
         gradient = slopes.reshape(weights.shape) + weights / s
         if each.support is not None:

@@ -53,9 +53,7 @@ MODELS = {
     "spelled out": (
         ChainCRF(
             cliques=[
-                NodeCliques(
-                    RBF(gamma=0.1), rank=6, basis=GreedyCholesky(tol=1e-3), label_kernel="centred", window=3
-                ),
+                NodeCliques(RBF(gamma=0.1), rank=6, basis=GreedyCholesky(tol=1e-3), label_kernel="centred", window=3),
                 NodeCliques("linear", prior_variance=0.3, name="linear"),
                 StartCliques(),
                 EndCliques("linear"),

@@ -64,9 +64,7 @@ def value_by_enumeration(crf, inputs, labels, weights=None):
     value = 0.5 * (np.sum(node**2) + np.sum(edge**2)) / crf.prior_variance
     for i, tags in enumerate(labels):
         codes = np.searchsorted(crf.classes_, tags)
-        score = (
-            potentials[np.arange(offsets[i], offsets[i + 1]), codes].sum() + steps[0, codes[:-1], codes[1:]].sum()
-        )
+        score = potentials[np.arange(offsets[i], offsets[i + 1]), codes].sum() + steps[0, codes[:-1], codes[1:]].sum()
         value += (1.0 if weights is None else weights[i]) * (oracle.log_partition[i] - score)
     return value, oracle
 

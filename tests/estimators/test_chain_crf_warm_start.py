@@ -17,9 +17,7 @@ def marginals(crf, X=X):
 @pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.3)])
 @pytest.mark.parametrize("edge_kernel", [None, "linear", RBF(gamma=0.1)])
 def test_the_second_fit_starts_from_the_first(kernel, edge_kernel):
-    crf = ChainCRF(
-        kernel, edge_kernel=edge_kernel, rank=15, random_state=0, tol=1e-9, max_iter=500, warm_start=True
-    )
+    crf = ChainCRF(kernel, edge_kernel=edge_kernel, rank=15, random_state=0, tol=1e-9, max_iter=500, warm_start=True)
     first = crf.fit(X, y).solution_
     before = marginals(crf)
     second = crf.fit(X, y).solution_

@@ -101,9 +101,7 @@ def score_differences(crf, x, explanation):
 
 
 def totals(explanation):
-    return [
-        math.fsum(term.amount for term in each.contributions) + each.more_amount for each in explanation.positions
-    ]
+    return [math.fsum(term.amount for term in each.contributions) + each.more_amount for each in explanation.positions]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -201,9 +199,7 @@ def test_transitions_that_depend_on_inputs_contribute_per_feature():
 def test_starts_and_ends_contribute_where_they_are():
     crf = fitted(NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques("linear"))
     explanation = crf.explain(X[1], against="noun", top=100)
-    starts = [
-        [term.amount for term in each.contributions if term.name == "start"] for each in explanation.positions
-    ]
+    starts = [[term.amount for term in each.contributions if term.name == "start"] for each in explanation.positions]
     place = {"adj": 0, "noun": 1, "verb": 2}
     first = explanation.positions[0]
     scores = crf.coef_["start"][0]

@@ -181,9 +181,7 @@ def test_pairs_that_were_not_observed_have_no_weight():
         for words, tags in zip(WORDS, TAGS, strict=True)
         for word, tag in zip(words, tags, strict=True)
     }
-    listed = {
-        (row.label, row.feature) for each in table.sets[0].lists for row in each.rows if row.feature[:2] == "w:"
-    }
+    listed = {(row.label, row.feature) for each in table.sets[0].lists for row in each.rows if row.feature[:2] == "w:"}
     assert listed == seen
     assert {row["label"] for row in table.to_rows() if row["set"] == "start"} == {"D", "V"}
 

@@ -138,9 +138,7 @@ def test_narrow_base_measures_are_no_improper_ones():
 
 
 def test_integrable_singularities_are_not_refused():
-    root = ExponentialFamilyDensity(
-        base_measure=lambda Z: -0.5 * np.log(Z[:, 0]), box=UNIT, quadrature_tol=0.01
-    ).fit(X)
+    root = ExponentialFamilyDensity(base_measure=lambda Z: -0.5 * np.log(Z[:, 0]), box=UNIT, quadrature_tol=0.01).fit(X)
     np.testing.assert_allclose(root.expectation(lambda Z: np.ones(len(Z))), 1.0)
 
 

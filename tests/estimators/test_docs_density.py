@@ -24,6 +24,4 @@ def test_the_page_does_what_it_says(capsys):
 
 def test_every_parameter_explains_itself():
     explained = inspect.getdoc(ExponentialFamilyDensity)
-    assert not [
-        name for name in inspect.signature(ExponentialFamilyDensity).parameters if f"{name} :" not in explained
-    ]
+    assert not [name for name in inspect.signature(ExponentialFamilyDensity).parameters if f"{name} :" not in explained]

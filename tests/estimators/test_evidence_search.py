@@ -76,8 +76,7 @@ def test_bounds_hold_and_paths_are_repeatable():
     X, y = make_moons(60, noise=0.3, random_state=0)
     search = EvidenceSearch(variance_bounds=(0.5, 2.0), kernel_factor=1.5, restarts=2, max_evaluations=5)
     paths = [
-        KernelClassifier(RBF(0.2), rank=15, random_state=0).fit(X, y, optimize=search).evidence_path_
-        for _ in range(2)
+        KernelClassifier(RBF(0.2), rank=15, random_state=0).fit(X, y, optimize=search).evidence_path_ for _ in range(2)
     ]
     for step in paths[0].steps:
         for name, value in step.parameters.items():

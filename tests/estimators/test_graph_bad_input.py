@@ -93,9 +93,7 @@ def test_labels_outside_those_of_the_fit_are_named(ask):
 
 def test_a_treewidth_that_does_not_fit_says_width_memory_and_alternatives():
     X, y = [(nodes(900), grid_edges(30, 30))], [np.tile(["a", "b", "c", "d", "e", "f"], 150)]
-    with pytest.raises(
-        MemoryError, match=r"graph 0, width \d+ or more, 6 labels\), so .* GiB .*\"trw\", \"loopy\""
-    ):
+    with pytest.raises(MemoryError, match=r"graph 0, width \d+ or more, 6 labels\), so .* GiB .*\"trw\", \"loopy\""):
         GraphCRF("linear", inference="junction").fit(X, y)
     with pytest.raises(ValueError, match=r'graph 0 have a cycle through nodes .*"junction", or "trw"'):
         GraphCRF("linear", inference="tree").fit(X, y)
@@ -113,9 +111,7 @@ def test_disconnected_graphs_are_the_sum_of_their_parts():
     apart = GraphCRF("linear", **tight).fit(X, y)
     together = GraphCRF("linear", **tight).fit(whole, [np.concatenate(y)])
     assert together.solution_.value == pytest.approx(apart.solution_.value, rel=1e-8)
-    np.testing.assert_allclose(
-        together.predict_marginals(whole)[0], np.vstack(apart.predict_marginals(X)), atol=1e-5
-    )
+    np.testing.assert_allclose(together.predict_marginals(whole)[0], np.vstack(apart.predict_marginals(X)), atol=1e-5)
     assert together.log_likelihood(X, y) == pytest.approx(
         together.log_likelihood(whole, [np.concatenate(y)]), rel=1e-10
     )

@@ -223,9 +223,7 @@ def test_prediction_needs_the_features_of_the_fit():
     graphs = as_graphs(X, [x[1:] for x in X])
     crf = GraphCRF("linear").fit(graphs, y)
     assert set(crf.coef_) == {"node", "edge", "edge features"}
-    with pytest.raises(
-        ValueError, match="factors named 'edge' have no features, but this model was fitted with 3"
-    ):
+    with pytest.raises(ValueError, match="factors named 'edge' have no features, but this model was fitted with 3"):
         crf.predict(as_graphs(X))
     with pytest.raises(ValueError, match="X has 2 features per node, but this model was fitted with 3"):
         crf.predict(as_graphs([x[:, :2] for x in X], [x[1:] for x in X]))

@@ -112,9 +112,7 @@ def test_linear_kernels_are_logistic_regression():
     crf = KernelClassifier("linear", prior_variance=0.7, bias=False, tol=1e-12).fit(X, y)
     theirs = LogisticRegression(C=0.7, fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y)
     np.testing.assert_allclose(crf.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
-    sparse = KernelClassifier("linear", prior_variance=0.7, bias=False, tol=1e-12).fit(
-        scipy.sparse.csr_array(X), y
-    )
+    sparse = KernelClassifier("linear", prior_variance=0.7, bias=False, tol=1e-12).fit(scipy.sparse.csr_array(X), y)
     np.testing.assert_allclose(sparse.predict_proba(X), crf.predict_proba(X), atol=1e-6)
 
 

@@ -54,9 +54,7 @@ def test_a_sum_taken_apart_is_the_field_of_the_sum(prior_variance):
 
 
 def test_on_edges_as_well():
-    split, whole = (
-        fit("linear", edge_kernel=kernel, prior_variance=0.5) for kernel in (SUM, Undivided(gamma=0.3))
-    )
+    split, whole = (fit("linear", edge_kernel=kernel, prior_variance=0.5) for kernel in (SUM, Undivided(gamma=0.3)))
     assert [each.name for each in split.field_.terms] == ["node", "edge", "edge_2"]
     assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
@@ -156,9 +154,7 @@ def test_names_of_parts_are_not_given_twice():
         [NodeCliques(SUM, name="a"), NodeCliques("rbf", name="a_2")],
         [NodeCliques("rbf", name="node_2"), NodeCliques(SUM)],
     ):
-        with pytest.raises(
-            ValueError, match=r"two clique sets are named '(a|node)_2'.* give each a name of its own"
-        ):
+        with pytest.raises(ValueError, match=r"two clique sets are named '(a|node)_2'.* give each a name of its own"):
             name_cliques(cliques)
 
 

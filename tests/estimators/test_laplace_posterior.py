@@ -61,9 +61,7 @@ def test_mode_and_evidence_are_those_of_gaussian_process_classification(name, va
 def test_probabilities_and_variances_are_those_of_gaussian_process_classification(name, variance, length):
     X, y, ours, theirs = pair(name, variance, length)
     random = np.random.default_rng(0)
-    new = np.vstack(
-        [X[:20] + 0.5 * random.normal(size=(20, X.shape[1])), 10 + random.normal(size=(5, X.shape[1]))]
-    )
+    new = np.vstack([X[:20] + 0.5 * random.normal(size=(20, X.shape[1])), 10 + random.normal(size=(5, X.shape[1]))])
     ours.laplace(X, y, n_samples=3000, random_state=0)
     # f(x, 1) = -f(x, 0), half of the log-odds; their latent function is the log-odds.
     base = theirs.base_estimator_
@@ -73,9 +71,7 @@ def test_probabilities_and_variances_are_those_of_gaussian_process_classificatio
     latent = base.kernel_.diag(new) - np.einsum("ij,ij->j", cross, inner)
     np.testing.assert_allclose(4 * ours.predict_variances(new)[:, 1], latent, rtol=1e-4)
     # Their integral over the logistic function is itself an approximation.
-    np.testing.assert_allclose(
-        ours.predict_proba(new, uncertainty="sampling"), theirs.predict_proba(new), atol=0.035
-    )
+    np.testing.assert_allclose(ours.predict_proba(new, uncertainty="sampling"), theirs.predict_proba(new), atol=0.035)
 
 
 def test_far_from_the_data_uncertain_probabilities_know_nothing_but_the_prior():
@@ -124,9 +120,7 @@ def test_a_chain_of_single_labels_has_the_evidence_of_the_classifier():
     X, y = scaled(X)[::3], y[::3]
     single = KernelClassifier(RBF(0.3), rank=20, bias=False, random_state=0).fit(X, y)
     chain = ChainCRF(RBF(0.3), rank=20, random_state=0).fit(list(X[:, None]), y[:, None])
-    graph = GraphCRF(RBF(0.3), rank=20, random_state=0).fit(
-        [(x[None], np.empty((0, 2), int)) for x in X], y[:, None]
-    )
+    graph = GraphCRF(RBF(0.3), rank=20, random_state=0).fit([(x[None], np.empty((0, 2), int)) for x in X], y[:, None])
     expected = single.laplace(X, y).value
     assert chain.laplace(list(X[:, None]), y[:, None]).value == pytest.approx(expected, abs=1e-6)
     assert graph.laplace([(x[None], np.empty((0, 2), int)) for x in X], y[:, None]).value == pytest.approx(
@@ -218,9 +212,7 @@ def test_longer_cliques_constraints_and_supports_have_posteriors_too():
     X, y = labelled_sequences(10)
     far = ChainCRF(cliques=[NodeCliques("linear"), OrderCliques()], random_state=0).fit(X, y)
     far.laplace(X, y, n_samples=5, random_state=0)
-    seen = ChainCRF(
-        "linear", support="observed", constraints=[(0, 2)] if not _has(y, 0, 2) else None, random_state=0
-    )
+    seen = ChainCRF("linear", support="observed", constraints=[(0, 2)] if not _has(y, 0, 2) else None, random_state=0)
     seen.fit(X, y).laplace(X, y, n_samples=5, random_state=0)
     for crf in (far, seen):
         for rows in crf.predict_marginals(X, uncertainty="sampling"):

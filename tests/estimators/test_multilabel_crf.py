@@ -97,9 +97,9 @@ def test_neither_order_nor_coding_of_labels_matters():
 
 def test_a_pair_of_labels_is_a_graph_of_two_nodes():
     """With no kernel part worth mentioning, the field of two labels is that of their log odds ratio."""
-    crf = MultiLabelCRF(
-        RBF(0.3), prior_variance=1e-9, edge_prior_variance=1e6, bias_prior_variance=1e6, tol=1e-10
-    ).fit(X, Y[:, :2])
+    crf = MultiLabelCRF(RBF(0.3), prior_variance=1e-9, edge_prior_variance=1e6, bias_prior_variance=1e6, tol=1e-10).fit(
+        X, Y[:, :2]
+    )
     counts = np.histogram2d(Y[:, 0], Y[:, 1], bins=2)[0]
     ratio = np.log(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
     assert crf.edge_scores_[(0, 1)] == pytest.approx(ratio, rel=1e-4)

@@ -74,8 +74,7 @@ def test_metrics_serve_as_scorers(metric):
     random = np.random.default_rng(0)
     y = [np.array(["O", "B", "I", "O"])[: random.integers(2, 5)] for _ in range(12)]
     X = [
-        np.array([[len(label), ord(label)] for label in labels]) + random.normal(size=(len(labels), 2))
-        for labels in y
+        np.array([[len(label), ord(label)] for label in labels]) + random.normal(size=(len(labels), 2)) for labels in y
     ]
     search = GridSearchCV(
         ChainCRF("linear"), {"prior_variance": [0.1, 1.0]}, scoring=make_scorer(metric), cv=2, error_score="raise"

@@ -180,9 +180,7 @@ def test_estimates_show_themselves():
 
 def test_a_comparison_is_paired(drawn):
     y_true, first = predictions(15, accuracy=0.5)
-    second = [
-        np.where(np.arange(len(labels)) == 0, labels, old) for labels, old in zip(y_true, first, strict=True)
-    ]
+    second = [np.where(np.arange(len(labels)) == 0, labels, old) for labels, old in zip(y_true, first, strict=True)]
     found = compare(y_true, first, second, scheme="bio", n_resamples=50, confidence=0.9, random_state=0)
     counts = np.concatenate(drawn)
     for figure, metric in ((found.accuracy, token_accuracy), (found.entity_f1, entity_f1_score)):

@@ -72,9 +72,7 @@ def test_single_pictures_are_the_same_pictures(demo):
 
 def test_a_small_run_writes_a_report(demo, tmp_path, capsys):
     output = tmp_path / "report.html"
-    demo.main(
-        ["--output", str(output), "--fields", "linear", "rbf", "--train", "24", "--test", "12", "--rank", "60"]
-    )
+    demo.main(["--output", str(output), "--fields", "linear", "rbf", "--train", "24", "--test", "12", "--rank", "60"])
     said = capsys.readouterr().out
     assert "linear" in said
     assert output.as_uri() in said

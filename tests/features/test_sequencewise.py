@@ -28,9 +28,7 @@ def test_the_transformer_sees_all_positions_at_once():
 
 def test_new_sequences_use_what_was_learnt():
     wrapped = Sequencewise(StandardScaler()).fit(X)
-    np.testing.assert_allclose(
-        wrapped.transform([X[0]])[0], wrapped.transformer_.transform(X[0]), rtol=0, atol=1e-14
-    )
+    np.testing.assert_allclose(wrapped.transform([X[0]])[0], wrapped.transformer_.transform(X[0]), rtol=0, atol=1e-14)
 
 
 def test_clone_and_pipeline():

@@ -14,8 +14,7 @@ def window_by_loop(inputs, offsets, before, after):
     for first, last in pairwise(offsets):
         for t in range(first, last):
             parts = [
-                inputs[s] if first <= s < last else np.zeros(inputs.shape[1])
-                for s in range(t - before, t + after + 1)
+                inputs[s] if first <= s < last else np.zeros(inputs.shape[1]) for s in range(t - before, t + after + 1)
             ]
             rows.append(np.concatenate(parts))
     return np.array(rows)

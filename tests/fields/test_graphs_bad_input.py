@@ -131,13 +131,9 @@ def test_edge_features_are_checked(features, words):
 
 def test_edge_features_of_types_are_named():
     edges = {"tall": EDGES}
-    with pytest.raises(
-        ValueError, match=r"edge_features of graph 0 is a ndarray.* pass a dict .*\{'tall': features\}"
-    ):
+    with pytest.raises(ValueError, match=r"edge_features of graph 0 is a ndarray.* pass a dict .*\{'tall': features\}"):
         Graphs.from_graphs([(NODES, edges, np.ones((3, 1)))])
-    with pytest.raises(
-        ValueError, match=r"edge_features\['tall'\] of graph 0 has 2 rows but edges\['tall'\] has 3"
-    ):
+    with pytest.raises(ValueError, match=r"edge_features\['tall'\] of graph 0 has 2 rows but edges\['tall'\] has 3"):
         Graphs.from_graphs([(NODES, edges, {"tall": np.ones((2, 1))})])
     # Graph 1 has no such edges; the number of the graph must not slip.
     bad = np.array([[0.0], [np.nan], [0.0]])

@@ -90,13 +90,9 @@ def test_declared_types_come_in_their_order_even_when_absent():
     assert {factors.name: factors.labels_per_clique for factors in graphs.factors} == types
     assert [factors.name for factors in graphs.factors] == list(types)
     assert [factors.n_factors for factors in graphs.factors] == [0, 0, 1]
-    with pytest.raises(
-        ValueError, match="graph 1 has edges of the type 'edge', known are 'triple', 'down', 'across'"
-    ):
+    with pytest.raises(ValueError, match="graph 1 has edges of the type 'edge', known are 'triple', 'down', 'across'"):
         Graphs.from_graphs([(nodes, []), (nodes, [[0, 1]])], types=types)
-    with pytest.raises(
-        ValueError, match=r"edges\['triple'\] of graph 0 joins 2 nodes in a row, .* declared to join 3"
-    ):
+    with pytest.raises(ValueError, match=r"edges\['triple'\] of graph 0 joins 2 nodes in a row, .* declared to join 3"):
         Graphs.from_graphs([(nodes, {"triple": [[0, 1]]})], types=types)
 
 

@@ -45,9 +45,7 @@ def test_round_trip(path):
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize(
-    "dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">f8", ">i4"]
-)
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">f8", ">i4"])
 def test_arrays_keep_every_bit(path, dtype):
     native = np.dtype(dtype).newbyteorder("=")
     bits = np.random.default_rng(0).integers(0, 256, 24 * native.itemsize, dtype=np.uint8)
@@ -106,9 +104,7 @@ def test_any_document_survives(path, document):
 
 
 def test_numpy_scalars_and_tuples_become_plain(path):
-    write_model(
-        path, "k", {"a": np.float32(0.5), "b": np.int8(3), "c": np.bool_(True), "d": (1, np.str_("x"))}, {}
-    )
+    write_model(path, "k", {"a": np.float32(0.5), "b": np.int8(3), "c": np.bool_(True), "d": (1, np.str_("x"))}, {})
     assert same(read_model(path, "k")[0], {"a": 0.5, "b": 3, "c": True, "d": [1, "x"]})
 
 

@@ -58,9 +58,7 @@ def test_without_data_all_entries_are_one(save):
 
 
 def test_other_names_are_told_by_a_mapping(save):
-    path = save(
-        position=DENSE, velocity=-DENSE[:, :1], begin=OFFSETS, state=np.array([0, 1] * 3), words=["A", "B"]
-    )
+    path = save(position=DENSE, velocity=-DENSE[:, :1], begin=OFFSETS, state=np.array([0, 1] * 3), words=["A", "B"])
     names = {"X": ["position", "velocity"], "offsets": "begin", "y": "state", "label_names": "words"}
     found = read_arrays(path, names)
     assert np.array_equal(np.vstack(found.X), np.hstack([DENSE, -DENSE[:, :1]]))

@@ -106,9 +106,7 @@ def test_conllu_takes_forms_and_universal_tags(write):
 
 
 def test_tables_are_read_again_with_the_kinds_of_the_first(write):
-    train = read_sequences(
-        write("a.csv", "id;word;tag\n1;a;X\n1;7;Y\n"), sequence="id", label="tag", delimiter=";"
-    )
+    train = read_sequences(write("a.csv", "id;word;tag\n1;a;X\n1;7;Y\n"), sequence="id", label="tag", delimiter=";")
     assert train.X == [[{"word": "a"}, {"word": "7"}]]
     test = read_sequences(write("b.csv", "word;more;id\n7;z;1\n"), **train.reading, labels_required=False)
     assert (test.X, test.y) == ([[{"word": "7"}]], None)

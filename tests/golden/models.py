@@ -49,9 +49,7 @@ def dicts(seed: int, n_sequences: int = 12) -> tuple[list, list]:
     for _ in range(n_sequences):
         labels = ["O", "B-x", "I-x", "O", "B-x", "O"]
         words = random.integers(5, size=len(labels))
-        X.append(
-            [{f"w{w}": 1.0, f"is{label}": 0.5 + random.random()} for w, label in zip(words, labels, strict=True)]
-        )
+        X.append([{f"w{w}": 1.0, f"is{label}": 0.5 + random.random()} for w, label in zip(words, labels, strict=True)])
         y.append(labels)
     return X, y
 
@@ -78,9 +76,7 @@ def table(seed: int, n_rows: int = 40, n_columns: int = 3) -> tuple[np.ndarray, 
     """Return inputs and classes of single instances."""
     random = np.random.default_rng(seed)
     labels = random.integers(3, size=n_rows)
-    return labels[:, None] * np.linspace(0.2, 1.0, n_columns) + 0.6 * random.normal(
-        size=(n_rows, n_columns)
-    ), labels
+    return labels[:, None] * np.linspace(0.2, 1.0, n_columns) + 0.6 * random.normal(size=(n_rows, n_columns)), labels
 
 
 def several(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -184,9 +180,7 @@ def _dense(coefficients: Any) -> np.ndarray:
     return coefficients.toarray() if scipy.sparse.issparse(coefficients) else np.asarray(coefficients)
 
 
-def _fit_chain(
-    inputs: Callable[[], tuple[list, list]], laplace: bool = False, **settings: Any
-) -> Callable[[], Any]:
+def _fit_chain(inputs: Callable[[], tuple[list, list]], laplace: bool = False, **settings: Any) -> Callable[[], Any]:
     def fit() -> Any:
         from kernelfields import ChainCRF
 
@@ -227,9 +221,7 @@ def _fit_graphs(laplace: bool = False, settings: dict | None = None, **data: Any
         from kernelfields import GraphCRF
 
         X, y = graphs(11, **data)
-        crf = GraphCRF(**{"rank": 8, "random_state": 0, "tol": 1e-6, "max_iter": 300, **(settings or {})}).fit(
-            X, y
-        )
+        crf = GraphCRF(**{"rank": 8, "random_state": 0, "tol": 1e-6, "max_iter": 300, **(settings or {})}).fit(X, y)
         if laplace:
             crf.laplace(X, y, n_samples=6, random_state=0)
         return crf

@@ -81,9 +81,7 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12, atol=atol)
     np.testing.assert_allclose(beliefs.node_marginals, expected.node_marginals, rtol=0, atol=atol)
     for group in range(len(factors)):
-        np.testing.assert_allclose(
-            beliefs.factor_marginals(group), expected.factor_marginals(group), rtol=0, atol=atol
-        )
+        np.testing.assert_allclose(beliefs.factor_marginals(group), expected.factor_marginals(group), rtol=0, atol=atol)
     assert_same(beliefs.gradient(), expected.gradient(), atol)
     direction = directions_like(rng, node, factors)
     assert_same(beliefs.hessian_product(*direction), expected.hessian_product(*direction), atol)

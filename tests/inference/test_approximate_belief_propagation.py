@@ -99,17 +99,13 @@ def test_pairs_on_the_same_nodes_are_one():
     node, first, second = rng.normal(size=(9, 3)), rng.normal(size=(6, 3, 3)), rng.normal(size=(1, 3, 3))
     other = rng.normal(size=(6, 3, 3))
     for method in METHODS:
-        apart = plan_inference(offsets, [across, across[:, ::-1], down], 3, method).infer(
-            node, [first, second, other]
-        )
+        apart = plan_inference(offsets, [across, across[:, ::-1], down], 3, method).infer(node, [first, second, other])
         joined = plan_inference(offsets, [across, down], 3, method).infer(
             node, [first + second.transpose(0, 2, 1), other]
         )
         np.testing.assert_allclose(apart.log_partition, joined.log_partition, rtol=1e-12)
         np.testing.assert_allclose(apart.factor_marginals(0), joined.factor_marginals(0), atol=1e-12)
-        np.testing.assert_allclose(
-            apart.factor_marginals(1), joined.factor_marginals(0).transpose(0, 2, 1), atol=1e-12
-        )
+        np.testing.assert_allclose(apart.factor_marginals(1), joined.factor_marginals(0).transpose(0, 2, 1), atol=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -55,9 +55,7 @@ def test_the_bounds_hold_after_any_number_of_sweeps(spread, forbidden):
         slack = 1e-9 * (1 + np.abs(exact.log_partition))
         for max_iter in (1, 2, 5, 500):
             damping = 0.4 if trial % 4 == 0 else 0.0
-            upper = plan_inference(*graphs, TreeReweighted(max_iter=max_iter, damping=damping)).infer(
-                node, factors
-            )
+            upper = plan_inference(*graphs, TreeReweighted(max_iter=max_iter, damping=damping)).infer(node, factors)
             lower = plan_inference(*graphs, MeanField(max_iter=max_iter)).infer(node, factors)
             assert np.all(upper.log_partition >= exact.log_partition - slack)
             assert np.all(lower.log_partition <= exact.log_partition + slack)
@@ -101,9 +99,7 @@ def test_mean_field_takes_factors_of_any_order():
 def test_mean_field_is_exact_where_nothing_is_joined():
     node = np.random.default_rng(7).normal(size=(4, 3))
     exact = enumerated([0, 1, 4], [np.zeros((0, 2), int)], 3, node, [np.zeros((1, 3, 3))])
-    beliefs = plan_inference([0, 1, 4], [np.zeros((0, 2), int)], 3, "mean-field").infer(
-        node, [np.zeros((1, 3, 3))]
-    )
+    beliefs = plan_inference([0, 1, 4], [np.zeros((0, 2), int)], 3, "mean-field").infer(node, [np.zeros((1, 3, 3))])
     np.testing.assert_allclose(beliefs.log_partition, exact.log_partition, rtol=1e-13)
     np.testing.assert_allclose(beliefs.node_marginals, exact.node_marginals, rtol=1e-13)
 

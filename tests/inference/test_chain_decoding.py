@@ -149,9 +149,7 @@ def test_two_hundred_labels():
     probabilities = np.exp(node) / np.exp(node).sum(axis=1, keepdims=True)
     entropies = -(probabilities * np.log(probabilities)).sum(axis=1)
     np.testing.assert_array_equal(viterbi(node, edge, offsets)[0], node.argmax(axis=1))
-    np.testing.assert_allclose(
-        chain_entropy(node, edge, offsets), np.add.reduceat(entropies, offsets[:-1]), rtol=1e-12
-    )
+    np.testing.assert_allclose(chain_entropy(node, edge, offsets), np.add.reduceat(entropies, offsets[:-1]), rtol=1e-12)
 
 
 def test_no_sequences_give_empty_results():

@@ -38,9 +38,7 @@ def test_labellings_are_complete_sorted_and_normalised(tied):
         assert len(np.unique(sequence.labellings, axis=0)) == 3**length
         assert (np.diff(sequence.scores) <= 0).all()
         np.testing.assert_allclose(np.exp(sequence.log_probabilities).sum(), 1, atol=1e-13)
-        np.testing.assert_allclose(
-            sequence.log_probabilities, sequence.scores - sequence.log_partition, atol=1e-12
-        )
+        np.testing.assert_allclose(sequence.log_probabilities, sequence.scores - sequence.log_partition, atol=1e-12)
         expected_score = np.exp(sequence.log_probabilities) @ sequence.scores
         np.testing.assert_allclose(chains.entropy[i], sequence.log_partition - expected_score, atol=1e-12)
 

@@ -67,9 +67,7 @@ def test_rank_is_that_of_the_centred_kernel():
     assert LabelMatrix(np.ones((4, 4))).factor(4).shape == (4, 0)
     assert LabelMatrix(np.zeros((3, 3))).factor(3).shape == (3, 0)
     assert LabelMatrix(np.eye(5)).factor(5).shape == (5, 4)
-    np.testing.assert_array_equal(
-        LabelMatrix(np.diag([1, 2, 3])).factor(3), LabelMatrix(np.diag([1, 2, 3])).factor(3)
-    )
+    np.testing.assert_array_equal(LabelMatrix(np.diag([1, 2, 3])).factor(3), LabelMatrix(np.diag([1, 2, 3])).factor(3))
 
 
 def test_centring_changes_potentials_by_a_constant_over_labels():

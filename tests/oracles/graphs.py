@@ -55,8 +55,7 @@ class EnumeratedGraphs(GraphBeliefs):
         centred = [p * (d - p @ d) for p, d in zip(self.probabilities, d_scores, strict=True)]
         node = self._counts(np.arange(len(d_node))[:, None], centred)
         return self._weighted(node, self.inference.node_graphs), [
-            self._summed(group, self._counts(members, centred))
-            for group, members in enumerate(self.inference.members)
+            self._summed(group, self._counts(members, centred)) for group, members in enumerate(self.inference.members)
         ]
 
     def _counts(self, members: np.ndarray, masses: list[np.ndarray]) -> np.ndarray:

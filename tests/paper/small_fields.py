@@ -75,9 +75,7 @@ class SmallField:
         factor = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         labellings = self.labellings(i)
         return [
-            np.einsum("r,kq->krq", z, factor[self.configurations(each, t, labellings)]).reshape(
-                len(labellings), -1
-            )
+            np.einsum("r,kq->krq", z, factor[self.configurations(each, t, labellings)]).reshape(len(labellings), -1)
             for t, z in self.cliques(each, i)
         ]
 
@@ -162,15 +160,11 @@ def untied_field(n_sequences=3, length=3, n_labels=2, node_variance=0.8, edge_va
         positions = chains.starts + t
         shared = {"positions": positions, "n_labels": n_labels}
         designs.append(
-            design_of(
-                f"node {t}", features[positions], labels_per_clique=1, prior_variance=node_variance, **shared
-            )
+            design_of(f"node {t}", features[positions], labels_per_clique=1, prior_variance=node_variance, **shared)
         )
         if t > 0:
             ones = np.ones((n_sequences, 1))
-            designs.append(
-                design_of(f"edge {t}", ones, labels_per_clique=2, prior_variance=edge_variance, **shared)
-            )
+            designs.append(design_of(f"edge {t}", ones, labels_per_clique=2, prior_variance=edge_variance, **shared))
     return SmallField(chains, designs, n_labels)
 
 

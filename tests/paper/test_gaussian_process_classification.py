@@ -19,9 +19,7 @@ def single_nodes(n_positions, n_labels, seed=0):
     """Inputs and labels of separate positions, labels leaning on the inputs."""
     random = np.random.default_rng(seed)
     inputs = random.normal(size=(n_positions, 2))
-    labels = np.argmax(
-        2 * inputs @ random.normal(size=(2, n_labels)) + random.normal(size=(n_positions, n_labels)), 1
-    )
+    labels = np.argmax(2 * inputs @ random.normal(size=(2, n_labels)) + random.normal(size=(n_positions, n_labels)), 1)
     return inputs, labels
 
 

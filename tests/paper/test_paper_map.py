@@ -42,9 +42,7 @@ def test_what_the_page_names_exists(reference):
     path, _, name = reference.partition("::")
     assert resolved(path).is_file(), f"docs/paper.md names {path}, which does not exist"
     if name:
-        assert name in defined_names(resolved(path)), (
-            f"docs/paper.md names {reference}, which is not defined there"
-        )
+        assert name in defined_names(resolved(path)), f"docs/paper.md names {reference}, which is not defined there"
 
 
 def test_every_paper_test_is_on_the_page():

@@ -45,9 +45,7 @@ def test_features_are_whitened_projections():
     new = np.random.default_rng(0).normal(size=(4, 2))
     coefficients = np.random.default_rng(1).normal(size=(8, 2))
     dual = subspace.dual_coefficients(coefficients)
-    np.testing.assert_allclose(
-        subspace.features(new) @ coefficients, KERNEL(new, subspace.pivots) @ dual, atol=1e-9
-    )
+    np.testing.assert_allclose(subspace.features(new) @ coefficients, KERNEL(new, subspace.pivots) @ dual, atol=1e-9)
     # the norm of f = sum_j dual_j k(x_j, .) is Euclidean in these coordinates
     np.testing.assert_allclose(np.vdot(dual, KERNEL(subspace.pivots) @ dual), np.vdot(coefficients, coefficients))
 

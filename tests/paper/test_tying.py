@@ -86,6 +86,4 @@ def test_repeating_every_sequence_is_doubling_the_variance():
     once = ChainCRF(KERNEL, prior_variance=1.0, **options).fit(X, y)
     twice = ChainCRF(KERNEL, prior_variance=0.5, **options).fit(X + X, y + y)
     np.testing.assert_allclose(twice.solution_.value, 2 * once.solution_.value, rtol=1e-12)
-    np.testing.assert_allclose(
-        np.vstack(once.predict_marginals(X)), np.vstack(twice.predict_marginals(X)), atol=1e-9
-    )
+    np.testing.assert_allclose(np.vstack(once.predict_marginals(X)), np.vstack(twice.predict_marginals(X)), atol=1e-9)

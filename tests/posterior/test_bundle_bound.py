@@ -15,9 +15,7 @@ def small_posterior(seed=0, n_labels=3):
     offsets = np.arange(0, 41, 5)
     chains = Chains(rng.normal(size=(40, 6)), offsets, rng.integers(n_labels, size=40))
     steps = np.flatnonzero(~chains.is_start)
-    node = design_of(
-        "node", chains.inputs, positions=None, labels_per_clique=1, n_labels=n_labels, prior_variance=0.5
-    )
+    node = design_of("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=n_labels, prior_variance=0.5)
     edge = design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=n_labels, prior_variance=4.0)
     return LogPosterior(chain_datafit(chains, [node, edge], n_labels))
 

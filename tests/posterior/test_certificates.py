@@ -93,9 +93,7 @@ def test_the_minimum_over_the_whole_space_lies_above_the_rkhs_bound(rank):
     assert free_bound <= exact_bound <= best.value + 1e-10
     assert best.value <= point.value + 1e-10
     if rank == 2:
-        assert best.value < span_bound - 0.1, (
-            "two pivots are not the whole space, and the span bound cannot see it"
-        )
+        assert best.value < span_bound - 0.1, "two pivots are not the whole space, and the span bound cannot see it"
     # ||grad||^2 by the dual expansion of the docstring: ||f||^2 / s^2 + 2/s <f, R> + tr R^T K R.
     subspace = panel.subspace()
     V = restricted.split(point.theta)[0]

@@ -49,8 +49,7 @@ def test_the_gap_is_that_of_fenchel_and_young(prior_variance, l1):
         for v, d in zip(coefficients, slopes, strict=True)
     ]
     gaps = [
-        penalty_gap(coefficients[i : i + 1], slopes[i : i + 1], prior_variance, l1)
-        for i in range(len(coefficients))
+        penalty_gap(coefficients[i : i + 1], slopes[i : i + 1], prior_variance, l1) for i in range(len(coefficients))
     ]
     np.testing.assert_allclose(gaps, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(

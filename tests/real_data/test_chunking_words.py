@@ -36,9 +36,7 @@ def fitted(sentences):
 
 def test_the_field_is_that_of_the_pairs_seen(sentences, fitted):
     X, y = sentences[0]
-    states = {
-        (f, tag) for x, tags in zip(X, y, strict=True) for row, tag in zip(x, tags, strict=True) for f in row
-    }
+    states = {(f, tag) for x, tags in zip(X, y, strict=True) for row, tag in zip(x, tags, strict=True) for f in row}
     steps = {pair for tags in y for pair in itertools.pairwise(tags)}
     node, edge = fitted.field_.terms
     assert node.support.size == len(states)

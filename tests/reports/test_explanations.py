@@ -61,9 +61,7 @@ def test_text_lists_every_term_below_its_position():
 def test_text_fits_a_terminal():
     term = Contribution("feature", "node", "n" * 300, 1.0, 2.0)
     kernel = Contribution("kernel", "node", "k" * 300, 1.0, parts=(term,))
-    position = PositionExplanation(
-        0, "t" * 300, "a", "b", 0.5, 0.5, 2.0, (term, kernel), 1, 0.5, notes=("note " * 60,)
-    )
+    position = PositionExplanation(0, "t" * 300, "a", "b", 0.5, 0.5, 2.0, (term, kernel), 1, 0.5, notes=("note " * 60,))
     text = str(Explanation((position,)))
     assert max(map(len, text.splitlines())) <= TEXT_WIDTH
     assert text.count("…") == 5

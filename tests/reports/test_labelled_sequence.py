@@ -76,9 +76,7 @@ def test_wrong_labels_have_a_cross_a_frame_and_the_truth():
 
 def test_bars_are_as_long_as_the_probability():
     page = ParsedPage(sentence()._repr_html_())
-    widths = [
-        each["style"] for tag, each in page.tags if tag == "span" and each.get("style", "").startswith("width")
-    ]
+    widths = [each["style"] for tag, each in page.tags if tag == "span" and each.get("style", "").startswith("width")]
     assert widths == ["width:90.0%", "width:70.0%", "width:100.0%"]
 
 
@@ -117,9 +115,7 @@ def test_very_long_sequences_are_cut_and_say_so():
 
 
 def test_plain_values_go_through_json():
-    shown = LabelledSequence(
-        np.array([1, 0]), [[0.25, 0.75], [0.5, 0.5]], np.array([0, 1]), truth=np.array([1, 1])
-    )
+    shown = LabelledSequence(np.array([1, 0]), [[0.25, 0.75], [0.5, 0.5]], np.array([0, 1]), truth=np.array([1, 1]))
     data = json.loads(json.dumps(shown.to_dict()))
     assert data["positions"][0] == {
         "token": None,

@@ -100,9 +100,7 @@ def test_the_figures_are_those_of_the_evaluation_also_through_json():
         assert f"{figure:.4f}" in page.words
     for label, scores in evaluation.per_label.items():
         at = len(page.words) - 1 - page.words[::-1].index(label)
-        assert page.words[at + 1 : at + 4] == [
-            f"{each:.3f}" for each in (scores.precision, scores.recall, scores.f1)
-        ]
+        assert page.words[at + 1 : at + 4] == [f"{each:.3f}" for each in (scores.precision, scores.recall, scores.f1)]
     assert report_page("Scores", evaluation=json.loads(json.dumps(evaluation.to_dict()))) == document
 
 

@@ -59,9 +59,7 @@ def opened(document, folder, width, *options):
     )
     found = re.search(r"<title>(\{.*?\})</title>", run.stdout, re.DOTALL)
     assert found, run.stdout[:500]
-    return json.loads(found[1].replace("&amp;", "&")), [
-        line for line in run.stderr.splitlines() if "CONSOLE" in line
-    ]
+    return json.loads(found[1].replace("&amp;", "&")), [line for line in run.stderr.splitlines() if "CONSOLE" in line]
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,7 @@ def listed(label, positive, negative, **more):
 
 def small_table(**changes):
     lists = (
-        listed(
-            "N", [("word:cat", 2.0), ("word:dog", 1.0)], [("word:sat", -4.0), ("word:the", -0.5)], more_negative=3
-        ),
+        listed("N", [("word:cat", 2.0), ("word:dog", 1.0)], [("word:sat", -4.0), ("word:the", -0.5)], more_negative=3),
         listed("V", [("word:sat", 3.0)], [], more_positive=1200),
     )
     parts = {

@@ -237,9 +237,7 @@ def test_a_search_can_be_cross_validated():
 def test_seeds_make_searches_repeatable():
     one, two = (quick(random_state=5).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
-    np.testing.assert_array_equal(
-        np.concatenate(one.predict_marginals(X)), np.concatenate(two.predict_marginals(X))
-    )
+    np.testing.assert_array_equal(np.concatenate(one.predict_marginals(X)), np.concatenate(two.predict_marginals(X)))
     other = quick(random_state=6).fit(X, y)
     assert not np.array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
     # An estimator with a seed of its own keeps it.

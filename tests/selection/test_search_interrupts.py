@@ -40,18 +40,14 @@ def search(number, **settings):
 
 def test_the_best_candidate_so_far_is_kept():
     found = search(14, halving=False)
-    with pytest.warns(
-        ConvergenceWarning, match="search was interrupted after 12 of 18 fits; the best candidate so"
-    ):
+    with pytest.warns(ConvergenceWarning, match="search was interrupted after 12 of 18 fits; the best candidate so"):
         found.fit(X, y)
     assert found.interrupted_
     # The third kernel was not done: its candidates have no say.
     assert list(found.cv_results_["param_kernel"]) == [RBF(0.01)] * 2 + [RBF(0.1)] * 2
     complete = search(0, halving=False).fit(X, y)
     assert not complete.interrupted_
-    np.testing.assert_array_equal(
-        found.cv_results_["mean_test_score"], complete.cv_results_["mean_test_score"][:4]
-    )
+    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], complete.cv_results_["mean_test_score"][:4])
     assert found.best_score_ == max(found.cv_results_["mean_test_score"])
     assert len(found.predict(X)) == len(X)
     assert found.solution_.converged

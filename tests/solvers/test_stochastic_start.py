@@ -70,9 +70,7 @@ def test_the_start_is_far_below_zero_and_the_end_is_the_same(observed):
     start = StochasticStart(random_state=0).point(posterior)
     assert posterior.at(start).value < 0.7 * zero
     plain, ours = (
-        minimize(
-            posterior, resolve_solver(name, posterior, 1e-9, np.random.default_rng(0)), tol=1e-9, max_iter=500
-        )
+        minimize(posterior, resolve_solver(name, posterior, 1e-9, np.random.default_rng(0)), tol=1e-9, max_iter=500)
         for name in ("lbfgs", "sgd+lbfgs")
     )
     assert (plain.solver, ours.solver) == ("lbfgs", "sgd+lbfgs")
@@ -109,9 +107,7 @@ def test_weights_of_sequences_count():
     posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]
     starts = [StochasticStart(random_state=0).point(each) for each in posteriors]
     for i, posterior in enumerate(posteriors):
-        own, other = (
-            posterior.datafit.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i]
-        )
+        own, other = (posterior.datafit.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i])
         assert own < 0.6 * other
 
 

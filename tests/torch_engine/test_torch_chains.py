@@ -8,10 +8,7 @@ from tests.samples import chain_potentials
 torch = pytest.importorskip("torch")
 
 from kernelfields.engines.torch.chains import infer_step_chains  # noqa: E402
-from kernelfields.engines.torch.steps import (
-    DeviceSteps,
-    StepOrder,
-)
+from kernelfields.engines.torch.steps import DeviceSteps, StepOrder  # noqa: E402
 from kernelfields.inference.chain.beliefs import infer_chains  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402
 
@@ -63,9 +60,7 @@ def assert_same(ours, theirs, directions, atol=1e-10):
     """All that beliefs answer, of the device (ours) and of the threads (theirs)."""
     np.testing.assert_allclose(ours.log_partition, theirs.log_partition, rtol=1e-13, atol=atol)
     np.testing.assert_allclose(ours.back(ours.beliefs.node_marginals), theirs.node_marginals, rtol=0, atol=atol)
-    np.testing.assert_allclose(
-        ours.back(ours.beliefs.edge_marginals()), theirs.edge_marginals(), rtol=0, atol=atol
-    )
+    np.testing.assert_allclose(ours.back(ours.beliefs.edge_marginals()), theirs.edge_marginals(), rtol=0, atol=atol)
     for mine, yours in zip(ours.gradient(), theirs.gradient(), strict=True):
         np.testing.assert_allclose(mine, yours, rtol=1e-12, atol=atol)
     products = ours.hessian_product(*directions), theirs.hessian_product(*directions)
@@ -199,9 +194,7 @@ def test_inference_leaves_its_arguments_alone():
     rng = np.random.default_rng(3)
     node, edge, offsets = chain_potentials(rng, 3, 4000.0, tied=False)
     steps = DeviceSteps(StepOrder(offsets))
-    tensors = [
-        torch.tensor(each) for each in (node, edge, rng.normal(size=node.shape), rng.normal(size=edge.shape))
-    ]
+    tensors = [torch.tensor(each) for each in (node, edge, rng.normal(size=node.shape), rng.normal(size=edge.shape))]
     copies = [each.clone() for each in tensors]
     beliefs = infer_step_chains(tensors[0], tensors[1], steps)
     first = beliefs.hessian_product(tensors[2], tensors[3])

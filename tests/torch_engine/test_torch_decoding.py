@@ -7,10 +7,7 @@ torch = pytest.importorskip("torch")
 
 from kernelfields.engines.torch import decoding as torch_decoding  # noqa: E402
 from kernelfields.engines.torch.decoding import step_viterbi  # noqa: E402
-from kernelfields.engines.torch.steps import (
-    DeviceSteps,
-    StepOrder,
-)
+from kernelfields.engines.torch.steps import DeviceSteps, StepOrder  # noqa: E402
 from kernelfields.inference.chain.decoding import viterbi  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402
 

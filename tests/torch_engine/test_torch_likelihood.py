@@ -9,10 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.engines.torch.likelihood import (
-    TorchChainLikelihood,
-    TorchPotentials,
-)
+from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials  # noqa: E402
 from kernelfields.fields.chains import Chains  # noqa: E402
 from kernelfields.fields.constraints import resolve_constraints  # noqa: E402
 from kernelfields.objective.likelihoods.chain import ChainLikelihood  # noqa: E402
@@ -86,9 +83,7 @@ def test_residuals_of_a_position_sum_to_zero_in_ragged_batches(tied):
     above, below = (pair.device.evaluate(there.moved(sign * step, moved)) for sign in (1, -1))
     np.testing.assert_allclose((above.value - below.value) / (2 * step), residual.dot(moved), rtol=1e-7)
     pair.assert_equal(residual, pair.threads.evaluate(here).residual)
-    np.testing.assert_allclose(
-        residual.dot(moved), pair.threads.evaluate(here).residual.dot(direction), rtol=1e-12
-    )
+    np.testing.assert_allclose(residual.dot(moved), pair.threads.evaluate(here).residual.dot(direction), rtol=1e-12)
 
 
 def test_evaluating_leaves_the_potentials_and_the_marginals_alone():

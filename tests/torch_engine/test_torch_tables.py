@@ -174,9 +174,7 @@ def test_the_tables_of_the_threads_engine_agree():
     features = feature_matrix()
     coefficients, rows, workers = thin(45), thin(700, seed=2), Workers(1)
     table, twin = TorchTable(features, "float64", "cpu"), DenseTable(features)
-    np.testing.assert_allclose(
-        table.product(coefficients, workers), twin.product(coefficients, workers), atol=1e-10
-    )
+    np.testing.assert_allclose(table.product(coefficients, workers), twin.product(coefficients, workers), atol=1e-10)
     np.testing.assert_allclose(
         table.transposed_product(torch.tensor(rows), workers), twin.transposed_product(rows, workers), atol=1e-10
     )
@@ -190,9 +188,7 @@ def test_sparse_tables(dtype, index, device):
     dense = feature_matrix(60, 25) * (np.random.default_rng(3).random((60, 25)) < 0.2)
     dense[:, 7] = 0.0
     features = sp.csr_array(dense.astype(dtype))
-    features = sp.csr_array(
-        (features.data, features.indices.astype(index), features.indptr.astype(index)), (60, 25)
-    )
+    features = sp.csr_array((features.data, features.indices.astype(index), features.indptr.astype(index)), (60, 25))
     table, twin, workers = TorchSparseTable(features, device), SparseTable(features), Workers(1)
     assert (table.shape, table.stored_values, table.dtype) == (twin.shape, twin.stored_values, np.float64)
     exact = features.toarray().astype(np.float64)
@@ -246,7 +242,5 @@ def test_wrong_storages_and_full_devices_are_named(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(torch_tables.torch, "empty", full)
-    with pytest.raises(
-        MemoryError, match=r"2,000 positions at rank 500 need 0.0 GiB as half on cpu.*smaller rank"
-    ):
+    with pytest.raises(MemoryError, match=r"2,000 positions at rank 500 need 0.0 GiB as half on cpu.*smaller rank"):
         TorchTable(np.ones((2000, 500)), "half", "cpu")

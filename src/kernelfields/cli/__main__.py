@@ -1,4 +1,4 @@
-"""``python -m kernelfields.cli`` is the ``kernelfields`` command."""
+"""``python -m kernelfields.cli``, the ``kernelfields`` command."""
 
 from kernelfields.cli.app import app
 

@@ -1,4 +1,7 @@
-"""The command and its subcommands. Help comes at once: what the work needs is loaded when it begins."""
+"""Typer application: the command and its subcommands.
+
+Help comes at once: what the work needs is loaded when the work begins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kernelfields reproduce`` and ``kernelfields bench``: the scripts of a checkout, by name.
+"""Scripts of a checkout: ``kernelfields reproduce`` and ``kernelfields bench`` run them by name.
 
 The scripts are not part of an installed package: they come with the source, beside ``src``.
 """

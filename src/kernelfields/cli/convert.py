@@ -1,20 +1,30 @@
-"""``kernelfields convert``: sequences from one file format to another."""
+"""Conversion of files, ``kernelfields convert``: sequences from one format to another."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.cli.messages import Quiet, Verbose, Voice, explains_errors
-from kernelfields.cli.settings import RunSettings
+from kernelfields.cli.messages import Voice, command
+from kernelfields.cli.settings import SETTINGS, RunSettings
 
 if TYPE_CHECKING:
-    from kernelfields.formats.sequence_files import SequenceFile
+    from kernelfields.formats import SequenceFile
 
 
-@explains_errors
+_TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
+_READING = [
+    replace(each, text=_TEXTS.get(each.name, "As in train."), panel=None, metavar=None, file=None)
+    for each in SETTINGS.values()
+    if each.part == "reading"
+]
+
+
+@command(options=[each.parameter() for each in _READING], as_json=False)
 def convert(
+    voice: Voice,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],
     output: Annotated[
         str, typer.Argument(help="What to write; - is standard output.", metavar="OUTPUT", show_default=False)
@@ -23,16 +33,7 @@ def convert(
         str, typer.Option("--from", help="columns, conllu, crfsuite, npz or csv; auto goes by the name.")
     ] = "auto",
     target: Annotated[str, typer.Option("--to", help="crfsuite or npz; auto goes by the name.")] = "auto",
-    template: Annotated[
-        str | None, typer.Option("--template", "-t", help="CRF++ template for column files.")
-    ] = None,
-    columns: Annotated[str | None, typer.Option("--columns", help="Columns of the inputs, as in train.")] = None,
-    label_column: Annotated[str | None, typer.Option("--label-column", help="As in train.")] = None,
-    sequence_column: Annotated[str | None, typer.Option("--sequence-column", help="As in train.")] = None,
-    separator: Annotated[str | None, typer.Option("--separator", help="As in train.")] = None,
-    array: Annotated[list[str] | None, typer.Option("--array", help="As in train.")] = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    **reading: Any,
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz, whatever they were.
 
@@ -50,20 +51,11 @@ def convert(
       zcat train.conll.gz | kernelfields convert - - --from columns --to crfsuite
     """
     from kernelfields.cli.models import read_training_file
-    from kernelfields.formats.sequence_files import format_of, write_sequences
+    from kernelfields.formats import format_of, write_sequences
     from kernelfields.formats.text_files import input_name
 
-    voice = Voice(quiet=quiet, verbose=verbose)
-    settings = RunSettings(
-        train=file,
-        format=source,
-        template=template,
-        columns=None if columns is None else columns.split(","),
-        label_column=label_column,
-        sequence_column=sequence_column,
-        separator=separator,
-        arrays=array or None,
-    )
+    given = {name: SETTINGS[name].read(value) for name, value in reading.items()}
+    settings = RunSettings(train=file, format=source, **given)
     if target == "auto":
         target = format_of(output)
     _, read = read_training_file(settings)
@@ -78,7 +70,7 @@ def _write_named_features(path: str, file: SequenceFile) -> None:
     """Write feature dicts or strings as a sparse array with the names of its columns."""
     import numpy as np
 
-    from kernelfields.features.dicts import FeatureDictEncoder
+    from kernelfields.features import FeatureDictEncoder
     from kernelfields.formats.sequence_arrays import write_archive
 
     encoder = FeatureDictEncoder()

@@ -1,6 +1,6 @@
-"""Reports of the command: one HTML page of a model, and of its evaluation if there is one.
+"""Evaluation, ``kernelfields evaluate``: agreement of a model, or of a file of predictions, with the true labels.
 
-[[merged]] ``kernelfields evaluate``: how well a model, or a file of predictions, agrees with the true labels.
+The report is one HTML page of a model and, if there is one, of its evaluation; ``train`` writes it as well.
 """
 
 from __future__ import annotations
@@ -11,63 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.cli.messages import AsJson, Jobs, Quiet, Verbose, Voice, explains_errors
+from kernelfields.cli.messages import Jobs, Voice, command
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
     from kernelfields.cli.models import TrainedModel
-    from kernelfields.formats.sequence_files import SequenceFile
-
+    from kernelfields.formats import SequenceFile
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
 _WEIGHTS_PER_LABEL = 10
 
 
-def write_report(
-    path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
-) -> None:
-    """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
-    from kernelfields.formats.text_files import open_text_output
-    from kernelfields.reports.model_report import report_page
-
-    truth = file.y or [None] * len(file.X)
-    sequences = [
-        crf.show(x, labels, tokens=words)
-        for x, labels, words, _ in zip(file.X, truth, words_of(file), range(_how_many(file)), strict=False)
-    ]
-    page = report_page(
-        title,
-        model=crf.summary(),
-        evaluation=evaluation,
-        weights=crf.weights(top=_WEIGHTS_PER_LABEL),
-        sequences=sequences,
-        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
-    )
-    with open_text_output(path) as stream:
-        stream.write(page)
-
-
-def _how_many(file: SequenceFile) -> int:
-    """Return how many of the first sequences fit on a page: at least one."""
-    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    return max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
-
-
-def words_of(file: SequenceFile) -> list[list[str] | None]:
-    """Return what people call the positions of each sequence: the words of column files, else nothing."""
-    if file.format not in ("columns", "conllu"):
-        return [None] * len(file.X)
-    column = 1 if file.format == "conllu" else 0
-    return [[row[column] for row in sequence.rows] for sequence in file.source]
-
-
-@explains_errors
+@command()
 def evaluate(
+    voice: Voice,
     model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
-    file: Annotated[
-        str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")
-    ] = None,
+    file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
     against: Annotated[
         str | None, typer.Option("--against", help="Another model: is it better on the same sequences?")
     ] = None,
@@ -85,9 +45,6 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", help="Of the resamples.")] = 0,
     report: Annotated[str | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Compare predictions with the true labels.
 
@@ -106,10 +63,9 @@ def evaluate(
       kernelfields evaluate labelled.conll --scheme bio
     """
     from kernelfields.cli.models import check_labels, load_model
-    from kernelfields.evaluation.comparison import compare
-    from kernelfields.evaluation.evaluation import evaluate as evaluate_labels
+    from kernelfields.evaluation import compare
+    from kernelfields.evaluation import evaluate as evaluate_labels
 
-    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
     shared: dict[str, Any] = {
         "scheme": None if scheme == "none" else scheme,
         "n_resamples": resamples,
@@ -151,16 +107,14 @@ def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: Sequenc
     if other.reader.to_document() == trained.reader.to_document():
         return read.X
     if path == "-":
-        raise ValueError(
-            "these two models read files differently, so standard input cannot serve both: use a file"
-        )
+        raise ValueError("these two models read files differently, so standard input cannot serve both: use a file")
     return other.reader.read(path).X
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:
     """Return true and predicted labels of a column file."""
-    from kernelfields.formats.column_files import read_columns
-    from kernelfields.formats.text_files import SequenceFileError, input_name
+    from kernelfields.formats import SequenceFileError, read_columns
+    from kernelfields.formats.text_files import input_name
 
     sequences = list(read_columns(path))
     if not sequences:
@@ -172,3 +126,41 @@ def _last_two_columns(path: str) -> tuple[list, list]:
         )
     truth, predicted = ([[row[at] for row in each.rows] for each in sequences] for at in (-2, -1))
     return truth, predicted
+
+
+def write_report(
+    path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
+) -> None:
+    """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
+    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.reports.model_report import report_page
+
+    truth = file.y or [None] * len(file.X)
+    sequences = [
+        crf.show(x, labels, tokens=words)
+        for x, labels, words, _ in zip(file.X, truth, words_of(file), range(_how_many(file)), strict=False)
+    ]
+    page = report_page(
+        title,
+        model=crf.summary(),
+        evaluation=evaluation,
+        weights=crf.weights(top=_WEIGHTS_PER_LABEL),
+        sequences=sequences,
+        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
+    )
+    with open_text_output(path) as stream:
+        stream.write(page)
+
+
+def _how_many(file: SequenceFile) -> int:
+    """Return how many of the first sequences fit on a page: at least one."""
+    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
+    return max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
+
+
+def words_of(file: SequenceFile) -> list[list[str] | None]:
+    """Return what people call the positions of each sequence: the words of column files, else nothing."""
+    if file.format not in ("columns", "conllu"):
+        return [None] * len(file.X)
+    column = 1 if file.format == "conllu" else 0
+    return [[row[column] for row in sequence.rows] for sequence in file.source]

@@ -1,82 +1,16 @@
-"""``kernelfields certify``: how far a model can be from the best one, checked anew on its training file.
+"""Inspection and certificates of models, ``kernelfields inspect`` and ``kernelfields certify``.
 
-[[merged]] ``kernelfields inspect``: what a model has learnt, and why it labels a sequence as it does.
+Shows what a model has learnt, why it labels a sequence as it does, and how far it can be from the best model,
+checked anew on its training file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from kernelfields.cli.messages import AsJson, ExitCode, Jobs, ModelFile, Quiet, Verbose, Voice, explains_errors
-
-if TYPE_CHECKING:
-    from kernelfields.objective.bounds import Certificate
-
-
-@explains_errors
-def certify(
-    model: ModelFile,
-    file: Annotated[
-        str | None,
-        typer.Argument(help="Its training file.", metavar="FILE", show_default="the one it remembers"),
-    ] = None,
-    scope: Annotated[
-        str,
-        typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower)."),
-    ] = "span",
-    limit: Annotated[
-        float | None,
-        typer.Option("--limit", help="Largest relative gap to accept: the exit code is 1 if it is above."),
-    ] = None,
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Check how far a model can be from the best one on its training data.
-
-    \b
-    The objective is computed anew and bounded from below; the gap between the
-    two is how much the best model could gain at most. The bound comes from
-    the model alone, so it is looser than that of the fit, which has seen all
-    of its steps: both are shown.
-
-    \b
-    Is this the optimum?
-      kernelfields certify chunks.safetensors --limit 0.01
-    Would a larger basis help?
-      kernelfields certify rbf.safetensors train.npz --scope rkhs --limit 0.01
-    """
-    from kernelfields.cli.models import check_labels, load_model
-    from kernelfields.cli.settings import file_digest
-
-    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
-    trained = load_model(model, n_jobs)
-    path = file or trained.settings.train
-    if path is None or (file is None and path == "-"):
-        raise ValueError(f"{model} was trained from standard input: give its training file as well")
-    read = trained.reader.read(path)
-    check_labels(read, trained.crf.classes_, path)
-    digest = file_digest(path)
-    if digest is not None and digest != trained.checksums.get("train", digest):
-        voice.warn(f"{path} is not the file that {model} was trained on, or has changed since")
-    certificate = trained.crf.certify(read.X, read.y, scope=scope, sample_weight=read.weights)
-    fitted = trained.crf.certificate_ if scope == "span" else trained.crf.rkhs_certificate_
-    accepted = limit is None or certificate.relative_gap <= limit
-    verdict = "" if limit is None else f"\n{'within' if accepted else 'above'} the limit of {limit:g}"
-    voice.result(
-        f"now:        {certificate}\nby the fit: {fitted}{verdict}",
-        {"now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
-    )
-    raise typer.Exit(ExitCode.DONE if accepted else ExitCode.SHORT)
-
-
-def _document(certificate: Certificate) -> dict[str, Any]:
-    figures = ("scope", "value", "lower_bound", "relative_gap", "exact", "parts")
-    return {name: getattr(certificate, name) for name in figures}
-
+from kernelfields.cli.messages import ExitCode, Jobs, ModelFile, Voice, command
 
 _HEADINGS = {
     "model": "The model",
@@ -85,8 +19,9 @@ _HEADINGS = {
 }
 
 
-@explains_errors
+@command()
 def inspect(
+    voice: Voice,
     model: ModelFile,
     top: Annotated[int, typer.Option("--top", help="Weights of each label.", min=1)] = 10,
     label: Annotated[list[str] | None, typer.Option("--label", help="Only this label; may be repeated.")] = None,
@@ -98,9 +33,6 @@ def inspect(
     ] = None,
     sequence: Annotated[int, typer.Option("--sequence", help="With --explain: which one, from 0.", min=0)] = 0,
     html: Annotated[str | None, typer.Option("--html", help="Write the tables as an HTML page here.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Show what a model has learnt.
 
@@ -123,7 +55,6 @@ def inspect(
     from kernelfields.reports.markup import Markup
     from kernelfields.reports.page import page, section
 
-    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
     trained = load_model(model)
     crf = trained.crf
     shown: dict[str, Any]
@@ -152,3 +83,63 @@ def inspect(
 def _as_class(text: str, classes: object) -> object:
     """Return the label that a text stands for: labels of .npz files may be numbers."""
     return next((each for each in classes.tolist() if str(each) == text), text)  # type: ignore[attr-defined]
+
+
+@command()
+def certify(
+    voice: Voice,
+    model: ModelFile,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="Its training file.", metavar="FILE", show_default="the one it remembers"),
+    ] = None,
+    scope: Annotated[
+        str,
+        typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower)."),
+    ] = "span",
+    limit: Annotated[
+        float | None,
+        typer.Option("--limit", help="Largest relative gap to accept: the exit code is 1 if it is above."),
+    ] = None,
+    n_jobs: Jobs = None,
+) -> None:
+    """Check how far a model can be from the best one on its training data.
+
+    \b
+    The objective is computed anew and bounded from below; the gap between the
+    two is how much the best model could gain at most. The bound comes from
+    the model alone, so it is looser than that of the fit, which has seen all
+    of its steps: both are shown.
+
+    \b
+    Is this the optimum?
+      kernelfields certify chunks.safetensors --limit 0.01
+    Would a larger basis help?
+      kernelfields certify rbf.safetensors train.npz --scope rkhs --limit 0.01
+    """
+    from kernelfields.cli.models import check_labels, load_model
+    from kernelfields.cli.settings import file_digest
+
+    trained = load_model(model, n_jobs)
+    path = file or trained.settings.train
+    if path is None or (file is None and path == "-"):
+        raise ValueError(f"{model} was trained from standard input: give its training file as well")
+    read = trained.reader.read(path)
+    check_labels(read, trained.crf.classes_, path)
+    digest = file_digest(path)
+    if digest is not None and digest != trained.checksums.get("train", digest):
+        voice.warn(f"{path} is not the file that {model} was trained on, or has changed since")
+    certificate = trained.crf.certify(read.X, read.y, scope=scope, sample_weight=read.weights)
+    fitted = trained.crf.certificate_ if scope == "span" else trained.crf.rkhs_certificate_
+    accepted = limit is None or certificate.relative_gap <= limit
+    verdict = "" if limit is None else f"\n{'within' if accepted else 'above'} the limit of {limit:g}"
+    voice.result(
+        f"now:        {certificate}\nby the fit: {fitted}{verdict}",
+        {"now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
+    )
+    raise typer.Exit(ExitCode.DONE if accepted else ExitCode.SHORT)
+
+
+def _document(certificate: Any) -> dict[str, Any]:
+    figures = ("scope", "value", "lower_bound", "relative_gap", "exact", "parts")
+    return {name: getattr(certificate, name) for name in figures}

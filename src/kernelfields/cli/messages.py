@@ -1,14 +1,13 @@
-"""What the commands say, and how they end: results on standard output, all else on standard error, exit codes.
+"""Messages and exit codes: results on standard output, all else on standard error.
 
     0    done
     1    done, but not what was asked for: a fit that stopped short of its tolerance, a certificate above the limit
     2    not done: a wrong option, a file that cannot be read or written, data that do not fit
     130  interrupted by Ctrl-C
 
-An error is one message without a traceback; ``--verbose`` shows the traceback as well. Only errors that the
-library and the system raise about what a user passed are shown so; any other is a fault of the program.
-
-[[merged]] Options that several commands share, with the words that explain them.
+``command`` makes a command of a function: it adds the options that all commands share, and turns errors into one
+message without a traceback; ``--verbose`` shows the traceback as well. Only errors that the library and the system
+raise about what a user passed are shown so; any other is a fault of the program.
 """
 
 from __future__ import annotations
@@ -19,14 +18,26 @@ import math
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Annotated, Any, TypeVar
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
 
 import typer
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Jobs = Annotated[
+    int | None,
+    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores"),
+]
+ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]
+#: The options that become the voice of a command.
+_VOICE = {
+    "as_json": typer.Option("--json", help="Write the result as JSON to standard output, for machines."),
+    "quiet": typer.Option("--quiet", "-q", help="Say nothing but warnings and errors."),
+    "verbose": typer.Option("--verbose", "-v", help="Say more: every iteration, tracebacks of errors."),
+}
+Command = Callable[..., None]
 
 
 class ExitCode(IntEnum):
@@ -102,13 +113,40 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def explains_errors(function: Function) -> Function:
+def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Callable[[Command], Command]:
+    """Make a command of ``function(voice, ...)``: --json, --quiet and --verbose become its voice.
+
+    Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``.
+    """
+    shared = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
+        for name, option in _VOICE.items()
+        if as_json or name != "as_json"
+    ]
+
+    def decorate(function: Command) -> Command:
+        _, *parameters = signature(function, eval_str=True).parameters.values()
+        named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
+
+        @functools.wraps(function)
+        def with_voice(**values: Any) -> None:
+            voice = Voice(**{each.name: values.pop(each.name) for each in shared})
+            function(voice, **values)
+
+        made: Any = explains_errors(with_voice)
+        made.__signature__ = Signature([*named, *options, *shared])  # typer makes the options of it
+        return made
+
+    return decorate
+
+
+def explains_errors(function: Command) -> Command:
     """Turn expected errors of a command into one message and an exit code."""
 
     @functools.wraps(function)
-    def explained(*arguments: Any, **options: Any) -> Any:
+    def explained(*arguments: Any, **options: Any) -> None:
         try:
-            return function(*arguments, **options)
+            function(*arguments, **options)
         except BrokenPipeError:
             raise  # whoever reads our output has had enough: no message
         except (ValueError, OSError, MemoryError) as error:
@@ -120,7 +158,7 @@ def explains_errors(function: Function) -> Function:
             typer.echo("interrupted; nothing was written", err=True)
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
 
-    return explained  # type: ignore[return-value]
+    return explained
 
 
 def _message(error: BaseException) -> str:
@@ -128,13 +166,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every iteration, tracebacks of errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON to standard output, for machines.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores"),
-]
-ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]

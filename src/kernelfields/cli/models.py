@@ -1,15 +1,19 @@
-"""Labels of a file against those that a model knows.
-
-[[merged]] Model files of the command: a ChainCRF with notes on how its files are read and what it was trained by.
-
-The notes are one more entry of the model's document, so ``ChainCRF.load`` reads these files as well.
-Fails: ModelFileError naming the file, OSError.
-
-[[merged]] How a model reads its files: learnt from the training file, kept with the model, used for every other file.
+"""Models of the command: how their files are read, the estimator that settings describe, model files.
 
 A reader is the options of the file's format, a template for column files, and a scaling of numbers where wanted.
-Column files without a template get one: every column but that of the labels, at -1, 0 and 1, and transitions.
-Fails: ValueError for options that do not fit the format, SequenceFileError for files that do not.
+It is learnt from the training file, kept with the model, and used for every other file. Column files without a
+template get one: every column but that of the labels, at -1, 0 and 1, and transitions.
+
+Kernels are a name or a sum of names. Their parameters are numbers, each for every kernel of the sum that has it:
+
+    --kernel rbf --gamma 0.1              RBF(gamma=0.1)
+    --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
+
+A model file holds a ChainCRF with notes on how its files are read and what it was trained by. The notes are one
+more entry of the model's document, so ``ChainCRF.load`` reads these files as well.
+
+Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
+for files of sequences, ModelFileError naming the model file, OSError.
 """
 
 from __future__ import annotations
@@ -17,104 +21,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.cli.settings import (
-    FIT_PARAMETERS,
-    PARAMETERS,
-    RunSettings,
-    from_document,
-    named_kernel,
-    to_document,
-)
-from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model
-from kernelfields.formats.sequence_files import SequenceFile, format_of, read_sequences
-from kernelfields.formats.templates import Template
+from kernelfields.cli.settings import SETTINGS, RunSettings, from_document, to_document
+from kernelfields.formats import ModelFileError, SequenceFile, Template, format_of, read_sequences
 from kernelfields.formats.text_files import input_name, write_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
 
-
-_SHOWN = 10
-
-
-def check_labels(file: SequenceFile, classes: Any, path: str) -> None:
-    """Raise if a file holds a label that was never seen in training, saying where."""
-    known = list(classes)
-    seen = set(known)
-    for index, labels in enumerate(file.y or []):
-        for position, label in enumerate(labels):
-            if label not in seen:
-                where = _place(file, index, position)
-                shown = ", ".join(str(each) for each in known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
-                raise ValueError(
-                    f"{input_name(path)}, {where}: the label {label} was never seen in training, where there are "
-                    f"{shown}"
-                )
-
-
-def _place(file: SequenceFile, sequence: int, position: int) -> str:
-    """Say where the label of a position stands: line and column in texts, sequence and position in arrays."""
-    source, column = file.source, file.reading.get("label")
-    if file.format in ("columns", "conllu"):
-        return f"line {source[sequence].lines[position]}, column {column} (from 0)"
-    if file.format == "csv":
-        return f"line {source.lines[source.members[sequence][position]]}, column {column!r}"
-    if file.format == "crfsuite":
-        return f"line {source.first_lines[sequence] + position}, column 0"
-    return f"sequence {sequence}, position {position}"
-
-
-_NOTES = "command"
-
-
-@dataclass
-class TrainedModel:
-    """A fitted estimator, the reader of its files, and the settings of its run with checksums."""
-
-    crf: ChainCRF
-    reader: InputReader
-    settings: RunSettings
-    checksums: dict[str, str]
-
-
-def save_model(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> None:
-    """Write a model with its notes, atomically."""
-    write_whole({os.fspath(path): model_content(path, crf, reader, settings)})
-
-
-def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> bytes:
-    """Return what the file of a model at ``path`` holds."""
-    from kernelfields.estimators.model_document import KIND, describe_chain_crf
-
-    notes = {"reader": reader.to_document(), "settings": to_document(settings, path)}
-    return model_bytes(KIND, {**describe_chain_crf(crf), _NOTES: notes}, {})
-
-
-def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
-    """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
-    from kernelfields import ChainCRF
-    from kernelfields.estimators.model_document import KIND, rebuild_chain_crf
-
-    document, _ = read_model(path, KIND)
-    if _NOTES not in document:
-        raise ModelFileError(
-            f"{path} was written by ChainCRF.save and does not say how its files are read: use it in Python, or "
-            "train by the command"
-        )
-    notes = document.pop(_NOTES)
-    try:
-        crf = rebuild_chain_crf(ChainCRF, document)
-        reader = InputReader.from_document(notes["reader"])
-        settings, checksums = from_document(notes["settings"], path)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a sound model: {error}") from error
-    return TrainedModel(crf.set_params(n_jobs=n_jobs, verbose=0), reader, settings, checksums)
-
-
+KERNEL_PARAMETERS = tuple(name for name, setting in SETTINGS.items() if setting.part == "kernel")
 #: Which settings say how a format is read.
 _USED = {
     "columns": ("template", "columns", "label_column", "separator"),
@@ -123,16 +42,10 @@ _USED = {
     "npz": ("arrays",),
     "csv": ("columns", "label_column", "sequence_column", "separator"),
 }
-_OPTIONS = {
-    "template": "--template",
-    "columns": "--columns",
-    "label_column": "--label-column",
-    "sequence_column": "--sequence-column",
-    "separator": "--separator",
-    "arrays": "--array",
-}
 _SEPARATORS = {"tab": "\t", "space": " "}
 _NEAR = (-1, 0, 1)
+_LABELS_SHOWN = 10
+_NOTES = "command"
 
 
 @dataclass(frozen=True)
@@ -229,9 +142,9 @@ def reading_options(settings: RunSettings, file_format: str) -> dict[str, Any]:
     """Return the settings as options of ``read_sequences``, all but the template."""
     if file_format not in _USED:
         raise ValueError(f"--format must be auto or one of {', '.join(_USED)}, got {file_format!r}")
-    for name, option in _OPTIONS.items():
-        if getattr(settings, name) is not None and name not in _USED[file_format]:
-            raise ValueError(f"{option} has no meaning for files of format {file_format}")
+    for name, value in settings.part("reading").items():
+        if value is not None and name not in _USED[file_format]:
+            raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for files of format {file_format}")
     if settings.template is not None and settings.columns is not None:
         raise ValueError("--template says which columns to read, so --columns has no meaning beside it")
     options: dict[str, Any] = {}
@@ -282,29 +195,149 @@ def _array_name(text: str) -> tuple[str, Any]:
     return role, several if len(several) > 1 else names
 
 
+def check_labels(file: SequenceFile, classes: Any, path: str) -> None:
+    """Raise if a file holds a label that was never seen in training, saying where."""
+    known = list(classes)
+    seen = set(known)
+    for index, labels in enumerate(file.y or []):
+        for position, label in enumerate(labels):
+            if label not in seen:
+                where = _place(file, index, position)
+                more = ["..."] if len(known) > _LABELS_SHOWN else []
+                shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])
+                raise ValueError(
+                    f"{input_name(path)}, {where}: the label {label} was never seen in training, where there are "
+                    f"{shown}"
+                )
+
+
+def _place(file: SequenceFile, sequence: int, position: int) -> str:
+    """Say where the label of a position stands: line and column in texts, sequence and position in arrays."""
+    source, column = file.source, file.reading.get("label")
+    if file.format in ("columns", "conllu"):
+        return f"line {source[sequence].lines[position]}, column {column} (from 0)"
+    if file.format == "csv":
+        return f"line {source.lines[source.members[sequence][position]]}, column {column!r}"
+    if file.format == "crfsuite":
+        return f"line {source.first_lines[sequence] + position}, column 0"
+    return f"sequence {sequence}, position {position}"
+
+
+def named_kernel(text: str, parameters: dict[str, Any], option: str = "--kernel") -> Any:
+    """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
+    from kernelfields.kernels import resolve_kernel
+
+    parts = [resolve_kernel(name.strip()) for name in text.split("+")]
+    for name, value in parameters.items():
+        if value is None:
+            continue
+        takers = [part for part in parts if name in part.get_params(deep=False)]
+        if not takers:
+            raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for {option} {text}")
+        for part in takers:
+            part.set_params(**{name: value})
+    kernel = reduce(lambda first, second: first + second, parts)
+    kernel.check_parameters()
+    return kernel
+
+
+def kernel_settings(kernel: Any) -> dict[str, Any]:
+    """Return the settings that name a kernel which is not a sum; rules such as gamma="scale" are the default."""
+    parameters = kernel.get_params(deep=False)
+    numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
+    return {"kernel": kernel.kind} | {
+        name: None if isinstance(value, str) else value for name, value in numbers.items()
+    }
+
+
 def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
     """Return the estimator that the settings describe."""
     from kernelfields import ChainCRF, NodeCliques
 
-    parameters = {name: getattr(settings, name) for name in PARAMETERS}
-    node: dict[str, Any] = {
-        "kernel": named_kernel(settings.kernel, parameters),
-        "window": tuple(settings.window) if isinstance(settings.window, list) else settings.window,
+    nodes = settings.part("nodes") | {
+        "kernel": named_kernel(settings.kernel, settings.part("kernel")),
+        "window": _one_or_tuple(settings.window),
         "rank": settings.rank or None,
-        "basis": settings.basis,
-        "support": settings.support,
-        "min_freq": settings.min_freq,
-        "l1": settings.l1,
         "prior_variance": _one_or_tuple(settings.prior_variance),
     }
-    fit = {name: getattr(settings, name) for name in (*FIT_PARAMETERS, "constraints")}
+    edges, fit = settings.part("edges"), fit_parameters(settings)
     if not reader.has_transitions:
-        if settings.edge_kernel is not None or settings.edge_prior_variance is not None:
+        if any(value is not None for value in edges.values()):
             raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
-        return ChainCRF(cliques=[NodeCliques(**node)], **fit)
-    edge = None if settings.edge_kernel is None else named_kernel(settings.edge_kernel, {}, "--edge-kernel")
-    return ChainCRF(edge_kernel=edge, edge_prior_variance=settings.edge_prior_variance, **node, **fit)
+        return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
+    if settings.edge_kernel is not None:
+        edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")
+    return ChainCRF(**nodes, **edges, **fit)
+
+
+def fit_parameters(settings: RunSettings) -> dict[str, Any]:
+    """Return the parameters of the estimator that do not describe its clique sets."""
+    return {**settings.part("estimator"), "engine": engine_of(settings)}
+
+
+def engine_of(settings: RunSettings) -> Any:
+    """Return where a fit runs, as the estimator is told."""
+    engine, device, memory = settings.engine, settings.device, settings.memory
+    if device is not None and engine not in ("auto", "torch"):
+        raise ValueError(f"device={device!r} is for engine='torch', got engine={engine!r}")
+    if memory is not None:
+        if device is not None or engine == "torch":
+            raise ValueError("memory is a budget for engine='threads': a device has the memory it has")
+        if engine == "dask":
+            raise ValueError("memory is a budget for engine='threads': set the memory of Dask workers in Dask")
+    if memory is not None and engine in ("auto", "threads"):
+        from kernelfields.engines.threads import Threads
+
+        return Threads(memory)
+    if device is not None:
+        from kernelfields.engines.torch.engine import Torch
+
+        return Torch(device)
+    return engine
 
 
 def _one_or_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass
+class TrainedModel:
+    """A fitted estimator, the reader of its files, and the settings of its run with checksums."""
+
+    crf: ChainCRF
+    reader: InputReader
+    settings: RunSettings
+    checksums: dict[str, str]
+
+
+def save_model(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> None:
+    """Write a model with its notes, atomically."""
+    write_whole({os.fspath(path): model_content(path, crf, reader, settings)})
+
+
+def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> bytes:
+    """Return what the file of a model at ``path`` holds."""
+    from kernelfields.models.documents import document_bytes
+
+    notes = {"reader": reader.to_document(), "settings": to_document(settings, path)}
+    return document_bytes(crf.kind, {**crf.to_document(), _NOTES: notes})
+
+
+def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
+    """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
+    from kernelfields import ChainCRF
+    from kernelfields.models.documents import read_document
+
+    def rebuild(document: dict[str, Any]) -> TrainedModel:
+        if _NOTES not in document:
+            raise ModelFileError(
+                f"{path} was written by ChainCRF.save and does not say how its files are read: use it in Python, "
+                "or train by the command"
+            )
+        notes = document[_NOTES]
+        crf = ChainCRF.from_document(document).set_params(n_jobs=n_jobs, verbose=0)
+        settings, checksums = from_document(notes["settings"], path)
+        return TrainedModel(crf, InputReader.from_document(notes["reader"]), settings, checksums)
+
+    trained: TrainedModel = read_document(path, ChainCRF.kind, rebuild)
+    return trained

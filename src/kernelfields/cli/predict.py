@@ -1,21 +1,24 @@
-"""``kernelfields predict``: labels, probabilities and alternatives for new sequences."""
+"""Predictions, ``kernelfields predict``: labels, probabilities and alternatives for new sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import exp
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.cli.messages import AsJson, Jobs, ModelFile, Quiet, Verbose, Voice, explains_errors, json_text
+from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
-    from kernelfields.formats.sequence_files import SequenceFile
+    from kernelfields.formats import SequenceFile
 
 
-@explains_errors
+@command()
 def predict(
+    voice: Voice,
     model: ModelFile,
     file: Annotated[
         str, typer.Argument(help="Sequences to label; - is standard input.", metavar="FILE", show_default=False)
@@ -35,9 +38,6 @@ def predict(
         typer.Option("--posterior", help="The most probable label at each position, not the best whole."),
     ] = False,
     n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Label sequences with a trained model.
 
@@ -57,16 +57,15 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --nbest 5
     """
     from kernelfields.cli.models import load_model
-    from kernelfields.formats.prediction_files import write_predictions
+    from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
-    voice = Voice(quiet=quiet, verbose=verbose, as_json=as_json)
     if nbest and (marginals or confidence or posterior):
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence and --posterior")
     trained = load_model(model, n_jobs)
     read = trained.reader.read(file, labels_required=False)
     crf = trained.crf
-    if as_json:
+    if voice.as_json:
         with open_text_output(output) as stream:
             for line in _documents(crf, read, nbest, marginals or confidence, posterior):
                 stream.write(json_text(line) + "\n")
@@ -111,10 +110,7 @@ def _documents(
 
 def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
-    from dataclasses import replace
-    from math import exp
-
-    from kernelfields.formats.column_files import write_columns
+    from kernelfields.formats import write_columns
 
     if file.format not in ("columns", "conllu"):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")

@@ -1,4 +1,4 @@
-"""``train --search``: settings chosen by cross-validation on the training file, before the fit.
+"""Search for settings, ``train --search``: cross-validation on the training file, before the fit.
 
 Kernels are names, several of them separated by commas; each stands for a grid around what its default would be:
 rbf for values of gamma, poly for degrees. A kernel with parameters of its own, or a sum, is taken as it is. Ranks
@@ -13,9 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelfields.cli.messages import Voice
-from kernelfields.cli.models import InputReader, is_dense
-from kernelfields.cli.settings import PARAMETERS, RunSettings, SearchPlan, kernel_settings, named_kernel
-from kernelfields.formats.sequence_files import SequenceFile
+from kernelfields.cli.models import (
+    KERNEL_PARAMETERS,
+    InputReader,
+    build_estimator,
+    is_dense,
+    kernel_settings,
+    named_kernel,
+)
+from kernelfields.cli.settings import RunSettings
+from kernelfields.formats import SequenceFile
 
 
 @dataclass(frozen=True)
@@ -32,31 +39,26 @@ class Choice:
         """What was chosen, in a line."""
         chosen = self.settings
         parts = [f"kernel {chosen.kernel}"]
-        parts += [f"{name} {value:g}" for name in PARAMETERS if (value := getattr(chosen, name)) is not None]
+        parts += [f"{name} {value:g}" for name in KERNEL_PARAMETERS if (value := getattr(chosen, name)) is not None]
         return f"{', '.join(parts)}, rank {chosen.rank}, prior variance {chosen.prior_variance:g}"
 
 
-def search_settings(
-    settings: RunSettings, plan: SearchPlan, reader: InputReader, file: SequenceFile, voice: Voice
-) -> Choice:
+def search_settings(settings: RunSettings, reader: InputReader, file: SequenceFile, voice: Voice) -> Choice:
     """Return the settings with kernel, rank and prior variance chosen by cross-validation."""
-    from kernelfields.cli.models import build_estimator
-    from kernelfields.selection.chain_crf_cv import ChainCRFCV
+    from kernelfields import ChainCRFCV
 
     if not reader.has_transitions:
         raise ValueError("--search needs transitions, and the template has no B line: add a line B")
     kernels = _kernels(settings, is_dense(file.X))
-    plain = RunSettings(
-        **{**vars(settings), "kernel": "linear", "prior_variance": 1.0, **dict.fromkeys(PARAMETERS)}
-    )
-    ranks = plan.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
+    plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
+    ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
     search = ChainCRFCV(
         build_estimator(plain, reader),
         kernels=kernels,
-        prior_variances=plan.prior_variances,
+        prior_variances=settings.prior_variances,
         ranks=[rank or None for rank in ranks],
-        cv=plan.folds,
-        scoring=plan.scoring,
+        cv=settings.folds,
+        scoring=settings.scoring,
         refit=False,
         random_state=settings.random_state,
         verbose=voice.level,
@@ -72,7 +74,7 @@ def search_settings(
 
 def _kernels(settings: RunSettings, dense: bool) -> list[Any]:
     """Return the kernels to choose from: names, which stand for grids, or one kernel as it is."""
-    parameters = {name: getattr(settings, name) for name in PARAMETERS}
+    parameters = settings.part("kernel")
     given = any(value is not None for value in parameters.values())
     if settings.kernel == "auto" and not given:
         return ["poly", "rbf"] if dense else ["linear", "poly", "rbf"]

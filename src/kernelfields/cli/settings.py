@@ -1,15 +1,8 @@
-"""Kernels as the command line names them: a name or a sum of names, and numbers for their parameters.
+"""Settings of a training run: declared once, given as options of ``train``, kept in a TOML file beside the model.
 
-    --kernel rbf --gamma 0.1              RBF(gamma=0.1)
-    --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
-
-A parameter goes to every kernel of the sum that has it. Fails: ValueError for one that none has.
-
-[[merged]] The estimator that the settings of a run describe.
-
-[[merged]] What a training run does besides its fit: a search for settings, checkpoints. Light, for help must come fast.
-
-[[merged]] What a training run was asked to do, as a flat TOML file beside its model, and back.
+A field of ``RunSettings`` is all there is to write for a new option: its type and default, and a ``Setting`` with
+the names and the text of the option, the table of the settings file, and what it is a parameter of. The options
+of ``train``, their reading, the file and its checks, and the parameters of the estimator follow from it.
 
     [data]    train = "train.conll", template = "chunk.template", ...
     [field]   kernel = "rbf", gamma = 0.1, prior_variance = 1.0, ...
@@ -17,10 +10,12 @@ A parameter goes to every kernel of the sum that has it. Fails: ValueError for o
     [output]  model = "model.safetensors"
     [checksums]  SHA-256 of the files that were read, to notice when one has changed
 
-``kernelfields train --config model.toml`` reads it back and repeats the run. Names of files are relative to the
-folder of the TOML file, so that data and models can move together. Settings without a value are left out, and then
-have their defaults. Fails: ValueError naming the file, the table and the key.
+``kernelfields train --config model.toml`` reads the file back and repeats the run. Names of files are relative to
+the folder of the TOML file, so that data and models can move together. Settings without a value are left out, and
+then have their defaults. Fails: ValueError naming the option, or the file, the table and the key.
 """
+
+# ruff: noqa: RUF009 - the calls in the dataclass return dataclasses.field
 
 from __future__ import annotations
 
@@ -30,223 +25,261 @@ import json
 import math
 import os
 import tomllib
-from dataclasses import dataclass, fields
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
 
 from kernelfields import __version__
 
-if TYPE_CHECKING:
-    pass
-
-
-PARAMETERS = ("gamma", "degree", "coef0", "nu", "length_scale")
-
-
-def named_kernel(text: str, parameters: dict[str, Any], option: str = "--kernel") -> Any:
-    """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
-    from kernelfields.kernels.registry import resolve_kernel
-
-    parts = [resolve_kernel(name.strip()) for name in text.split("+")]
-    for name, value in parameters.items():
-        if value is None:
-            continue
-        takers = [part for part in parts if name in part.get_params(deep=False)]
-        if not takers:
-            raise ValueError(f"--{name.replace('_', '-')} has no meaning for {option} {text}")
-        for part in takers:
-            part.set_params(**{name: value})
-    kernel = reduce(lambda first, second: first + second, parts)
-    kernel.check_parameters()
-    return kernel
-
-
-def kernel_settings(kernel: Any) -> dict[str, Any]:
-    """Return the settings that name a kernel which is not a sum; rules such as gamma="scale" are the default."""
-    given = kernel.get_params(deep=False)
-    numbers = {name: given.get(name) for name in PARAMETERS}
-    return {"kernel": kernel.kind} | {
-        name: None if isinstance(value, str) else value for name, value in numbers.items()
-    }
-
-
-@dataclass(frozen=True)
-class SearchPlan:
-    """What to choose from, and by what measure; ranks are that of the settings and a quarter of it unless told."""
-
-    folds: int = 3
-    scoring: str = "log_likelihood"
-    prior_variances: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
-    ranks: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class CheckpointPlan:
-    """Where and how often to write checkpoints, and whether to go on from the last one."""
-
-    path: str
-    seconds: float = 60.0
-    resume: bool = False
-
-
-def search_plan(
-    search: bool, folds: int | None, scoring: str | None, prior_variances: str | None, ranks: str | None
-) -> SearchPlan | None:
-    """Return the search that options ask for; ValueError for options of a search that is not wanted."""
-    given: dict[str, Any] = {
-        "folds": folds,
-        "scoring": scoring,
-        "prior_variances": None
-        if prior_variances is None
-        else numbers(prior_variances, "--prior-variances", float),
-        "ranks": None if ranks is None else numbers(ranks, "--ranks", int),
-    }
-    given = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in given.items() if each is not None
-    }
-    if search:
-        return SearchPlan(**given)
-    if given:
-        raise ValueError(f"--{next(iter(given)).replace('_', '-')} is for --search, which was not asked for")
-    return None
-
-
-def checkpoint_plan(path: str | None, seconds: float | None, resume: bool, model: str) -> CheckpointPlan | None:
-    """Return the checkpoints that options ask for; ValueError for some that cannot be."""
-    if path is None:
-        if resume or seconds is not None:
-            option = "--resume" if resume else "--checkpoint-seconds"
-            raise ValueError(f"{option} needs --checkpoint, the file to write to and to go on from")
-        return None
-    if os.path.realpath(path) == os.path.realpath(model):
-        raise ValueError(
-            "--checkpoint and --model must be different files: the checkpoint goes when the fit is done"
-        )
-    return CheckpointPlan(path, 60.0 if seconds is None else seconds, resume)
-
-
-def numbers(text: str, option: str, kind: type) -> list:
-    """Return numbers that have commas between them."""
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
-        raise ValueError(
-            f"{option} takes numbers with commas between them, such as {example}, got {text!r}"
-        ) from None
-
-
-def one_or_more(text: str | None, option: str, kind: type) -> Any:
-    """Return a number, or a list of them if there are commas."""
-    if text is None:
-        return None
-    several = numbers(text, option, kind)
-    return several[0] if len(several) == 1 else several
-
-
 STANDARD_STREAM = "-"
-_FILES = ("train", "dev", "template", "model", "report")
-#: Settings of [fit] that become parameters of the estimator as they are.
-FIT_PARAMETERS = (
-    "solver",
-    "tol",
-    "max_iter",
-    "patience",
-    "dtype",
-    "n_jobs",
-    "engine",
-    "device",
-    "memory",
-    "random_state",
-)
-_CHECKED = ("train", "dev", "template")
+_TABLES = ("data", "field", "fit", "output")
 #: What the types of settings are called in messages.
-_KINDS = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "list[str]": "a list of texts",
-    "list[int]": "a list of whole numbers",
-    "list[float]": "a list of numbers",
+_KINDS: dict[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list[str]: "a list of texts",
+    list[int]: "a list of whole numbers",
+    list[float]: "a list of numbers",
 }
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting: its option of ``train``, its place in the settings file, and what it is for.
+
+    ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
+    never written. ``part`` is what the setting is a parameter of. ``before`` is the key it stands before in the
+    file, where the order is not that of the options. ``name``, ``types`` and ``default`` are those of the field.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    panel: str | None = None
+    table: Literal["data", "field", "fit", "output"] | None = None
+    metavar: str | None = None
+    shown: str | None = None
+    file: Literal["read", "written"] | None = None
+    part: Literal["reading", "kernel", "nodes", "edges", "estimator", "engine"] | None = None
+    repeated: bool = False
+    before: str | None = None
+    name: str = ""
+    types: tuple[Any, ...] = ()
+    default: Any = None
+
+    @property
+    def several(self) -> Any:
+        """The type of a list or tuple of values that the setting may be; None if it is one value."""
+        return next((kind for kind in self.types if get_origin(kind) is not None), None)
+
+    def parameter(self) -> Parameter:
+        """Return the option as typer takes it; None stands for one that was not given."""
+        kind = list[str] if self.repeated else self.types[0] if self.several is None else str
+        metavar = self.metavar or ("FILE" if self.file else None)
+        option: Any = typer.Argument(help=self.text, metavar=metavar)
+        if self.names:
+            # Options of one call say in their text what happens without them.
+            shown = self.table is not None and self.default is not None and self.default is not False
+            option = typer.Option(
+                *self.names,
+                help=self.text,
+                rich_help_panel=self.panel,
+                metavar=metavar,
+                show_default=self.shown or (f"{self.default}" if shown else False),
+            )
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+    def read(self, given: Any) -> Any:
+        """Return the value that was given on the command line; lists are texts with commas."""
+        if self.several is None or not isinstance(given, str):
+            return given or None if self.repeated else given
+        (kind, *_), parts = get_args(self.several), given.split(",")
+        try:
+            values = get_origin(self.several)(map(kind, parts))
+        except ValueError:
+            example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
+            raise ValueError(
+                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {given!r}"
+            ) from None
+        return values[0] if kind in self.types and len(values) == 1 else values
+
+    def check(self, value: Any, where: str) -> Any:
+        """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
+        for kind in self.types:
+            if get_origin(kind) is list:
+                if isinstance(value, list) and value and all(_is(item, get_args(kind)[0]) for item in value):
+                    return value
+            elif _is(value, kind):
+                return float(value) if kind is float else value
+        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in self.types)}")
+
+
+def _is(value: Any, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _declare(**shared: Any) -> Callable[..., Any]:
+    def setting(default: Any, *names_and_text: str, **about: Any) -> Any:
+        *names, text = names_and_text
+        return field(default=default, metadata={"setting": Setting(tuple(names), text, **{**shared, **about})})
+
+    return setting
+
+
+_data = _declare(panel="The files", table="data")
+_reading = _declare(panel="The files", table="data", part="reading")
+_output = _declare(panel="The files", table="output", file="written")
+_field = _declare(panel="The field", table="field")
+_kernel = _declare(panel="The field", table="field", part="kernel")
+_nodes = _declare(panel="The field", table="field", part="nodes")
+_edges = _declare(panel="The field", table="field", part="edges")
+_search = _declare(panel="Search")
+_fit = _declare(panel="The fit", table="fit", part="estimator")
+_engine = _declare(panel="The fit", table="fit", part="engine")
+_checkpoint = _declare(panel="The fit")
 
 
 @dataclass
 class RunSettings:
     """Everything that decides what a training run does; None means that the run decides."""
 
-    # [data]
-    train: str | None = None
-    dev: str | None = None
-    format: str = "auto"
-    template: str | None = None
-    columns: list[str] | None = None
-    label_column: str | None = None
-    sequence_column: str | None = None
-    separator: str | None = None
-    arrays: list[str] | None = None
-    standardize: bool = False
-    # [field]
-    kernel: str = "auto"
-    gamma: float | None = None
-    degree: int | None = None
-    coef0: float | None = None
-    nu: float | None = None
-    length_scale: float | None = None
-    edge_kernel: str | None = None
-    window: int | list[int] = 1
-    rank: int = 1000
-    basis: str = "random-cholesky"
-    support: str = "all"
-    min_freq: float = 0.0
-    l1: float = 0.0
-    prior_variance: float | list[float] = 1.0
-    edge_prior_variance: float | None = None
-    constraints: str | None = None
-    # [fit]
-    solver: str = "auto"
-    tol: float = 1e-3
-    max_iter: int = 100
-    patience: int = 5
-    dtype: str = "auto"
-    n_jobs: int | None = None
-    engine: str = "auto"
-    device: str | None = None
-    memory: str | None = None
-    random_state: int = 0
-    # [output]
-    model: str = "model.safetensors"
-    report: str | None = None
+    train: str | None = _data(None, "Training file; - is standard input.", file="read")
+    model: str = _output("model.safetensors", "--model", "-m", "The model; the settings go beside it.")
+    config: str | None = _data(
+        None, "--config", "-c", "Settings of an earlier run; options win.", file="read", table=None
+    )
+    dev: str | None = _data(None, "--dev", "Development file: stop when it gets no better.", file="read")
+    format: str = _data(
+        "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
+    )
+    template: str | None = _reading(None, "--template", "-t", "CRF++ template for column files.", file="read")
+    columns: list[str] | None = _reading(
+        None, "--columns", "Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N"
+    )
+    label_column: str | None = _reading(
+        None, "--label-column", "Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N"
+    )
+    sequence_column: str | None = _reading(
+        None, "--sequence-column", "CSV: column that tells sequences apart.", metavar="NAME"
+    )
+    separator: str | None = _reading(None, "--separator", "tab or space; for CSV any character.", metavar="NAME")
+    arrays: list[str] | None = _reading(
+        None,
+        "--array",
+        "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
+        metavar="R=N",
+        repeated=True,
+    )
+    standardize: bool = _data(False, "--standardize/--no-standardize", "Scale columns of numbers to mean 0, spread 1.")
+    report: str | None = _output(None, "--report", "Write an HTML report of the fit here.")
+
+    kernel: str = _field(
+        "auto",
+        "--kernel",
+        "-k",
+        "linear, rbf, poly, matern, ..., or a sum: linear+rbf. [dim]auto: linear "
+        "for named features, rbf for numbers[/]",
+    )
+    gamma: float | None = _kernel(None, "--gamma", "Of rbf, laplacian, poly; else from the data.")
+    degree: int | None = _kernel(None, "--degree", "Of poly.")
+    coef0: float | None = _kernel(None, "--coef0", "Of poly.")
+    nu: float | None = _kernel(None, "--nu", "Of matern.")
+    length_scale: float | None = _kernel(None, "--length-scale", "Of matern; else from the data.")
+    edge_kernel: str | None = _edges(None, "--edge-kernel", "Lets transitions depend on the inputs, such as linear.")
+    window: int | list[int] = _nodes(1, "--window", "Positions a kernel sees: 3, or before,after: 2,0.")
+    rank: int = _nodes(1000, "--rank", "Most basis functions of a kernel; 0 for no limit.")
+    basis: str = _nodes("random-cholesky", "--basis", "random-cholesky, greedy-cholesky, uniform, gradient or all.")
+    prior_variance: float | list[float] = _nodes(
+        1.0, "--prior-variance", "Of the Gaussian prior; larger fits closer. Or 1,0.1 for the parts of a sum."
+    )
+    c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
+    edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
+    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance")
+    support: str = _nodes("all", "--support", "all, or observed: weights for pairs seen only.", before="l1")
+    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1")
+    constraints: str | None = _field(
+        None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
+    )
+
+    search: bool = _search(
+        False, "--search", "Choose kernel, its scale or degree, and prior variance by cross-validation."
+    )
+    folds: int = _search(3, "--folds", "Parts the training file is cut into, 3.")
+    scoring: str = _search("log_likelihood", "--scoring", "log_likelihood unless told; accuracy or entity_f1.")
+    prior_variances: tuple[float, ...] = _search(
+        (0.01, 0.1, 1.0, 10.0, 100.0),
+        "--prior-variances",
+        "Those to choose from, 0.01,0.1,1,10,100 unless told.",
+    )
+    ranks: tuple[int, ...] | None = _search(
+        None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it."
+    )
+
+    solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
+    tol: float = _fit(1e-3, "--tol", "Relative duality gap to stop at.")
+    max_iter: int = _fit(100, "--max-iter", "Most iterations.")
+    patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.")
+    dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
+    n_jobs: int | None = _fit(None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores")
+    engine: str = _engine("auto", "--engine", "threads, torch or auto: where the fit runs.")
+    device: str | None = _engine(None, "--device", "Of --engine torch, such as cuda:0.")
+    memory: str | None = _engine(None, "--memory", "What a fit may take, such as 8GB.")
+    random_state: int = _fit(0, "--seed", "Of all that is random.")
+    checkpoint: str | None = _checkpoint(None, "--checkpoint", "Write what there is so far to this file now and then.")
+    checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
+    resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
 
     def updated(self, given: dict[str, Any]) -> RunSettings:
         """Return a copy with what was given on the command line; None means not given."""
-        return RunSettings(**{**vars(self), **{name: each for name, each in given.items() if each is not None}})
+        return replace(self, **{name: each for name, each in given.items() if each is not None})
+
+    def part(self, part: str) -> dict[str, Any]:
+        """Return the settings that are parameters of a part, by name."""
+        return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
 
     def differences(self, other: RunSettings) -> list[str]:
         """Return in words why two runs fit different fields; where their files lie does not matter."""
         return [
             f"{name} was {getattr(other, name)!r} and is now {getattr(self, name)!r}"
-            for name, table in _TABLES.items()
-            if table in ("data", "field") and name not in _FILES and getattr(self, name) != getattr(other, name)
+            for name, setting in _WRITTEN.items()
+            if setting.table in ("data", "field") and not setting.file
+            if getattr(self, name) != getattr(other, name)
         ]
 
 
-def _tables() -> dict[str, str]:
-    """Return the table of every setting: each begins with one of these names."""
-    heads, table = {"train": "data", "kernel": "field", "solver": "fit", "model": "output"}, ""
-    tables = {}
-    for each in fields(RunSettings):
-        table = heads.get(each.name, table)
-        tables[each.name] = table
-    return tables
+def _declared() -> dict[str, Setting]:
+    """Return the settings by name, in the order of the options."""
+    settings, hints = {}, get_type_hints(RunSettings)
+    for declared in fields(RunSettings):
+        name, hint = declared.name, hints[declared.name]
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        types = tuple(kind for kind in kinds if kind is not NoneType)
+        settings[name] = replace(declared.metadata["setting"], name=name, types=types, default=declared.default)
+    return settings
 
 
-_TABLES = _tables()
-_TYPES = {
-    each.name: [part for part in str(each.type).split(" | ") if part != "None"] for each in fields(RunSettings)
-}
+def _written(settings: dict[str, Setting]) -> dict[str, Setting]:
+    """Return the settings that are written to the file, in its order."""
+    names = [name for table in _TABLES for name, setting in settings.items() if setting.table == table]
+    for name, setting in settings.items():
+        if setting.before is not None:
+            names.remove(name)
+            names.insert(names.index(setting.before), name)
+    return {name: settings[name] for name in names}
+
+
+SETTINGS = _declared()
+_WRITTEN = _written(SETTINGS)
+_FILES = [name for name, each in _WRITTEN.items() if each.file]
+_FILES_READ = [name for name, each in _WRITTEN.items() if each.file == "read"]
 
 
 def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
@@ -273,13 +306,13 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
     """Return settings as tables of plain values, files named relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
     tables: dict[str, dict[str, Any]] = {}
-    for name, table in _TABLES.items():
+    for name, setting in _WRITTEN.items():
         value = getattr(settings, name)
-        if name in _FILES:
+        if setting.file:
             value = _relative(value, folder)
         if value is not None:
-            tables.setdefault(table, {})[name] = value
-    digests = {name: file_digest(getattr(settings, name)) for name in _CHECKED}
+            tables.setdefault(str(setting.table), {})[name] = value
+    digests = {name: file_digest(getattr(settings, name)) for name in _FILES_READ}
     tables["checksums"] = {name: digest for name, digest in digests.items() if digest is not None}
     return tables
 
@@ -289,27 +322,27 @@ def from_document(document: dict[str, Any], path: str | os.PathLike) -> tuple[Ru
     checksums = document.get("checksums", {})
     if not isinstance(checksums, dict):
         raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for table, entries in document.items():
         if table == "checksums":
             continue
-        if table not in _TABLES.values() or not isinstance(entries, dict):
+        if table not in _TABLES or not isinstance(entries, dict):
             raise ValueError(f"{path}: unknown table or key {table!r}; expected [data], [field], [fit], [output]")
         for name, value in entries.items():
-            if _TABLES.get(name) != table:
+            if name not in _WRITTEN or _WRITTEN[name].table != table:
                 raise ValueError(f"{path}: [{table}] has the unknown key {name!r}{_meant(name)}")
-            found[name] = _checked(value, _TYPES[name], f"{path}: {name} in [{table}]")
+            values[name] = _WRITTEN[name].check(value, f"{path}: {name} in [{table}]")
     folder = Path(os.path.realpath(path)).parent
     for name in _FILES:
-        if found.get(name, STANDARD_STREAM) != STANDARD_STREAM:
-            found[name] = os.path.relpath(folder / found[name])
-    return RunSettings(**found), checksums
+        if values.get(name, STANDARD_STREAM) != STANDARD_STREAM:
+            values[name] = os.path.relpath(folder / values[name])
+    return RunSettings(**values), checksums
 
 
 def changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
     """Return the files of settings that are there but are not what they were when the checksums were taken."""
-    named = {name: getattr(settings, name) for name in _CHECKED if name in checksums}
-    return [path for name, path in named.items() if file_digest(path) not in (None, checksums[name])]
+    paths = {name: getattr(settings, name) for name in _FILES_READ if name in checksums}
+    return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
 
 
 def file_digest(path: str | None) -> str | None:
@@ -330,26 +363,8 @@ def _relative(path: str | None, folder: Path) -> str | None:
 
 
 def _meant(name: str) -> str:
-    close = difflib.get_close_matches(name, _TABLES, n=1)
-    return f"; did you mean {close[0]!r} in [{_TABLES[close[0]]}]?" if close else ""
-
-
-def _checked(value: Any, types: list[str], where: str) -> Any:
-    """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
-    for each in types:
-        if each.startswith("list"):
-            inner = each.removeprefix("list[").removesuffix("]")
-            if isinstance(value, list) and value and all(_is(item, inner) for item in value):
-                return value
-        elif _is(value, each):
-            return float(value) if each == "float" else value
-    raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in types)}")
-
-
-def _is(value: Any, type_name: str) -> bool:
-    if isinstance(value, bool):
-        return type_name == "bool"
-    return isinstance(value, {"str": str, "int": int, "float": int | float, "bool": bool}[type_name])
+    close = difflib.get_close_matches(name, _WRITTEN, n=1)
+    return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 
 
 def _toml(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A training run: read, search, fit, write the model and the settings that repeat it.
+"""Training run: read, search, fit, write the model and the settings that repeat it.
 
 The files are written in this order: checkpoints during the fit, the model with the settings beside it, both or
 none, the report. Then the checkpoint goes, unless there is something left to continue. Whether they can be written
@@ -13,14 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
+from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
+    KERNEL_PARAMETERS,
     InputReader,
     TrainedModel,
     build_estimator,
     check_labels,
+    fit_parameters,
     is_dense,
     load_model,
     model_content,
@@ -28,24 +32,14 @@ from kernelfields.cli.models import (
     save_model,
 )
 from kernelfields.cli.search import Choice, search_settings
-from kernelfields.cli.settings import (
-    FIT_PARAMETERS,
-    PARAMETERS,
-    STANDARD_STREAM,
-    CheckpointPlan,
-    RunSettings,
-    SearchPlan,
-    file_digest,
-    settings_text,
-)
-from kernelfields.formats.model_file import ModelFileError
-from kernelfields.formats.sequence_files import SequenceFile
+from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
+from kernelfields.formats import ModelFileError, SequenceFile
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
 
-
+# Columns whose spreads differ by more than this are worth a hint.
 _UNEVEN = 30.0
 _FINISHED = ("gap", "early")
 
@@ -55,33 +49,26 @@ def settings_path(model: str) -> str:
     return str(Path(model).with_suffix(".toml"))
 
 
-def run_training(
-    settings: RunSettings,
-    voice: Voice,
-    checkpoints: CheckpointPlan | None = None,
-    search: SearchPlan | None = None,
-) -> ExitCode:
+def run_training(settings: RunSettings, voice: Voice) -> ExitCode:
     """Fit a model as the settings say, and write it."""
-    _check_outputs(settings, checkpoints)
+    _check_outputs(settings)
     reader, file = read_training_file(settings)
     voice.say(_sizes(file, settings))
     development = None if settings.dev is None else _read_development(reader, settings.dev, file)
     _say_how_inputs_are_seen(settings, reader, file, voice)
-    before = _checkpointed(checkpoints, voice)
+    before = _checkpointed(settings, voice)
     choice: Choice | None = None
-    if search is not None and before is not None:
-        chosen = {
-            name: getattr(before.settings, name) for name in ("kernel", "rank", "prior_variance", *PARAMETERS)
-        }
-        settings = replace(settings, **chosen)
-    elif search is not None:
-        choice = search_settings(settings, search, reader, file, voice)
+    if settings.search and before is not None:
+        searched = ("kernel", "rank", "prior_variance", *KERNEL_PARAMETERS)
+        settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
+    elif settings.search:
+        choice = search_settings(settings, reader, file, voice)
         settings = choice.settings
-        voice.say(f"chosen: {choice.words}; {search.scoring.replace('_', ' ')} {choice.score:.4f}")
+        voice.say(f"chosen: {choice.words}; {settings.scoring.replace('_', ' ')} {choice.score:.4f}")
     elif settings.kernel == "auto":
         settings = replace(settings, kernel="rbf" if is_dense(file.X) else "linear")
-    crf = build_estimator(settings, reader) if before is None else _continued(settings, before, checkpoints)
-    _fit(crf, settings, reader, file, development, checkpoints, voice)
+    crf = build_estimator(settings, reader) if before is None else _continued(settings, before)
+    _fit(crf, settings, reader, file, development, voice)
     beside = settings_path(settings.model)
     write_whole(
         {
@@ -91,8 +78,8 @@ def run_training(
     )
     if settings.report is not None:
         _write_report(crf, settings, development or file, choice, voice)
-    if checkpoints is not None and crf.solution_.reason in _FINISHED:
-        _remove(checkpoints.path, voice)
+    if settings.checkpoint is not None and crf.solution_.reason in _FINISHED:
+        _remove(settings.checkpoint, voice)
     _tell(crf, settings, file, development, choice, voice)
     if crf.solution_.reason == "interrupted":
         return ExitCode.INTERRUPTED
@@ -100,7 +87,7 @@ def run_training(
     return ExitCode.DONE if finished else ExitCode.SHORT
 
 
-def _check_outputs(settings: RunSettings, checkpoints: CheckpointPlan | None) -> None:
+def _check_outputs(settings: RunSettings) -> None:
     """Raise before the work if what it makes could not be written."""
     if settings.model == STANDARD_STREAM:
         raise ValueError("a model is written to a file: give --model a name")
@@ -108,8 +95,8 @@ def _check_outputs(settings: RunSettings, checkpoints: CheckpointPlan | None) ->
         raise ValueError("--model ends in .toml, where the settings of the run go: use .safetensors")
     check_writable(settings.model)
     check_writable(settings_path(settings.model))
-    if checkpoints is not None:
-        check_writable(checkpoints.path)
+    if settings.checkpoint is not None:
+        check_writable(settings.checkpoint)
     if settings.report is not None and settings.report != STANDARD_STREAM:
         check_writable(settings.report)
 
@@ -128,8 +115,6 @@ def _say_how_inputs_are_seen(settings: RunSettings, reader: InputReader, file: S
     if not reader.has_transitions:
         voice.say("the template has no B line: labels do not depend on their neighbours")
     if is_dense(file.X) and not settings.standardize and settings.kernel != "linear":
-        import numpy as np
-
         spreads = np.concatenate(file.X).std(axis=0)
         spreads = spreads[spreads > 0]
         if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
@@ -139,22 +124,23 @@ def _say_how_inputs_are_seen(settings: RunSettings, reader: InputReader, file: S
             )
 
 
-def _checkpointed(plan: CheckpointPlan | None, voice: Voice) -> TrainedModel | None:
+def _checkpointed(settings: RunSettings, voice: Voice) -> TrainedModel | None:
     """Return what the checkpoint to go on from holds; None to start afresh."""
-    if plan is None or not plan.resume:
+    path = settings.checkpoint
+    if path is None or not settings.resume:
         return None
-    if not os.path.exists(plan.path):
-        voice.say(f"there is no checkpoint {plan.path} yet: starting afresh")
+    if not os.path.exists(path):
+        voice.say(f"there is no checkpoint {path} yet: starting afresh")
         return None
     try:
-        before = load_model(plan.path)
+        before = load_model(path)
     except ModelFileError as error:
         raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
-    voice.say(f"going on from {plan.path}, objective {before.crf.solution_.value:.6g}")
+    voice.say(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
     return before
 
 
-def _continued(settings: RunSettings, before: TrainedModel, plan: CheckpointPlan | None) -> ChainCRF:
+def _continued(settings: RunSettings, before: TrainedModel) -> ChainCRF:
     """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
     differences = settings.differences(before.settings)
     for name in ("train", "template"):
@@ -162,12 +148,11 @@ def _continued(settings: RunSettings, before: TrainedModel, plan: CheckpointPlan
         if digest is not None and before.checksums.get(name, digest) != digest:
             differences.append(f"the file {getattr(settings, name)} has changed")
     if differences:
-        path = "" if plan is None else plan.path
         raise ValueError(
-            f"{path} is the checkpoint of another run: {'; '.join(differences)}. Leave out --resume to start "
-            "afresh"
+            f"{settings.checkpoint} is the checkpoint of another run: {'; '.join(differences)}. "
+            "Leave out --resume to start afresh"
         )
-    return before.crf.set_params(warm_start=True, **{name: getattr(settings, name) for name in FIT_PARAMETERS})
+    return before.crf.set_params(warm_start=True, **fit_parameters(settings))
 
 
 def _fit(
@@ -176,17 +161,16 @@ def _fit(
     reader: InputReader,
     file: SequenceFile,
     development: SequenceFile | None,
-    plan: CheckpointPlan | None,
     voice: Voice,
 ) -> None:
     crf.set_params(verbose=voice.level)
-    if plan is not None:
+    if settings.checkpoint is not None:
         from kernelfields.models.checkpoints import Checkpoint
 
         def write(path: Any, estimator: Any) -> None:
             save_model(path, estimator, reader, settings)
 
-        crf.set_params(callbacks=[Checkpoint(plan.path, plan.seconds, write=write)])
+        crf.set_params(callbacks=[Checkpoint(settings.checkpoint, settings.checkpoint_seconds, write=write)])
     dev = {} if development is None else {"X_dev": development.X, "y_dev": development.y}
     with voice.hears_warnings():
         crf.fit(file.X, file.y, sample_weight=file.weights, **dev)
@@ -197,8 +181,6 @@ def _write_report(
     crf: ChainCRF, settings: RunSettings, file: SequenceFile, choice: Choice | None, voice: Voice
 ) -> None:
     """Write the page about the fit; who cannot have it hears that the model is there all the same."""
-    from kernelfields.cli.evaluate import write_report
-
     table = None if choice is None else choice.table
     title = f"{Path(settings.model).name}, trained on {os.path.basename(input_name(str(settings.train)))}"
     try:

@@ -143,13 +143,13 @@ def read_crf(cls: type, path: str | os.PathLike) -> Any:
 def _describe(field: ChainCRF | OneLabel) -> dict[str, Any]:
     if isinstance(field, OneLabel):
         return {"label": field.classes_[0].item(), "feature_names": field.encoder.spec()}
-    return {"chain": field._describe()}
+    return {"chain": field.to_document()}
 
 
 def _rebuild(described: dict[str, Any]) -> ChainCRF | OneLabel:
     if "label" in described:
         return OneLabel(described["label"], FeatureDictEncoder.from_spec(described["feature_names"]))
-    return ChainCRF._rebuild(described["chain"], {})
+    return ChainCRF.from_document(described["chain"])
 
 
 class CRF(BaseEstimator):

@@ -20,9 +20,7 @@ from kernelfields.features.dicts import is_feature_sequences
 from kernelfields.fields.reading import is_sequence
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
-_ARRAYS = (
-    "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"
-)
+_ARRAYS = "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"
 _LISTINGS = (list, tuple, np.ndarray)
 _LABELS = (str, int, np.integer, np.bool_)
 
@@ -69,9 +67,7 @@ def the_only_label(labels: list) -> Any:
     every = chain.from_iterable(labels)
     first = next(every, None)
     textual = isinstance(first, str)
-    same = all(
-        isinstance(label, _LABELS) and isinstance(label, str) is textual and label == first for label in every
-    )
+    same = all(isinstance(label, _LABELS) and isinstance(label, str) is textual and label == first for label in every)
     return first if same and isinstance(first, _LABELS) else None
 
 
@@ -109,9 +105,7 @@ def _label_sequences(y: Any, name: str) -> list:
             or isinstance(labels, str | bytes | Mapping)
             or getattr(labels, "ndim", 1) != 1
         ):
-            raise ValueError(
-                f"sequence {index} of {name} is {_describe(labels)}: each sequence needs a list of labels"
-            )
+            raise ValueError(f"sequence {index} of {name} is {_describe(labels)}: each sequence needs a list of labels")
         listed.append(labels.tolist() if isinstance(labels, np.ndarray) else list(labels))
     return listed
 

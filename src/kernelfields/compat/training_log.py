@@ -69,9 +69,7 @@ class Holdout:
 
     def report(self) -> dict[str, Any]:
         """Return the entries of the log: scores per label, their averages, accuracies."""
-        scores = {
-            label: LabelScore.of_counts(*counts) for label, counts in zip(self.labels, self.counts, strict=True)
-        }
+        scores = {label: LabelScore.of_counts(*counts) for label, counts in zip(self.labels, self.counts, strict=True)}
         items, instances = Fraction(*self.positions), Fraction(*self.sequences)
         averages = {
             f"avg_{name}": sum(getattr(score, name) or 0.0 for score in scores.values()) / len(scores)

@@ -148,7 +148,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     """A field as a scikit-learn estimator; see the module for the hooks of those that derive from it."""
 
     #: The name of its kind in model files.
-    _kind: ClassVar[str]
+    kind: ClassVar[str]
     #: Whether "auto" may take a device or a cluster.
     _runs_anywhere: ClassVar[bool] = False
 
@@ -246,9 +246,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
                 sample = training.place(training.data, training.cliques, beside)
                 designs, start = self._designs(training, sample)
                 options = self._final_options(training, designs)
-                fitted = fit_field(
-                    designs, sample, options, start=start, development=training.development, keep=keeper
-                )
+                fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
         self._set_fitted(training, fitted)
         for checkpoint in checkpoints:
             checkpoint.end(self)
@@ -490,19 +488,14 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings)."""
         return {
             term.name: np.stack(
-                [
-                    term.in_labels(row) if term.support is None else term.support.matrix(row).toarray()
-                    for row in drawn
-                ]
+                [term.in_labels(row) if term.support is None else term.support.matrix(row).toarray() for row in drawn]
             )
             for term, drawn in zip(self._field().terms, self._drawn().samples, strict=True)
         }
 
     def _drawn(self) -> LaplaceSamples:
         if not hasattr(self, "laplace_"):
-            raise ValueError(
-                "uncertainty needs the posterior around the fit: call laplace(X, y) on its data first"
-            )
+            raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
         return self.laplace_
 
     # ---- files
@@ -510,7 +503,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
         check_is_fitted(self, "field_")
-        write_document(path, self._kind, self._describe())
+        write_document(path, self.kind, self.to_document())
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
@@ -518,7 +511,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
         A field that was fitted on an engine that is not here, such as a GPU, takes "auto" instead, with a warning.
         """
-        model = read_document(path, cls._kind, lambda document: cls._rebuild(document, callables or {}))
+        model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
         try:
             resolve_engine(model.engine, scoring=True)
         except (ImportError, RuntimeError) as error:
@@ -526,7 +519,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             model.engine = "auto"
         return model
 
-    def _describe(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """Return the fitted estimator as plain values and arrays."""
         certificates, inference = self._certificates, self.inference_
         document = {
@@ -547,8 +540,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         return document
 
     @classmethod
-    def _rebuild(cls, document: Mapping[str, Any], functions: Functions) -> Self:
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
         classes = cls._rebuilt_classes(document["classes"])
         reader = cls._rebuilt_reader(document["inputs"])
         structure = cls._rebuilt_structure(document["structure"], classes)
@@ -572,9 +566,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         steps = document.get("evidence_path")
-        estimator.evidence_path_ = (
-            None if steps is None else EvidencePath([EvidenceStep(**each) for each in steps])
-        )
+        estimator.evidence_path_ = None if steps is None else EvidencePath([EvidenceStep(**each) for each in steps])
         estimator._set_views()
         return estimator
 

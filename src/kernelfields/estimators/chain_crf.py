@@ -131,7 +131,7 @@ class ChainCRF(FieldEstimator):
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
 
-    _kind = "ChainCRF"
+    kind = "ChainCRF"
     _runs_anywhere = True
 
     field_: Any
@@ -589,7 +589,8 @@ class ChainCRF(FieldEstimator):
         return ChainStructure(n_labels, masks)
 
     @classmethod
-    def _rebuild(cls, document: Mapping[str, Any], functions: Functions) -> ChainCRF:
-        estimator = super()._rebuild(document, functions)
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> ChainCRF:
+        """Return the estimator that was described."""
+        estimator = super().from_document(document, callables)
         estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
         return estimator

@@ -134,9 +134,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> ExponentialFamilyDensity:
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> ExponentialFamilyDensity:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         self._check_parameters()
         X = validate_data(self, X, dtype=np.float64)
@@ -154,9 +152,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         check_proper(self._measure, quadrature)
-        self.basis_ = density_basis(
-            self.kernel, self.basis, self.rank, self.pivots, box.to_unit(X), weights, random
-        )
+        self.basis_ = density_basis(self.kernel, self.basis, self.rank, self.pivots, box.to_unit(X), weights, random)
         self._fit_coefficients(self._mean_features(X, weights), float(weights.sum()), quadrature)
         return self
 
@@ -289,9 +285,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         expected = count * np.exp(rule.log_masses + scores[: len(rule.nodes)] - log_partition)
         residuals = np.concatenate([expected, -weights])
         norm = float(self.coef_ @ self.coef_)
-        quadratic = kernel_quadratic_form(
-            self.basis_.kernel, self._measure.box.to_unit(points), residuals[:, None]
-        )
+        quadratic = kernel_quadratic_form(self.basis_.kernel, self._measure.box.to_unit(points), residuals[:, None])
         gradient = norm / variance**2 + 2 * float(scores @ residuals) / variance + quadratic
         value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
@@ -323,10 +317,10 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
 
         ``callables`` names functions that are not data: those of kernels, and "base_measure".
         """
-        return read_document(path, _KIND, lambda document: cls._rebuild(document, dict(callables or {})))
+        return read_document(path, _KIND, lambda document: cls._from_document(document, dict(callables or {})))
 
     @classmethod
-    def _rebuild(cls, document: Mapping[str, Any], functions: dict[str, Any]) -> ExponentialFamilyDensity:
+    def _from_document(cls, document: Mapping[str, Any], functions: dict[str, Any]) -> ExponentialFamilyDensity:
         """Return the density that was described; errors of any kind if it is not sound."""
         bounds = np.asarray(document["box"], dtype=np.float64)
         if bounds.ndim != 2 or bounds.shape[1] != 2 or not np.all(bounds[:, 0] < bounds[:, 1]):

@@ -75,9 +75,7 @@ def explain_chain(
     for term in field.terms:
         exchanges = list(_exchanges(term, chains, labels, others, classes))
         if isinstance(term.subspace, ConstantSubspace):
-            for exchange, whole in zip(
-                exchanges, _constants(term, coefficients[term.name], exchanges), strict=True
-            ):
+            for exchange, whole in zip(exchanges, _constants(term, coefficients[term.name], exchanges), strict=True):
                 wholes[exchange.position].append(whole)
         elif isinstance(term.subspace, ExplicitSubspace):
             found = _feature_terms(term, coefficients[term.name], chains, exchanges, names)
@@ -151,9 +149,7 @@ def _feature_terms(
         amounts = values * (pair[:, 0] - pair[:, 1])
         suffix = f", {exchange.step}" if exchange.step else ""
         yield [
-            Contribution(
-                "feature", term.name, labelled[int(columns[i])] + suffix, float(amounts[i]), float(values[i])
-            )
+            Contribution("feature", term.name, labelled[int(columns[i])] + suffix, float(amounts[i]), float(values[i]))
             for i in np.flatnonzero(amounts)
         ]
 
@@ -209,9 +205,7 @@ def _broken_rules(
                 f"before {classes[labels[min(t + 1, last)]]}",
             ),
         ]
-        yield from (
-            f"{classes[label]} is forbidden {where} by the constraints" for broken, where in rules if broken
-        )
+        yield from (f"{classes[label]} is forbidden {where} by the constraints" for broken, where in rules if broken)
 
 
 def _dense(weights: Any) -> np.ndarray:

@@ -186,9 +186,7 @@ def _listed(label: Any, named: Sequence[list[FeatureWeight]], n_positive: int, n
     return WeightList(label, positive, negative, n_positive - len(positive), n_negative - len(negative))
 
 
-def _columns(
-    weights: Any, columns: Sequence[int], kept: np.ndarray | None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _columns(weights: Any, columns: Sequence[int], kept: np.ndarray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows and values of each column, stored entries of a sparse one; ``kept`` (r,) masks rows."""
     if scipy.sparse.issparse(weights):
         by_column = scipy.sparse.csc_array(weights)

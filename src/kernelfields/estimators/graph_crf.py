@@ -77,7 +77,7 @@ class GraphCRF(FieldEstimator):
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
-    _kind = "GraphCRF"
+    kind = "GraphCRF"
 
     def __init__(
         self,
@@ -124,9 +124,7 @@ class GraphCRF(FieldEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None
-    ) -> GraphCRF:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an

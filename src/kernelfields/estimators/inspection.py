@@ -185,9 +185,7 @@ def check_one_sequence(x: Any, caller: str) -> None:
     """Raise, in the caller's name, unless x can be one sequence; what is in it is checked where it is read."""
     first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
     row = first[0] if isinstance(first, list | tuple) and len(first) else None
-    table = (
-        scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1 or isinstance(row, list | tuple | np.ndarray)
-    )
+    table = scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1 or isinstance(row, list | tuple | np.ndarray)
     if table or is_feature_sequences(x):
         raise ValueError(f"{caller} takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
     if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
@@ -228,9 +226,7 @@ def _summarise(term: Term) -> SetSummary:
 
 def _changed_parameters(estimator: Any) -> dict[str, str]:
     """Return the parameters that differ from their defaults, in words."""
-    defaults = {
-        name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()
-    }
+    defaults = {name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()}
     given = estimator.get_params(deep=False)
     return {
         name: _cut(repr(value))

@@ -17,6 +17,7 @@ from kernelfields.estimators.base import (
     BasisLike,
     EngineLike,
     FieldEstimator,
+    Functions,
     KernelLike,
     LabelKernelLike,
     Seed,
@@ -70,7 +71,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
-    _kind = "KernelClassifier"
+    kind = "KernelClassifier"
 
     def __init__(
         self,
@@ -237,8 +238,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return SingleStructure(len(classes))
 
     @classmethod
-    def _rebuild(cls, document: Mapping[str, Any], functions: Any) -> KernelClassifier:
-        estimator = super()._rebuild(document, functions)
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> KernelClassifier:
+        """Return the estimator that was described."""
+        estimator = super().from_document(document, callables)
         if estimator._reader.feature_names is not None:
             estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
         return estimator

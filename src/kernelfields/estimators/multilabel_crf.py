@@ -12,7 +12,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import BasisLike, EngineLike, FieldEstimator, KernelLike, Seed, Training
+from kernelfields.estimators.base import (
+    BasisLike,
+    EngineLike,
+    FieldEstimator,
+    Functions,
+    KernelLike,
+    Seed,
+    Training,
+)
 from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.fields.reading import check_sample_weight
@@ -78,7 +86,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
-    _kind = "MultiLabelCRF"
+    kind = "MultiLabelCRF"
 
     n_labels_: int
     label_names_: np.ndarray
@@ -296,9 +304,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
         """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
-        draws = [
-            drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in self._draws(X, n_samples, random_state)
-        ]
+        draws = [drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in self._draws(X, n_samples, random_state)]
         drawn = np.concatenate(draws, axis=1)
         return drawn[0] if n_samples is None else drawn
 
@@ -339,8 +345,9 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
                 raise ValueError(f"set {term.name!r} scores a label that does not exist")
 
     @classmethod
-    def _rebuild(cls, document: Mapping[str, Any], functions: Any) -> MultiLabelCRF:
-        estimator = super()._rebuild(document, functions)
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> MultiLabelCRF:
+        """Return the estimator that was described."""
+        estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         if estimator._reader.feature_names is not None:
             estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)

@@ -90,8 +90,7 @@ class Confidences:
         cells = packed.sequence * n_bins + np.searchsorted(edges[1:-1], self.confidence)
         size = packed.n_sequences * n_bins
         columns = [
-            np.bincount(cells, weights, size).reshape(-1, n_bins)
-            for weights in (None, self.confidence, self.correct)
+            np.bincount(cells, weights, size).reshape(-1, n_bins) for weights in (None, self.confidence, self.correct)
         ]
         return np.column_stack([*columns, np.add.reduceat(self.squared_error, packed.offsets[:-1])])
 

@@ -227,13 +227,9 @@ def _likelihood_statistics(given: Any, packed: PackedLabels) -> np.ndarray:
     return np.column_stack([np.where(impossible, 0.0, values), impossible])
 
 
-def _log_likelihood(
-    sums: np.ndarray, tokens: np.ndarray, n_sequences: int, resampling: Resampling
-) -> LogLikelihood:
+def _log_likelihood(sums: np.ndarray, tokens: np.ndarray, n_sequences: int, resampling: Resampling) -> LogLikelihood:
     total = np.where(sums[:, 1] > 0, -np.inf, sums[:, 0])
-    return LogLikelihood(
-        resampling.estimate(total / n_sequences), resampling.estimate(total / tokens), int(sums[0, 1])
-    )
+    return LogLikelihood(resampling.estimate(total / n_sequences), resampling.estimate(total / tokens), int(sums[0, 1]))
 
 
 def _score_table(title: str, scores: dict[Any, Scores], averages: dict[str, Scores]) -> Table:

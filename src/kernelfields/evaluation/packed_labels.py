@@ -76,17 +76,14 @@ def pack_labels(**lists: Any) -> PackedLabels:
     labels = sorted(_plain(label) for label in set(chain.from_iterable(flat.values())))
     place = {label: code for code, label in enumerate(labels)}
     codes = {
-        name: np.fromiter((place[label] for label in values), np.int64, len(values))
-        for name, values in flat.items()
+        name: np.fromiter((place[label] for label in values), np.int64, len(values)) for name, values in flat.items()
     }
     return PackedLabels(codes, offsets, labels)
 
 
 def _list_sequences(sequences: Any, name: str) -> list[list]:
     if not is_sequence(sequences) or getattr(sequences, "ndim", 1) == 0:
-        raise TypeError(
-            f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}"
-        )
+        raise TypeError(f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}")
     listed = [_list_labels(item, index, name) for index, item in enumerate(sequences)]
     if not listed:
         raise ValueError(f"{name} is empty: evaluation needs at least one sequence")

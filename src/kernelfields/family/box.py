@@ -163,9 +163,7 @@ class FunctionMeasure(UniformMeasure):
         """Return the function's values at points of the box, (n,), or raise where they are no log density."""
         values = np.asarray(self.function(X), dtype=np.float64)
         if values.shape != (len(X),):
-            raise ValueError(
-                f"base_measure must return one log density per row, shape ({len(X)},), got {values.shape}"
-            )
+            raise ValueError(f"base_measure must return one log density per row, shape ({len(X)},), got {values.shape}")
         wrong = ~(values < np.inf)
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -190,8 +188,7 @@ def resolve_measure(base_measure: Any, box: Box, X: np.ndarray, weights: np.ndar
         variance = np.average(np.square(X - mean), axis=0, weights=weights)
         return GaussianMeasure(box, mean, np.sqrt(variance))
     raise ValueError(
-        "base_measure must be 'uniform', 'gaussian' or a function that returns log densities, "
-        f"got {base_measure!r}"
+        f"base_measure must be 'uniform', 'gaussian' or a function that returns log densities, got {base_measure!r}"
     )
 
 

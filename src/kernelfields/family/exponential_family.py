@@ -151,9 +151,7 @@ class ExponentialFamily(ABC):
         the minimum is the maximum a posteriori. Stops when the value is within ``tol`` of the minimum.
         """
         first = np.zeros(self.n_statistics) if start is None else self.check(start, "the start")
-        return estimate(
-            self.at, self.check(mean, "the mean"), first, precision=precision, tol=tol, max_iter=max_iter
-        )
+        return estimate(self.at, self.check(mean, "the mean"), first, precision=precision, tol=tol, max_iter=max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
         """Return a vector as float64 of shape (d,), finite or, where allowed, minus infinity; else ValueError."""

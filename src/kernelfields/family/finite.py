@@ -89,9 +89,7 @@ class FiniteFamily(ExponentialFamily):
         wrong = ~(np.isfinite(masses) & (masses >= 0))
         if wrong.any():
             place = int(np.argmax(wrong))
-            raise ValueError(
-                f"base_measure must be finite and not negative, but outcome {place} has {masses[place]}"
-            )
+            raise ValueError(f"base_measure must be finite and not negative, but outcome {place} has {masses[place]}")
         if not masses.any():
             raise ValueError("base_measure is zero everywhere, so no outcome is possible")
         self.base_measure = masses
@@ -163,9 +161,7 @@ class FiniteFamily(ExponentialFamily):
         inside = (mean - centre) @ axes.T
         away = float(np.abs(mean - centre - inside @ axes).max())
         if away > 1e-8 * (1 + float(np.abs(statistics).max())):
-            raise NoEstimate(
-                f"the mean lies {away:.3g} outside the plane that the statistics of the outcomes span"
-            )
+            raise NoEstimate(f"the mean lies {away:.3g} outside the plane that the statistics of the outcomes span")
         first = np.zeros(len(axes)) if start is None else axes @ self.check(start, "the start")
         reduced = (statistics - centre) @ axes.T
         log_base = self._log_base[possible]

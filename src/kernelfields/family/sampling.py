@@ -80,9 +80,7 @@ def draw(target: Target, n_samples: int, random: np.random.Generator) -> np.ndar
             return kept
 
 
-def _draw_below(
-    target: Target, envelope: Envelope, n_samples: int, random: np.random.Generator
-) -> np.ndarray | None:
+def _draw_below(target: Target, envelope: Envelope, n_samples: int, random: np.random.Generator) -> np.ndarray | None:
     """Draw until there are enough points; None where a bound proved wrong, which raises it."""
     weights = np.exp(envelope.log_masses - logsumexp(envelope.log_masses))
     weights /= weights.sum()

@@ -33,8 +33,7 @@ class Chains:
         rows = self.inputs.shape[0]
         if self.offsets[0] != 0 or self.offsets[-1] != rows:
             raise ValueError(
-                f"offsets must run from 0 to the number of rows, {rows}, "
-                f"got {self.offsets[0]} to {self.offsets[-1]}"
+                f"offsets must run from 0 to the number of rows, {rows}, got {self.offsets[0]} to {self.offsets[-1]}"
             )
 
     @classmethod

@@ -115,8 +115,7 @@ def _read_graph(item: Any, index: int) -> _Graph:
         if (other := [kind for kind in edges if not isinstance(kind, str)]) != []:
             raise ValueError(f"edges of graph {index} has the type {other[0]!r}: types are named by strings")
         members = {
-            kind: member_table(table, f"{of_type('edges', kind)} of graph {index}")
-            for kind, table in edges.items()
+            kind: member_table(table, f"{of_type('edges', kind)} of graph {index}") for kind, table in edges.items()
         }
     else:
         members = {PLAIN: member_table(edges, f"edges of graph {index}", 2)}
@@ -261,9 +260,7 @@ def stack_members(
 
 def _wrong_shape(table: np.ndarray, where: str, width: int | None) -> str:
     expected = "(edges, 2)" if width == 2 else f"(cliques, {width or '2 or more'})"
-    message = (
-        f"{where} has shape {table.shape}, expected {expected}: each row holds the numbers of the nodes it joins."
-    )
+    message = f"{where} has shape {table.shape}, expected {expected}: each row holds the numbers of the nodes it joins."
     if table.ndim == 2 and width == 2:
         if table.shape[0] == table.shape[1]:
             return f"{message} If it is an adjacency matrix, pass np.argwhere(np.triu(adjacency))."

@@ -49,8 +49,7 @@ class Factors:
             )
         if self.inputs is not None and self.inputs.shape[0] != self.n_factors:
             raise ValueError(
-                f"inputs of {self.name!r} must have one row per factor, {self.n_factors}, "
-                f"got {self.inputs.shape[0]}"
+                f"inputs of {self.name!r} must have one row per factor, {self.n_factors}, got {self.inputs.shape[0]}"
             )
 
     @property
@@ -86,13 +85,10 @@ class Graphs:
         rows = self.inputs.shape[0]
         if self.offsets[0] != 0 or self.offsets[-1] != rows:
             raise ValueError(
-                f"offsets must run from 0 to the number of rows, {rows}, "
-                f"got {self.offsets[0]} to {self.offsets[-1]}"
+                f"offsets must run from 0 to the number of rows, {rows}, got {self.offsets[0]} to {self.offsets[-1]}"
             )
         if self.node_types is not None and self.node_types.codes.shape != (rows,):
-            raise ValueError(
-                f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}"
-            )
+            raise ValueError(f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}")
         names = [factors.name for factors in self.factors]
         if len(set(names)) < len(names):
             raise ValueError(f"names of factors must differ, got {', '.join(names)}")
@@ -216,9 +212,7 @@ class Graphs:
         for group in self.factors:
             kept, after = rows_of(group.offsets, chosen)
             members = group.members[kept] + np.repeat(shift, np.diff(after))[:, None]
-            factors.append(
-                Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept])
-            )
+            factors.append(Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept]))
         labels = None if self.labels is None else self.labels[rows]
         kinds = None if self.node_types is None else self.node_types.take(rows)
         return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen], kinds)

@@ -18,9 +18,7 @@ import numpy as np
 
 
 @overload
-def grid_edges(
-    rows: int, columns: int, connectivity: int = ..., by_direction: Literal[False] = ...
-) -> np.ndarray: ...
+def grid_edges(rows: int, columns: int, connectivity: int = ..., by_direction: Literal[False] = ...) -> np.ndarray: ...
 
 
 @overload

@@ -45,8 +45,7 @@ class LabelledInstances:
         offsets = n_labels * np.arange(count + 1, dtype=np.int64)
         each_one = np.arange(count + 1, dtype=np.int64)
         factors = tuple(
-            Factors(name, offsets[:-1, None] + np.array(pair, dtype=np.int64), each_one)
-            for name, pair in pairs.items()
+            Factors(name, offsets[:-1, None] + np.array(pair, dtype=np.int64), each_one) for name, pair in pairs.items()
         )
         flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
         nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node

@@ -38,9 +38,7 @@ class NodeTypes:
 def read_types(names: Any, index: int) -> np.ndarray:
     """Return the types of the nodes of graph ``index`` as an array of strings, (n,)."""
     if not is_sequence(names):
-        raise ValueError(
-            f"node_types of graph {index} is {names!r:.60}, expected a list with one string for each node"
-        )
+        raise ValueError(f"node_types of graph {index} is {names!r:.60}, expected a list with one string for each node")
     # As objects: NumPy would turn numbers among strings into strings.
     types = names if getattr(names, "dtype", np.dtype(object)).kind == "U" else np.asarray(names, dtype=object)
     if types.ndim != 1:
@@ -87,9 +85,7 @@ def stack_types(
     if (numbers < 0).any():
         row = int((numbers < 0).argmax())
         graph, node = locate(offsets, row)
-        raise ValueError(
-            f"node {node} of graph {graph} has the type {stacked[row]!r}, known are {_listed(declared)}"
-        )
+        raise ValueError(f"node {node} of graph {graph} has the type {stacked[row]!r}, known are {_listed(declared)}")
     return NodeTypes(tuple(declared), numbers)
 
 

@@ -143,8 +143,7 @@ def _list_input_sequences(X: Any) -> list:
     ndim = getattr(X, "ndim", 1)
     if ndim == 2:
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. "
-            "If it is a single sequence, wrap it: [X]."
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. If it is a single sequence, wrap it: [X]."
         )
     if ndim == 3:
         raise ValueError(
@@ -208,9 +207,7 @@ def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nou
             f"all {nouns.whole}s need the same columns"
         )
     if widths[0] == 0:
-        raise ValueError(
-            f"{names[0]} has no features: at least one column is needed; use a column of ones for none"
-        )
+        raise ValueError(f"{names[0]} has no features: at least one column is needed; use a column of ones for none")
 
 
 def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Any:
@@ -240,8 +237,7 @@ def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
         value = values[row, column]
     sequence, position = locate(offsets, row)
     raise ValueError(
-        f"{names[sequence]} holds {value} in row {position}, column {column}: inputs must be finite. "
-        "Impute or drop it."
+        f"{names[sequence]} holds {value} in row {position}, column {column}: inputs must be finite. Impute or drop it."
     )
 
 

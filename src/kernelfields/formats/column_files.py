@@ -80,9 +80,7 @@ class LabelledColumns:
         if self.width != expected and not dropped:
             columns = f"{self.width} column{'s' if self.width != 1 else ''}"
             missing = f"; the labels, column {column} (from 0), are missing" if column == self.width else ""
-            raise SequenceFileError(
-                f"{self.name} has {columns}, expected {expected} as in the training file{missing}"
-            )
+            raise SequenceFileError(f"{self.name} has {columns}, expected {expected} as in the training file{missing}")
         if dropped or column is None:
             return None
         if not 0 <= column < self.width:
@@ -99,9 +97,7 @@ class LabelledColumns:
         for sequence, labels in zip(self.sequences, y, strict=True):
             if "" in labels:
                 line = sequence.lines[labels.index("")]
-                raise SequenceFileError(
-                    f"{self.name}, line {line}, column {self.label} (from 0): the label is empty"
-                )
+                raise SequenceFileError(f"{self.name}, line {line}, column {self.label} (from 0): the label is empty")
         return y
 
     def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list[Any]:
@@ -251,8 +247,7 @@ def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout
     problem = "there is none" if found < expected else f"{cells[place]!r:.40} is one too many"
     columns = f"{found} column{'s' if found != 1 else ''}, expected {expected}"
     return (
-        f"{name}, line {number}, column {place} (from 0): {problem}; found {columns} as in {layout.authority}. "
-        f"{advice}"
+        f"{name}, line {number}, column {place} (from 0): {problem}; found {columns} as in {layout.authority}. {advice}"
     )
 
 

@@ -218,9 +218,7 @@ def _written_position(position: Any, written: _Escaped) -> list[str]:
         return [written[name] for name in position]
     from kernelfields.features.chunks import features_of  # here, because it loads scikit-learn
 
-    return [
-        written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)
-    ]
+    return [written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)]
 
 
 def _written_label(label: Any, written: _Escaped) -> str:

@@ -46,9 +46,7 @@ class ModelFileError(ValueError):
     """A file that is not a model this version can read; the message names it and says why."""
 
 
-def write_model(
-    path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]
-) -> None:
+def write_model(path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
 
@@ -63,9 +61,7 @@ def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarr
     }
     text = json.dumps(content, allow_nan=False)
     if len(text) > _LONGEST_JSON:
-        raise ValueError(
-            f"the model's document is too large, {len(text)} characters: store long lists as NumPy arrays"
-        )
+        raise ValueError(f"the model's document is too large, {len(text)} characters: store long lists as NumPy arrays")
     metadata = {"format": _FORMAT, "version": str(_VERSION), "sha256": _digest(text, arrays), "model": text}
     return save(arrays, metadata)
 
@@ -92,9 +88,7 @@ def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
     if found != kind:
-        raise ModelFileError(
-            f"{path} holds a model of kind {found!r}, expected {kind!r}: load it with its own class"
-        )
+        raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {kind!r}: load it with its own class")
     return document, tensors
 
 

@@ -92,9 +92,7 @@ def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any =
     if weights is not None:
         arrays["weights"] = np.asarray(weights, dtype=np.float64)
         if arrays["weights"].shape != (len(X),):
-            raise ValueError(
-                f"weights have shape {arrays['weights'].shape}, expected ({len(X)},), one per sequence"
-            )
+            raise ValueError(f"weights have shape {arrays['weights'].shape}, expected ({len(X)},), one per sequence")
     write_archive(path, arrays)
 
 

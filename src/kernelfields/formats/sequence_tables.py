@@ -193,9 +193,7 @@ class _Reader:
         if given == NUMBER:
             self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}, expected a finite number")
         if len(other) < len(cells) and all(cells[row].strip().lower() in _UNKNOWN for row in other):
-            advice = (
-                f"Fill it in, remove the row, or take the column as text: in Python, kinds={{{name!r}: {TEXT!r}}}."
-            )
+            advice = f"Fill it in, remove the row, or take the column as text: in Python, kinds={{{name!r}: {TEXT!r}}}."
             self.fail(other[0], name, f"holds {cells[other[0]]!r} among numbers. {advice}")
         return TEXT
 

@@ -116,9 +116,7 @@ class Template:
         except IndexError:
             self.check_columns(min(map(len, rows)))
             raise
-        shifted = {
-            (row, column): padded[column][_FARTHEST + row : _FARTHEST + row + length] for row, column in cells
-        }
+        shifted = {(row, column): padded[column][_FARTHEST + row : _FARTHEST + row + length] for row, column in cells}
         expanded = [line.expand(shifted, length) for line in self.unigrams]
         return list(map(list, zip(*expanded, strict=True))) if expanded else [[] for _ in rows]
 

@@ -140,9 +140,7 @@ class GraphAnswers:
     def entropies(self) -> np.ndarray:
         """Return the entropy of each graph, (S,): log Z minus the expected score."""
         expected = _expected(self.beliefs.node_marginals, self.node)
-        factors = [
-            _expected(self.beliefs.factor_marginals(index), table) for index, table in enumerate(self.factors)
-        ]
+        factors = [_expected(self.beliefs.factor_marginals(index), table) for index, table in enumerate(self.factors)]
         return np.maximum(self.beliefs.log_partition - self._totals(expected, factors), 0.0)
 
     def label_scores(self, labels: np.ndarray) -> np.ndarray:

@@ -184,8 +184,7 @@ class GraphInference:
         node = np.ascontiguousarray(node, dtype=np.float64)
         if node.shape != (self.n_nodes, self.n_labels):
             raise ValueError(
-                f"node potentials must have shape (nodes, labels) = ({self.n_nodes}, {self.n_labels}), "
-                f"got {node.shape}"
+                f"node potentials must have shape (nodes, labels) = ({self.n_nodes}, {self.n_labels}), got {node.shape}"
             )
         tables = [np.ascontiguousarray(each, dtype=np.float64) for each in factors]
         if len(tables) != len(self.members):

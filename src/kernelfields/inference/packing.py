@@ -30,9 +30,7 @@ from numpy.typing import ArrayLike
 _CHAINS_FORBID = "forbid a label or a step"
 
 
-def check_potentials(
-    node: ArrayLike, edge: ArrayLike, offsets: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def check_potentials(node: ArrayLike, edge: ArrayLike, offsets: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return node and edge as contiguous float64 and offsets as contiguous int64, or raise ValueError."""
     node = np.ascontiguousarray(node, dtype=np.float64)
     edge = np.ascontiguousarray(edge, dtype=np.float64)
@@ -71,8 +69,7 @@ def check_offsets(offsets: ArrayLike, n_positions: int) -> np.ndarray:
     if short.size:
         i = int(short[0])
         raise ValueError(
-            f"offsets must increase, but sequence {i} runs from {checked[i]} to {checked[i + 1]}; "
-            "drop empty sequences"
+            f"offsets must increase, but sequence {i} runs from {checked[i]} to {checked[i + 1]}; drop empty sequences"
         )
     return checked
 

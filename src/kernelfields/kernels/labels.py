@@ -153,8 +153,7 @@ def resolve_label_kernel(kernel: Any) -> LabelKernel:
     if isinstance(kernel, np.ndarray | list | tuple):
         return LabelMatrix(np.asarray(kernel))
     raise TypeError(
-        "a label kernel is 'delta', 'centred', a LabelKernel object or an L x L array of its values, "
-        f"got {kernel!r}."
+        f"a label kernel is 'delta', 'centred', a LabelKernel object or an L x L array of its values, got {kernel!r}."
     )
 
 

@@ -101,8 +101,7 @@ def _build(spec: Any, callables: Mapping[str, Callable], depth: int) -> Kernel:
     expected = ("name",) if kernel_class is CallableKernel else kernel_class._get_param_names()
     if set(given) != set(expected):
         raise ValueError(
-            f"a kernel of kind {kind!r} has the parameters [{', '.join(expected)}], "
-            f"got [{', '.join(map(str, given))}]."
+            f"a kernel of kind {kind!r} has the parameters [{', '.join(expected)}], got [{', '.join(map(str, given))}]."
         )
     if kernel_class is CallableKernel:
         return _named_callable(given["name"], callables)

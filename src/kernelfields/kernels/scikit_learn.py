@@ -54,8 +54,7 @@ class ScikitLearnKernel(Kernel):
         """Check that the kernel is one of scikit-learn's."""
         if not isinstance(self.kernel, gaussian_process.Kernel):
             raise TypeError(
-                "ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, "
-                f"got {self.kernel!r}."
+                f"ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, got {self.kernel!r}."
             )
 
     def spec(self) -> dict[str, Any]:
@@ -128,9 +127,7 @@ def kernel_from_description(description: Any, depth: int = 0) -> gaussian_proces
         raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_CLASSES)}.")
     expected = set(_CLASSES[name]().get_params(deep=False)) if name not in _OPERATORS else _OPERATORS[name]
     if not isinstance(parameters, dict) or set(parameters) != expected:
-        raise ValueError(
-            f"the scikit-learn kernel {name} takes {', '.join(sorted(expected))}, got {parameters!r}."
-        )
+        raise ValueError(f"the scikit-learn kernel {name} takes {', '.join(sorted(expected))}, got {parameters!r}.")
     if depth > _DEEPEST:
         raise ValueError(f"a scikit-learn kernel nested deeper than {_DEEPEST} levels is refused.")
     return _CLASSES[name](**{key: _read_value(key, value, depth) for key, value in parameters.items()})

@@ -228,9 +228,7 @@ def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Samp
                 before, now = getattr(term.clique, parameter), getattr(clique, parameter)
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
         if clique.l1 > 0 and term.label_factor is not None:
-            raise _changed(
-                f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}"
-            )
+            raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
     return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
 
 

@@ -41,7 +41,7 @@ from kernelfields.fields.cliques import (
 from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
-from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model, write_model
 from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Constant
@@ -82,6 +82,11 @@ class NotData(Exception):
     """A value that is code, and not kept in a document."""
 
 
+def document_bytes(kind: str, document: dict[str, Any]) -> bytes:
+    """Return a document as the content of a model file."""
+    return model_bytes(kind, {"layout": LAYOUT, **document}, {})
+
+
 def write_document(path: str | os.PathLike, kind: str, document: dict[str, Any]) -> None:
     """Write a document to a model file, atomically."""
     write_model(path, kind, {"layout": LAYOUT, **document}, {})
@@ -92,6 +97,8 @@ def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[dict[st
     document, _ = read_model(path, kind)
     try:
         return rebuild(document if document.get("layout") == LAYOUT else upgraded(kind, document))
+    except ModelFileError:
+        raise
     except _ERRORS as error:
         raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
 
@@ -238,8 +245,8 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
             clique = describe_value(term.clique)
         except NotData as error:
             raise TypeError(
-                f"clique set {term.name!r} is a {type(term.clique).__name__}, a class of your own, which a file of data "
-                "cannot describe"
+                f"clique set {term.name!r} is a {type(term.clique).__name__}, a class of your own, which a file of "
+                "data cannot describe"
             ) from error
         entry: dict[str, Any] = {
             "cliques": clique,

@@ -126,14 +126,10 @@ def fit_field(
     growing = any(design.panel is not None for design in designs)
     if development is not None:
         if growing:
-            raise ValueError(
-                "a basis that grows by the gradient cannot be stopped by a development set; leave out one"
-            )
+            raise ValueError("a basis that grows by the gradient cannot be stopped by a development set; leave out one")
         development.attach(designs)
     if growing and keep is not None:
-        raise ValueError(
-            "a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one"
-        )
+        raise ValueError("a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one")
     history: list[Iteration] = []
     while True:
         posterior = LogPosterior(sample.datafit(designs))
@@ -221,9 +217,7 @@ def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
     return replace(fitted, solution=replace(solution, theta=posterior.flatten(coefficients)))
 
 
-def _assess(
-    posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]
-) -> tuple[Any, FittedField]:
+def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]) -> tuple[Any, FittedField]:
     """Return the residual at a solution and the field there: certificates, and the rounding of stored features.
 
     The residual is None where no term has pivots: nothing needs it.

@@ -18,9 +18,14 @@ Document = Mapping[str, Any]
 _OF_SOME_KINDS = ("window", "lag", "order", "group", "symmetric", "node_type")
 
 
+# What the command adds to a document.
+_NOTES = ("command",)
+
+
 def upgraded(kind: str, document: Document) -> dict[str, Any]:
     """Return a document of 0.1.0 in the form of today; KeyError and the like if it is not one."""
-    return _UPGRADES[kind](document)
+    notes = {name: document[name] for name in _NOTES if name in document}
+    return {**_UPGRADES[kind](document), **notes}
 
 
 def _chain(document: Document) -> dict[str, Any]:
@@ -38,9 +43,7 @@ def _chain(document: Document) -> dict[str, Any]:
         parameters["cliques"] = {"as": "list", "items": [_clique(each) for each in sets]}
     else:
         # A sum of kernels is several sets of one kind.
-        node, edge = (
-            [each.get("kernel") for each in sets if each["cliques"] == kind] for kind in ("node", "edge")
-        )
+        node, edge = ([each.get("kernel") for each in sets if each["cliques"] == kind] for kind in ("node", "edge"))
         parameters["kernel"] = _kernel(_sum(node))
         parameters["edge_kernel"] = None if edge == [None] else _kernel(_sum(edge))
     return {

@@ -106,9 +106,7 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     return all(
         design.term.support is None
         and (
-            design.features is None
-            or isinstance(design.features, np.ndarray)
-            or scipy.sparse.issparse(design.features)
+            design.features is None or isinstance(design.features, np.ndarray) or scipy.sparse.issparse(design.features)
         )
         and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
         for design in datafit.designs

@@ -164,8 +164,7 @@ class GraphLayout:
         self.names = [factors.name for factors in graphs.factors]
         self.members = [factors.members for factors in graphs.factors]
         self.tied = [
-            all(term.tied_everywhere for term in placed if term.group == factors.name)
-            for factors in graphs.factors
+            all(term.tied_everywhere for term in placed if term.group == factors.name) for factors in graphs.factors
         ]
         unknown = sorted({term.group for term in placed if term.group is not None} - set(self.names))
         if unknown:

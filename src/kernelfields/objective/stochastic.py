@@ -45,16 +45,11 @@ class StochasticDescent:
         self._support = node.term.support or _every_pair(node.features.shape[1], n_labels)
         pairs = np.empty(0, dtype=np.int64)
         if edge is not None:
-            pairs = (
-                np.arange(n_labels**2)
-                if edge.term.support is None
-                else edge.term.support.outcomes.astype(np.int64)
-            )
+            pairs = np.arange(n_labels**2) if edge.term.support is None else edge.term.support.outcomes.astype(np.int64)
         self._before, self._after = pairs // n_labels, pairs % n_labels
         n_sequences = chains.n_sequences
         self._decay = tuple(
-            1.0 / (design.term.prior_variance * n_sequences) if design is not None else 0.0
-            for design in (node, edge)
+            1.0 / (design.term.prior_variance * n_sequences) if design is not None else 0.0 for design in (node, edge)
         )
         # A prior that hardly decays leaves the cooling to the number of sequences seen.
         self._least_cooling = 0.1 / n_sequences

@@ -28,9 +28,7 @@ _SLANT = 60
 def plot_sequence(sequence: LabelledSequence, ax: Any = None) -> Any:
     """Plot what ``show()`` of a fitted estimator returns; return the Axes."""
     if not isinstance(sequence, LabelledSequence):
-        raise TypeError(
-            f"plot_sequence takes what show() returns, a LabelledSequence, got {type(sequence).__name__}"
-        )
+        raise TypeError(f"plot_sequence takes what show() returns, a LabelledSequence, got {type(sequence).__name__}")
     if not len(sequence):
         raise ValueError("the sequence has no positions: there is nothing to plot")
     n_positions = len(sequence)

@@ -37,9 +37,7 @@ def plot_structure(path: Any, axes: Any = None) -> Any:
         every = np.arange(len(kept))
         (line,) = panels[1].plot(every[kept], read.scores[kept], color=COLOURS[0], marker=MARKERS[0])
         if not kept.all():
-            (marks,) = panels[1].plot(
-                every[~kept], read.scores[~kept], MARKERS[1], color=COLOURS[1], linestyle="none"
-            )
+            (marks,) = panels[1].plot(every[~kept], read.scores[~kept], MARKERS[1], color=COLOURS[1], linestyle="none")
             legend(panels[1], [line, marks], ["kept", "taken back"])
         panels[1].set_ylabel("held-out log-likelihood")
     first = 0 if read.scores is not None else 1

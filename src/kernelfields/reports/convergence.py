@@ -44,9 +44,7 @@ def convergence_plot(solution: Solution, tol: float | None = None) -> Markup:
         description,
         _band_panel(history, passes),
         _gap_panel(history, passes, tol),
-        join(
-            text(passes.pixel(tick), _BOTTOM + 18, label, text_anchor="middle") for tick, label in passes.ticks(8)
-        ),
+        join(text(passes.pixel(tick), _BOTTOM + 18, label, text_anchor="middle") for tick, label in passes.ticks(8)),
         text((_LEFT + _RIGHT) / 2, _BOTTOM + 38, "passes over the data", text_anchor="middle", class_="kf-label"),
     )
 
@@ -55,9 +53,7 @@ def finite_history(solution: Solution) -> list[Iteration]:
     """Return the iterations of a fit that have a value; raise ValueError if none has."""
     history = [each for each in solution.history if math.isfinite(each.value)]
     if not history:
-        raise ValueError(
-            "the solution has no history with a finite value; pass the solution_ of a fitted estimator"
-        )
+        raise ValueError("the solution has no history with a finite value; pass the solution_ of a fitted estimator")
     return history
 
 
@@ -145,6 +141,4 @@ def _dots(data: Sequence[tuple[float, float]], horizontal: Axis, vertical: Axis,
     """Mark single iterations while there are few enough to tell apart."""
     if len(data) > _MOST_DOTS:
         return Markup("")
-    return join(
-        element("circle", cx=horizontal.pixel(x), cy=vertical.pixel(y), r=2.5, class_=role) for x, y in data
-    )
+    return join(element("circle", cx=horizontal.pixel(x), cy=vertical.pixel(y), r=2.5, class_=role) for x, y in data)

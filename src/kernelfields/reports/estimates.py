@@ -65,8 +65,7 @@ def read_curves(given: Any, n_places: int, name: str) -> list[Curve]:
     if not several:
         raise ValueError(f"{name} is empty: pass a list of figures, or a mapping of names to lists")
     return [
-        _read_curve(str(key), figures, n_places, f"{name} {key!r}" if key else name)
-        for key, figures in several.items()
+        _read_curve(str(key), figures, n_places, f"{name} {key!r}" if key else name) for key, figures in several.items()
     ]
 
 

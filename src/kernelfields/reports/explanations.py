@@ -161,9 +161,7 @@ class Explanation:
             )
             for each in self.positions
         ]
-        largest = largest_magnitude(
-            amount for each in self.positions for amount, _, part in each.lines() if not part
-        )
+        largest = largest_magnitude(amount for each in self.positions for amount, _, part in each.lines() if not part)
         tables = [each._table(largest) for each in self.positions]
         parts = [
             element("p", " ".join(_MEANING)),

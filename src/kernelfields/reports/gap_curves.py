@@ -55,9 +55,7 @@ def gap_curves(
 def _read_panel(panel: str, curves: Mapping[str, Pairs]) -> dict[str, list[tuple[float, float]]]:
     if not curves:
         raise ValueError(f"panel {panel!r} has no curves")
-    return {
-        str(curve): _read_pairs(pairs, f"curve {curve!r} of panel {panel!r}") for curve, pairs in curves.items()
-    }
+    return {str(curve): _read_pairs(pairs, f"curve {curve!r} of panel {panel!r}") for curve, pairs in curves.items()}
 
 
 def _read_pairs(pairs: Any, what: str) -> list[tuple[float, float]]:

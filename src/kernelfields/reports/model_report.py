@@ -142,9 +142,7 @@ def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
     strips = [each.strip() if isinstance(each, LabelledSequence) else each for each in sequences]
     if wrong := [index for index, each in enumerate(strips) if not isinstance(each, Markup)]:
         kind = type(strips[wrong[0]]).__name__
-        raise ValueError(
-            f"entry {wrong[0]} of sequences is a {kind}: pass what show() returns, or a strip of pictures"
-        )
+        raise ValueError(f"entry {wrong[0]} of sequences is a {kind}: pass what show() returns, or a strip of pictures")
     return section(
         "Sequences",
         "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "

@@ -147,9 +147,7 @@ class ModelSummary:
         if self.parameters:
             rows = list(self.parameters.items())
             parts.append(
-                _folded(
-                    "Parameters that are not the default", _small_table(("parameter", "value"), rows, n_words=2)
-                )
+                _folded("Parameters that are not the default", _small_table(("parameter", "value"), rows, n_words=2))
             )
         return notebook(parts)
 

@@ -49,15 +49,12 @@ def table(
     rows = list(rows)
     for index, row in enumerate(rows):
         if len(row) != len(columns):
-            raise ValueError(
-                f"row {index} of the table has {len(row)} cells, but there are {len(columns)} columns"
-            )
+            raise ValueError(f"row {index} of the table has {len(row)} cells, but there are {len(columns)} columns")
         cells = [element("td", cell, class_="words" if j in words else None) for j, cell in enumerate(row)]
         first_total = totals and index == len(rows) - totals
         body.append(element("tr", *cells, class_="best" if index == best else "total" if first_total else None))
     heads = [
-        element("th", column, scope="col", class_="words" if j in words else None)
-        for j, column in enumerate(columns)
+        element("th", column, scope="col", class_="words" if j in words else None) for j, column in enumerate(columns)
     ]
     whole = element("table", element("thead", element("tr", *heads)), element("tbody", *body))
     return element("div", whole, class_="wide")

@@ -74,9 +74,7 @@ def read_reliability(given: Any) -> Reliability:
     columns = {name: _column(curve, name) for name in ("edges", "counts", "confidence", "accuracy")}
     n_bins = len(columns["counts"])
     empty = np.full(n_bins, np.nan)
-    ends = [
-        empty if _part(curve, name) is None else _column(curve, name) for name in ("accuracy_low", "accuracy_high")
-    ]
+    ends = [empty if _part(curve, name) is None else _column(curve, name) for name in ("accuracy_low", "accuracy_high")]
     for name, column in [*columns.items(), ("accuracy_low", ends[0]), ("accuracy_high", ends[1])]:
         expected = n_bins + 1 if name == "edges" else n_bins
         if len(column) != expected:

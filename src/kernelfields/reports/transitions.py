@@ -24,9 +24,7 @@ _MOST_LABELS = 50
 _FORBIDDEN, _ABSENT = "×", "."
 
 
-def read_transitions(
-    scores: Any, labels: Sequence[object], forbidden: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
+def read_transitions(scores: Any, labels: Sequence[object], forbidden: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (L, L), NaN where a step is forbidden or has none, and which steps are forbidden, (L, L)."""
     scores = np.array(scores, dtype=float)
     check_labels(scores, labels, labels)

@@ -114,8 +114,7 @@ class WeightsTable:
                 parts.append(printable(f"{each.name}: {each.note}"))
             parts += [self._list_text(each, listed) for listed in each.lists]
         parts += [
-            f"{caption}\n{matrix_text(self.labels, columns, cells)}"
-            for caption, columns, _, cells in self._matrices()
+            f"{caption}\n{matrix_text(self.labels, columns, cells)}" for caption, columns, _, cells in self._matrices()
         ]
         return "\n\n".join(parts)
 

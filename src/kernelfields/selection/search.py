@@ -156,9 +156,7 @@ class _Record:
     n_unconverged: int = 0
     error: FitFailure | None = None
 
-    def add(
-        self, score: float, fit_seconds: float = 0.0, score_seconds: float = 0.0, converged: bool = True
-    ) -> None:
+    def add(self, score: float, fit_seconds: float = 0.0, score_seconds: float = 0.0, converged: bool = True) -> None:
         self.scores.append(score)
         self.fit_seconds.append(fit_seconds)
         self.score_seconds.append(score_seconds)
@@ -222,9 +220,7 @@ class Search:
         for fold, part in enumerate(parts):
             if part.test is not None:
                 place = f"{where}, fold {fold + 1} of {len(parts)}"
-                self._score_path(
-                    [each for each in path if records[each].error is None], records, part, place, progress
-                )
+                self._score_path([each for each in path if records[each].error is None], records, part, place, progress)
             for record in records.values():
                 if len(record.scores) == fold:
                     record.add(np.nan)

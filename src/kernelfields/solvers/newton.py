@@ -48,9 +48,7 @@ class Newton:
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the Hessian fits in memory."""
-        check_memory(
-            self.name, "the Hessian", posterior.size, "use solver='newton-cg' or 'lbfgs', or a smaller rank"
-        )
+        check_memory(self.name, "the Hessian", posterior.size, "use solver='newton-cg' or 'lbfgs', or a smaller rank")
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the exact Newton direction."""

@@ -141,8 +141,7 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
     if isinstance(label_graph, str):
         if label_graph not in GRAPHS:
             raise ValueError(
-                f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, "
-                f"got {label_graph!r}"
+                f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {label_graph!r}"
             )
         if label_graph == "auto":
             label_graph = "full" if n_labels <= MOST_LABELS_IN_FULL else "tree"
@@ -157,9 +156,7 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
 def given_edges(pairs: Any, names: list) -> list[Edge]:
     """Return pairs of labels by number or name as sorted numbers; errors name what cannot be used."""
     if not isinstance(pairs, list | tuple | np.ndarray):
-        raise TypeError(
-            f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {pairs!r}"
-        )
+        raise TypeError(f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {pairs!r}")
     edges: list[Edge] = []
     for index, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:

@@ -93,9 +93,7 @@ class StructurePath:
             rows.append([kept, step.added or "(start)", *figures, f"{step.value:.6g}", *score])
         head = "".join(f"<th>{each}</th>" for each in heads)
         body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self._ending('✓'))}</p>"
-        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self._ending('✓'))}</p>"
 
     def _ending(self, mark: str) -> str:
         ending = f"ended: {self.reason}; {mark} kept"

@@ -189,9 +189,7 @@ def residual_of(shard: Shard, evaluation: Evaluation) -> Potentials:
     return evaluation.residual
 
 
-def hessian_response(
-    shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, direction: Potentials
-) -> Potentials:
+def hessian_response(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, direction: Potentials) -> Potentials:
     """Return the Hessian in the potentials times a direction."""
     return datafit.hessian_response(evaluation, direction)
 
@@ -232,9 +230,7 @@ class DaskDatafit:
         self._datafit = datafit
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
 
-    def potentials(
-        self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None
-    ) -> RemotePotentials:
+    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> RemotePotentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
         chosen = range(len(self.designs)) if only is None else only
         self._count(chosen)
@@ -280,9 +276,7 @@ class DaskDatafit:
 
     def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
         """Refuse: residuals have a row for each position, and those stay in the shards."""
-        raise ValueError(
-            "residuals of single positions stay with the workers of engine='dask': use engine='threads'"
-        )
+        raise ValueError("residuals of single positions stay with the workers of engine='dask': use engine='threads'")
 
     def outside_bound(self, residual: RemoteGradient, index: int) -> float:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""

@@ -76,9 +76,7 @@ class ProposedRows:
     def at(self, places: np.ndarray) -> ProposedRows:
         """Return some of the rows, in another order."""
         features = None if self.features is None else self.features[places]
-        return ProposedRows(
-            self.rows[places], self.residual[places], self.floor[places], self.inputs[places], features
-        )
+        return ProposedRows(self.rows[places], self.residual[places], self.floor[places], self.inputs[places], features)
 
 
 def stacked_rows(parts: list[Any]) -> Any:
@@ -123,9 +121,7 @@ class ShardPanel(PanelCholesky):
     def proposed(self, rows: np.ndarray) -> ProposedRows:
         """Return what the client needs to know of some rows."""
         features = self.features[rows] if self.dtype == np.float64 else None
-        return ProposedRows(
-            rows + self.first_row, self.residual[rows], self.floor[rows], self.inputs[rows], features
-        )
+        return ProposedRows(rows + self.first_row, self.residual[rows], self.floor[rows], self.inputs[rows], features)
 
 
 def diagonal_range(shard: Any, inputs: Any, kernel: Kernel) -> tuple[int, float]:
@@ -292,9 +288,7 @@ class DaskPanel(PivotGrowth):
             return
         known = self._known(pivots)
         wide_features = self._wide_features(known)
-        self.recipe = self.shards.successor(
-            self.recipe, with_pivots, pivots, known.inputs, wide_features, local_factor
-        )
+        self.recipe = self.shards.successor(self.recipe, with_pivots, pivots, known.inputs, wide_features, local_factor)
         begin, end = self.rank, self.rank + len(pivots)
         self._factor[begin:end, :begin] = wide_features
         self._factor[begin:end, begin:end] = local_factor

@@ -274,9 +274,7 @@ def stored_columns(shard: Shard, features: Any) -> tuple[bool, int, np.ndarray]:
     return True, n_rows, np.bincount(features.indices, minlength=width)
 
 
-def observed_pairs(
-    shard: Shard, features: Any, clique: CliqueSet, n_labels: int
-) -> tuple[int, np.ndarray, np.ndarray]:
+def observed_pairs(shard: Shard, features: Any, clique: CliqueSet, n_labels: int) -> tuple[int, np.ndarray, np.ndarray]:
     """Return the number of features, the pairs seen as numbers f L^k + labelling, and the weight of each."""
     labellings = clique.labellings(shard.chains, n_labels)
     n_outcomes = clique.n_configurations(n_labels)
@@ -294,9 +292,7 @@ def constant_design(shard: Shard, term: Term, n_labels: int) -> LocalDesign:
     return LocalDesign.of_features(term, None, n_labels, positions=term.clique.positions(shard.chains))
 
 
-def explicit_design(
-    shard: Shard, features: Any, term: Term, n_labels: int, occupied: np.ndarray | None
-) -> LocalDesign:
+def explicit_design(shard: Shard, features: Any, term: Term, n_labels: int, occupied: np.ndarray | None) -> LocalDesign:
     """Return a term with explicit features, of the columns that some shard has."""
     features = features if occupied is None else features[:, occupied]
     return LocalDesign.of_features(term, features, n_labels, positions=term.clique.positions(shard.chains))

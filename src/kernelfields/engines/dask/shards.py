@@ -250,9 +250,7 @@ class ShardGroup:
         with warnings.catch_warnings():
             # Pivots and coefficients may be tens of megabytes; there is no better way for them to travel.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            return self.client.submit(
-                answer, self.futures[index], request, pure=False, workers=[self._holders[index]]
-            )
+            return self.client.submit(answer, self.futures[index], request, pure=False, workers=[self._holders[index]])
 
     def _results(self, sent: dict[int, Any]) -> dict[int, tuple[bool, Any]]:
         """Wait for answers; those of shards whose worker has gone are left out."""

@@ -99,9 +99,7 @@ class TorchChainBeliefs:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
         for name, given, wanted in (("node", d_node, self._alpha), ("edge", d_edge, self._transfer)):
             if given.shape != wanted.shape:
-                raise ValueError(
-                    f"{name} direction has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}"
-                )
+                raise ValueError(f"{name} direction has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
         moved = self._transfer * d_edge
         past, ahead, d_marginals = _passes(self.compiled).score_expectations(
             d_node, self._transfer, moved, self.steps, self._alpha, self._inverse_predicted, self.node_marginals
@@ -166,9 +164,7 @@ def infer_step_chains(
     n_sequences = steps.order.n_sequences
     if compiled is None:
         few = len(node) < _ROWS_OF_A_STEP * steps.order.n_steps
-        compiled = (
-            node.is_cuda and few and edge.shape[0] == 1 and node.shape[1] <= _MOST_COMPILED and _has_triton()
-        )
+        compiled = node.is_cuda and few and edge.shape[0] == 1 and node.shape[1] <= _MOST_COMPILED and _has_triton()
     elif compiled and edge.shape[0] != 1:
         raise ValueError("the compiled passes are for one transition matrix that serves all positions")
     top = edge.amax(dim=(1, 2))
@@ -231,8 +227,7 @@ def check_step_arrays(node: torch.Tensor, edge: torch.Tensor, steps: DeviceSteps
     n_positions = steps.order.n_positions
     if node.ndim != 2 or node.shape[0] != n_positions or node.shape[1] == 0:
         raise ValueError(
-            f"node potentials must have shape ({n_positions}, labels) with at least one label, "
-            f"got {tuple(node.shape)}"
+            f"node potentials must have shape ({n_positions}, labels) with at least one label, got {tuple(node.shape)}"
         )
     n_labels = node.shape[1]
     if edge.ndim != 3 or edge.shape[1:] != (n_labels, n_labels) or edge.shape[0] not in (1, n_positions):

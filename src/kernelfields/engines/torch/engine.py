@@ -34,9 +34,7 @@ class Torch(Engine):
         try:
             device = torch.device(self.device)
         except (RuntimeError, TypeError) as error:
-            raise ValueError(
-                f"device must be a name such as 'cuda', 'cuda:0' or 'cpu', got {self.device!r}"
-            ) from error
+            raise ValueError(f"device must be a name such as 'cuda', 'cuda:0' or 'cpu', got {self.device!r}") from error
         if device.type == "cuda":
             if torch.version.cuda is None:
                 raise RuntimeError(
@@ -45,9 +43,7 @@ class Torch(Engine):
                 )
             count = torch.cuda.device_count()
             if (device.index or 0) >= count:
-                there = (
-                    "no CUDA device is there" if count == 0 else f"there are CUDA devices 0 to {count - 1} only"
-                )
+                there = "no CUDA device is there" if count == 0 else f"there are CUDA devices 0 to {count - 1} only"
                 raise RuntimeError(f"device={self.device!r}: {there}. Use device='cpu' or engine='threads'.")
         elif device.type != "cpu":
             raise ValueError(f"device={self.device!r}: inference needs float64, which 'cuda' and 'cpu' have")

@@ -166,9 +166,7 @@ class TorchPanel(PanelCholesky):
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
-    def _fill_columns(
-        self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: np.ndarray
-    ) -> np.ndarray:
+    def _fill_columns(self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: np.ndarray) -> np.ndarray:
         """Write the columns of new pivots, block by block, and return the row sums of their squares."""
         size, n_rows = len(inputs), self.rows.shape[0]
         begin, end = self.rank, self.rank + size

@@ -159,8 +159,7 @@ class DeviceSteps:
     def _steps(self) -> list[tuple[slice, slice]]:
         runs = self.order.runs
         return [
-            (slice(first, last), slice(before, before + last - first))
-            for (before, _), (first, last) in pairwise(runs)
+            (slice(first, last), slice(before, before + last - first)) for (before, _), (first, last) in pairwise(runs)
         ]
 
     def sums(self, rows: torch.Tensor) -> torch.Tensor:
@@ -225,9 +224,7 @@ class CompensatedSum:
         """Add terms (n,) to the first n sums."""
         total = self._total[: len(terms)]
         moved = total + terms
-        large, small = torch.where(
-            total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total])
-        )
+        large, small = torch.where(total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total]))
         # Infinity minus infinity is NaN: there is nothing to correct then.
         self._dropped[: len(terms)].add_(torch.nan_to_num((large - moved) + small))
         total.copy_(moved)

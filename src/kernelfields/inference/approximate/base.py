@@ -128,9 +128,7 @@ class TreeReweighted(BaseEstimator):
     then depends on it within the tolerance.
     """
 
-    def __init__(
-        self, tolerance: float = 1e-6, damping: float = 0.0, max_iter: int = 500, warm_start: bool = True
-    ):
+    def __init__(self, tolerance: float = 1e-6, damping: float = 0.0, max_iter: int = 500, warm_start: bool = True):
         self.tolerance = tolerance
         self.damping = damping
         self.max_iter = max_iter
@@ -143,9 +141,7 @@ class LoopyBelief(BaseEstimator):
     ``damping`` sets in only when the changes stop shrinking, so forests stay exact after one sweep.
     """
 
-    def __init__(
-        self, tolerance: float = 1e-6, damping: float = 0.5, max_iter: int = 500, warm_start: bool = True
-    ):
+    def __init__(self, tolerance: float = 1e-6, damping: float = 0.5, max_iter: int = 500, warm_start: bool = True):
         self.tolerance = tolerance
         self.damping = damping
         self.max_iter = max_iter
@@ -173,9 +169,7 @@ class Gibbs(BaseEstimator):
     at every call.
     """
 
-    def __init__(
-        self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: Any = 0
-    ):
+    def __init__(self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: Any = 0):
         self.chains = chains
         self.burn_in = burn_in
         self.sweeps = sweeps
@@ -258,11 +252,7 @@ def _check_options(options: BaseEstimator) -> None:
     for name, value in options.get_params(deep=False).items():
         where = f"{type(options).__name__}: {name}"
         if name == "tolerance" or name == "damping":
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, float | int | np.number)
-                or not 0 <= value < np.inf
-            ):
+            if isinstance(value, bool) or not isinstance(value, float | int | np.number) or not 0 <= value < np.inf:
                 raise ValueError(f"{where} must be a finite number of at least 0, got {value!r}")
             if name == "damping" and value >= 1:
                 raise ValueError(f"{where} must be below 1, got {value!r}; at 1 messages would never change")

@@ -39,9 +39,7 @@ class SweepSums(NamedTuple):
 
     node: np.ndarray  # (N, L)
     squares: np.ndarray  # (N, L), of the same conditional distributions
-    entry_start: (
-        np.ndarray
-    )  # (F + 1,), marginals of factor f are entries[entry_start[f]] .. [entry_start[f + 1] - 1]
+    entry_start: np.ndarray  # (F + 1,), marginals of factor f are entries[entry_start[f]] .. [entry_start[f + 1] - 1]
     entries: np.ndarray  # (sum_f L^k_f,), each factor (L, .., L) laid out flat
 
 

@@ -54,9 +54,7 @@ def ascend(first, last, incidence, node, tables, tolerance, max_iter, q, report)
                 for b in range(n_labels):
                     scores[b] = node[v, b]
                 for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-                    _add_expected(
-                        incidence, incidence.factor_of[k], incidence.place_of[k], n_labels, tables, q, scores
-                    )
+                    _add_expected(incidence, incidence.factor_of[k], incidence.place_of[k], n_labels, tables, q, scores)
                 top, total = -np.inf, 0.0
                 for b in range(n_labels):
                     top = max(top, scores[b])

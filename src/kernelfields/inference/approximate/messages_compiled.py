@@ -225,9 +225,7 @@ def sweep_up(graph, g, tables, maximise, node, messages):
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
             rho = graph.rho[e]
             share -= rho
-            constant = send(
-                graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch
-            )
+            constant = send(graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch)
             if constant == -np.inf:
                 return -np.inf
             local += rho * constant

@@ -97,8 +97,7 @@ class PairLayout:
         sizes = np.cumsum([0, *(len(each) for each in members)])
         pairs_of_groups = [pair_of_factor[a:b] for a, b in pairwise(sizes)]
         self.groups = [
-            GroupPairs(pair, rows[:, 0] == child[pair])
-            for rows, pair in zip(members, pairs_of_groups, strict=True)
+            GroupPairs(pair, rows[:, 0] == child[pair]) for rows, pair in zip(members, pairs_of_groups, strict=True)
         ]
         crowded = np.maximum.reduceat(self.n_parents, offsets[:-1]) > 1
         self.graph = PairGraph(

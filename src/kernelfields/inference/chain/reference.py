@@ -91,9 +91,7 @@ def reference_hessian_product(
     marginals, pairs = beliefs.node_marginals, beliefs.edge_marginals
     offsets = check_offsets(offsets, len(marginals))
     if d_node.shape != marginals.shape:
-        raise ValueError(
-            f"d_node must have the shape {marginals.shape} of the node potentials, got {d_node.shape}"
-        )
+        raise ValueError(f"d_node must have the shape {marginals.shape} of the node potentials, got {d_node.shape}")
     if d_edge.shape not in ((1, *pairs.shape[1:]), pairs.shape):
         raise ValueError(
             f"d_edge must have shape {(1, *pairs.shape[1:])} or {pairs.shape}, got {d_edge.shape}; "

@@ -259,9 +259,7 @@ class JunctionBeliefs(GraphBeliefs):
         offsets, layout = self.inference.offsets, self.inference.plan.layout
         tables, separators = self._tables, self._separators
         self._workers.each(
-            lambda first, last: factor_sums(
-                first, last, offsets, layout, tables, separators, weights, sums_of(first)
-            ),
+            lambda first, last: factor_sums(first, last, offsets, layout, tables, separators, weights, sums_of(first)),
             self.inference.runs,
         )
 

@@ -402,7 +402,5 @@ def belief_responses(first, last, offsets, layout, tables, separators, derivativ
                 d_marginals[v, a] = weight * total
             for k in range(layout.child_start[i], layout.child_start[i + 1]):
                 c = layout.children[k]
-                _sum_part(
-                    layout, layout.message_pattern[c], response, 1.0, d_separators, layout.separator_start[c]
-                )
+                _sum_part(layout, layout.message_pattern[c], response, 1.0, d_separators, layout.separator_start[c])
             _deliver(i, layout, response, weight, sums)

@@ -65,9 +65,7 @@ class LabelTableBeliefs(GraphBeliefs):
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
         rows = self.inference.rows
-        parts = [
-            rows.factor_sums(masses, [group])[0] for _, masses in rows.probabilities(self._node, self._factors)
-        ]
+        parts = [rows.factor_sums(masses, [group])[0] for _, masses in rows.probabilities(self._node, self._factors)]
         return np.concatenate(parts).reshape(self.inference.table_shape(group, False))
 
     def gradient(self) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -173,9 +173,7 @@ class LabelTableRows:
         """Return the masses of the labels at factors, (S, factors of a graph, L, .., L), for some groups."""
         shaped, axes = masses.reshape(len(masses), *(self.n_labels,) * self.n_columns), range(1 + self.n_columns)
         step, sums = self.n_labels, []
-        pairs = (
-            self._pair_sums(masses) if any(len(n) == 2 for group in groups for n in self.local[group]) else None
-        )
+        pairs = self._pair_sums(masses) if any(len(n) == 2 for group in groups for n in self.local[group]) else None
         for group in groups:
             tables = []
             for nodes in self.local[group]:

@@ -54,9 +54,7 @@ class TreeInference(GraphInference):
         """The same trees in the log domain."""
         return self.in_logarithms(self.offsets, self.members, self.forest.order)
 
-    def in_logarithms(
-        self, offsets: np.ndarray, members: Sequence[np.ndarray], order: np.ndarray
-    ) -> JunctionInference:
+    def in_logarithms(self, offsets: np.ndarray, members: Sequence[np.ndarray], order: np.ndarray) -> JunctionInference:
         """Return log-domain inference for trees whose nodes are listed breadth first, graph by graph."""
         # Backwards within each graph: then every node has its parent as the only later neighbour.
         backwards = np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))
@@ -159,9 +157,7 @@ class TreeBeliefs(GraphBeliefs):
         moved, rest, delta = response or (transfer[:0], gamma, gamma)
         result = np.empty((len(child), *transfer.shape[1:]))
         self._workers.each(
-            lambda first, last: pair_tables(
-                first, last, pairs, transfer, moved, alpha, rest, gamma, delta, result
-            ),
+            lambda first, last: pair_tables(first, last, pairs, transfer, moved, alpha, rest, gamma, delta, result),
             self._workers.pieces(len(child), 4 * result.size),
         )
         return result
@@ -237,9 +233,7 @@ class TreeBeliefs(GraphBeliefs):
             self._workers.runs(inference.offsets, inference.n_labels),
         )
         tables = [
-            self._summed_pairs(group, response)
-            if tied
-            else self._summed(group, self._pairs(group, None, response))
+            self._summed_pairs(group, response) if tied else self._summed(group, self._pairs(group, None, response))
             for group, tied in enumerate(self.tied)
         ]
         node = self._weighted(d_marginals, inference.node_graphs)
@@ -267,9 +261,7 @@ class _Rescue:
         weights = None if whole.weights is None else whole.weights[graphs]
         tables = self._own(factors)
         try:
-            self.beliefs: JunctionBeliefs = plan.infer(
-                node[self.rows], tables, weights=weights, workers=whole._workers
-            )
+            self.beliefs: JunctionBeliefs = plan.infer(node[self.rows], tables, weights=weights, workers=whole._workers)
         except InfeasibleGraph as error:
             raise InfeasibleGraph(int(graphs[error.graph])) from None
 

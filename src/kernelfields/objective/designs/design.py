@@ -426,9 +426,7 @@ class LocalDesign(Design):
         """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a term with features."""
         factor = self._factor_like(variances)
         assert self.table is not None
-        return self.table.squared().transposed_product(
-            variances if factor is None else variances @ factor**2, workers
-        )
+        return self.table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
 
     def _factor_like(self, rows: Any) -> Any:
         """Return the label factor as an array or, for tensors, a tensor on their device."""
@@ -462,9 +460,7 @@ def _share_features(one: LocalDesign, other: LocalDesign) -> bool:
     return one.table is not None and one.table is other.table and one.pair_table is None
 
 
-def shared_scores(
-    run: Sequence[LocalDesign], coefficients: Sequence[np.ndarray], workers: Workers
-) -> list[np.ndarray]:
+def shared_scores(run: Sequence[LocalDesign], coefficients: Sequence[np.ndarray], workers: Workers) -> list[np.ndarray]:
     """Return the scores Z V A^T, (n, L^k), of every design of a run."""
     first, *others = run
     if not others:
@@ -475,9 +471,7 @@ def shared_scores(
     return [design.term.in_labels(part) for design, part in zip(run, parts, strict=True)]
 
 
-def shared_pull_back(
-    run: Sequence[LocalDesign], residuals: Sequence[np.ndarray], workers: Workers
-) -> list[np.ndarray]:
+def shared_pull_back(run: Sequence[LocalDesign], residuals: Sequence[np.ndarray], workers: Workers) -> list[np.ndarray]:
     """Return Z^T R A, (r, q), for the residuals R (n, L^k) of every design of a run."""
     first, *others = run
     if not others:

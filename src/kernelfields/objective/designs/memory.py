@@ -136,9 +136,7 @@ def parse_memory(memory: Any) -> int | None:
         number = isinstance(memory, int | float | np.integer | np.floating) and not isinstance(memory, bool)
         size = float(memory) if number and np.isfinite(memory) else None
     if size is None:
-        raise ValueError(
-            f"memory must be a number of bytes or text such as '8GB', '500MB' or '1.5GiB', got {memory!r}"
-        )
+        raise ValueError(f"memory must be a number of bytes or text such as '8GB', '500MB' or '1.5GiB', got {memory!r}")
     if size < 1:
         raise ValueError(f"memory must be at least one byte, got {memory!r}")
     return int(size)
@@ -230,9 +228,7 @@ def plan_features(
     for plan in plans:
         if plan.memory_bytes <= budget and _DISK_MARGIN * plan.disk_bytes <= free:
             return plan
-    raise MemoryError(
-        _refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {place}")
-    )
+    raise MemoryError(_refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {place}"))
 
 
 def _plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeaturePlan]:

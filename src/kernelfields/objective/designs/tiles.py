@@ -106,9 +106,7 @@ class TiledFeatures:
         return TransposedFeatures(self)
 
     def __reduce__(self) -> Any:
-        raise TypeError(
-            f"{type(self).__name__} belong to the process that made them and cannot be pickled or copied"
-        )
+        raise TypeError(f"{type(self).__name__} belong to the process that made them and cannot be pickled or copied")
 
 
 class TransposedFeatures:

@@ -38,9 +38,7 @@ class FusedPasses:
         self._workers = likelihood.workers
         self._blocks = _blocks(chains.offsets)
         self._likelihoods = [
-            ChainLikelihood(
-                _block_chains(chains, first, last), likelihood.n_labels, masks=masks, workers=Workers(1)
-            )
+            ChainLikelihood(_block_chains(chains, first, last), likelihood.n_labels, masks=masks, workers=Workers(1))
             for first, last in self._blocks
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]

@@ -137,9 +137,7 @@ class GraphLikelihood:
 def chain_graphs(chains: Chains, groups: Iterable[str | None]) -> Graphs:
     """Return chains as graphs with the named groups of factors; neighbours are always among them."""
     names = {group for group in groups if group is not None} | {"lag1"}
-    lags, orders = (
-        sorted(int(name.removeprefix(kind)) for name in names if name.startswith(kind)) for kind in _KINDS
-    )
+    lags, orders = (sorted(int(name.removeprefix(kind)) for name in names if name.startswith(kind)) for kind in _KINDS)
     return Graphs.from_chains(chains, lags=lags, orders=orders)
 
 

@@ -48,8 +48,7 @@ class FieldParameter:
 def variances_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
     """Return the prior variance of every term."""
     return [
-        FieldParameter(index, design.name, VARIANCE, design.term.prior_variance)
-        for index, design in enumerate(designs)
+        FieldParameter(index, design.name, VARIANCE, design.term.prior_variance) for index, design in enumerate(designs)
     ]
 
 
@@ -110,9 +109,7 @@ def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
     subspace, origin = design.term.subspace, design.origin
     if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
         return design
-    cut = PivotSubspace(
-        subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank]
-    )
+    cut = PivotSubspace(subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank])
     # Coordinates are nested: those of the first pivots do not know of the others.
     features = np.ascontiguousarray(design.features[:, :rank])
     return LocalDesign.of_features(

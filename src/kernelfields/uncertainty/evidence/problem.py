@@ -161,9 +161,7 @@ class EvidenceProblem:
         """Return the gradient of the log evidence in the logarithms."""
         roots, signs = laplace.signed_roots(np.random.default_rng(self._seed))
         self._variances = signs @ np.square(roots)
-        return evidence_gradient(
-            laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of
-        )
+        return evidence_gradient(laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of)
 
     def _inputs_of(self, design: LocalDesign) -> Any:
         return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
@@ -184,9 +182,7 @@ class EvidenceProblem:
         if self._known is None:
             return None
         known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
-        carried = posterior.compressed(
-            [_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known]
-        )
+        carried = posterior.compressed([_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known])
         trial = posterior.trial(carried)
         return carried if trial is not None and trial.value < posterior.value_at_zero else None
 
@@ -199,8 +195,7 @@ class EvidenceProblem:
             return None
         matrix = self._known.curvature
         changes = [
-            _change(old.term.subspace, new.term.subspace)
-            for old, new in zip(self._known.designs, designs, strict=True)
+            _change(old.term.subspace, new.term.subspace) for old, new in zip(self._known.designs, designs, strict=True)
         ]
         if all(change is None for change in changes):
             return matrix

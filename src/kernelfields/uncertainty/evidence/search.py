@@ -274,9 +274,7 @@ def _coarse_top(
     first: np.ndarray,
 ) -> ClimbedPoint | None:
     """Climb with few pivots of each term; None where there are few anyway."""
-    ranks = [
-        design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs
-    ]
+    ranks = [design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs]
     if search.coarse_rank == "auto":
         ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
     elif search.coarse_rank is not None:

@@ -145,9 +145,7 @@ def draw_posterior(
         left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
     _warn_of_doubts(rise, truncation, steps)
-    return LaplaceSamples(
-        found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise
-    )
+    return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise)
 
 
 def _seen(design: Design) -> np.ndarray | None:
@@ -235,9 +233,7 @@ def sampled_potentials(
             yield centre.moved(-samples.step, potentials)
 
 
-def label_variances(
-    field: Field, data: Any, samples: LaplaceSamples, against: np.ndarray | None = None
-) -> np.ndarray:
+def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L).
 
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.

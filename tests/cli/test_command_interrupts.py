@@ -13,8 +13,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
-from kernelfields.estimators import chain_crf
-from kernelfields.models import build as chain_spaces
+from kernelfields.estimators import base
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 
@@ -31,12 +30,12 @@ def interrupted_at(monkeypatch):
     """Let every fit be interrupted at an iteration, as Ctrl-C would."""
 
     def interrupt_at(number):
-        class Interrupting(chain_crf.FitProgress):
+        class Interrupting(base._Silence):
             def __call__(self, iteration):
                 if iteration.iteration == number:
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr(chain_crf, "FitProgress", Interrupting)
+        monkeypatch.setattr(base.FieldEstimator, "_progress", lambda self: Interrupting())
 
     yield interrupt_at
     monkeypatch.undo()
@@ -54,7 +53,7 @@ def test_an_interrupt_before_there_is_an_estimate_writes_nothing(folder, monkeyp
     def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain_spaces, "build_space", interrupt)
+    monkeypatch.setattr(base, "build_designs", interrupt)
     result = run("train", "train.conll", "-q", code=130)
     assert result.stderr == "interrupted; nothing was written\n"
     assert os.listdir(folder) == ["train.conll"]

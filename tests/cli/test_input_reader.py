@@ -6,7 +6,7 @@ from command_files import numbers, write_columns_file, write_csv_file, write_npz
 
 from kernelfields.cli.models import InputReader, read_training_file
 from kernelfields.cli.settings import RunSettings
-from kernelfields.formats.text_files import SequenceFileError
+from kernelfields.formats import SequenceFileError
 
 TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
 

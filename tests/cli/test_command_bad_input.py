@@ -10,7 +10,7 @@ import sys
 import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
 
-from kernelfields.formats.model_file import write_model
+from kernelfields.formats import write_model
 
 TEMPLATE = "U00:%x[-1,0]\nU01:%x[0,0]\nB\n"
 
@@ -240,7 +240,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_model(folder, monkeyp
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "cannot write the file: No space left on device", "out.html")
 
-    monkeypatch.setattr("kernelfields.cli.evaluate.write_report", full)
+    monkeypatch.setattr("kernelfields.cli.training_run.write_report", full)
     error = run("train", "train.conll", "--report", "out.html", "-m", "out.model", "-q", code=2).stderr
     assert error == (
         "error: out.html: cannot write the file: No space left on device; the model was written to out.model\n"

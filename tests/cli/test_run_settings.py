@@ -1,11 +1,16 @@
 """Settings of a run: TOML and back, names of files that survive a move, and what is wrong with a file."""
 
 import os
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
+import typer
 
-from kernelfields.cli.settings import RunSettings, changed_files, read_settings, settings_text
+from kernelfields import ChainCRF, NodeCliques
+from kernelfields.cli.app import app
+from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings, settings_text
 
 EVERYTHING = RunSettings(
     train="train.conll",
@@ -32,8 +37,87 @@ EVERYTHING = RunSettings(
 )
 
 
+LAYOUT = """
+[data]
+train = "-"
+format = "auto"
+standardize = false
+
+[field]
+kernel = "auto"
+window = 1
+rank = 1000
+basis = "random-cholesky"
+support = "all"
+min_freq = 0.0
+l1 = 0.0
+prior_variance = 1.0
+
+[fit]
+solver = "auto"
+tol = 0.001
+max_iter = 100
+patience = 5
+dtype = "auto"
+engine = "auto"
+random_state = 0
+
+[output]
+model = "model.safetensors"
+
+[checksums]
+"""
+
+
 def write_settings(path, settings):
     Path(path).write_text(settings_text(settings, path), encoding="utf-8")
+
+
+def test_options_of_train_are_the_settings_and_those_of_every_command():
+    train = typer.main.get_command(app).commands["train"]
+    names = [each.name for each in fields(RunSettings)]
+    assert [each.name for each in train.params] == [*names, "as_json", "quiet", "verbose"]
+    assert all(each.default is None for each in train.params if each.name in names)
+
+
+def test_settings_of_a_part_are_its_parameters():
+    parts = {"nodes": NodeCliques, "edges": ChainCRF, "estimator": ChainCRF}
+    for part, kind in parts.items():
+        names = RunSettings().part(part)
+        assert names
+        assert set(names) <= set(signature(kind).parameters)
+    assert {name for name, each in SETTINGS.items() if each.table == "fit"} == {
+        *RunSettings().part("estimator"),
+        *RunSettings().part("engine"),
+    } - {"constraints"}
+
+
+def test_the_layout_of_the_file(tmp_path):
+    text = settings_text(RunSettings(train="-", model=str(tmp_path / "model.safetensors")), tmp_path / "run.toml")
+    head, _, tables = text.partition("\n")
+    assert head.endswith("kernelfields train --config run.toml")
+    assert tables == LAYOUT
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("window", "3", 3),
+        ("window", "2,0", [2, 0]),
+        ("prior_variance", "1", 1.0),
+        ("prior_variance", "1,0.1", [1.0, 0.1]),
+        ("prior_variances", "1", (1.0,)),
+        ("ranks", "10,20", (10, 20)),
+        ("columns", "0", ["0"]),
+        ("columns", "a,b", ["a", "b"]),
+        ("separator", ",", ","),
+        ("window", None, None),
+    ],
+)
+def test_texts_of_options_become_values(name, text, value):
+    read = SETTINGS[name].read(text)
+    assert read == value
+    assert type(read) is type(value)
 
 
 @pytest.mark.parametrize("settings", [RunSettings(), EVERYTHING])

@@ -5,9 +5,7 @@ import pytest
 from command_files import numbers, run, write_columns_file, write_csv_file
 
 from kernelfields import ChainCRF
-from kernelfields.formats.crfsuite_text import read_crfsuite
-from kernelfields.formats.sequence_arrays import read_arrays
-from kernelfields.formats.sequence_files import read_sequences
+from kernelfields.formats import read_arrays, read_crfsuite, read_sequences
 
 
 @pytest.fixture
@@ -69,9 +67,7 @@ def test_weights_of_sequences_are_kept(folder):
 
 def test_standard_output(folder):
     run("convert", "train.conll", "train.crfsuite", "-q")
-    assert (
-        run("convert", "train.conll", "--to", "crfsuite", "-q").stdout == (folder / "train.crfsuite").read_text()
-    )
+    assert run("convert", "train.conll", "--to", "crfsuite", "-q").stdout == (folder / "train.crfsuite").read_text()
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from command_files import run, sentences, write_columns_file, write_csv_file, wr
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.cli.settings import read_settings
-from kernelfields.cli.train import run_training
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.cli.training_run import run_training
+from kernelfields.kernels import RBF, Linear
 
 
 @pytest.fixture

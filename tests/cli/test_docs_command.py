@@ -31,9 +31,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     for name in ("tags", "sparse", "room", "letters", "better", "best", "long"):
         assert (tmp_path / f"{name}.safetensors").exists()
         assert (tmp_path / f"{name}.toml").exists()
-    assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count(
-        "\n"
-    )
+    assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count("\n")
     assert not (tmp_path / "run.checkpoint").exists()
 
 

@@ -99,9 +99,7 @@ def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     root = tmp_path / "checkout"
     for folder in ("experiments", "benchmarks", "src/kernelfields"):
         (root / folder).mkdir(parents=True)
-    script = (
-        '"""What it does.\n\nMore."""\nimport sys\nif __name__ == "__main__":\n    sys.exit(len(sys.argv[1:]))\n'
-    )
+    script = '"""What it does.\n\nMore."""\nimport sys\nif __name__ == "__main__":\n    sys.exit(len(sys.argv[1:]))\n'
     (root / "experiments" / "the_figure.py").write_text(script)
     (root / "experiments" / "shared.py").write_text('"""No script."""\n')
     monkeypatch.setattr(checkout_scripts.kernelfields, "__file__", str(tmp_path / "a" / "b" / "__init__.py"))

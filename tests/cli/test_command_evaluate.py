@@ -7,8 +7,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation import compare, evaluate
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +69,7 @@ def test_a_label_never_seen_in_training_is_named_with_its_line(models):
     result = run("evaluate", models / "one.model", models / "new.conll", code=2)
     assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr
     assert "where there are DET, NOUN, VERB" in result.stderr
-    document = json.loads(
-        run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout
-    )
+    document = json.loads(run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout)
     assert document["accuracy"]["value"] <= 0.5
     assert document["log_likelihood"] is None
 
@@ -121,8 +118,6 @@ def test_another_file_than_that_of_the_training_is_noticed(models):
 
 
 def test_certify_names_what_is_wrong(models):
-    assert (
-        "scope must be 'rkhs' or 'span'" in run("certify", models / "one.model", "--scope", "all", code=2).stderr
-    )
+    assert "scope must be 'rkhs' or 'span'" in run("certify", models / "one.model", "--scope", "all", code=2).stderr
     result = run("certify", models / "one.model", models / "new.conll", code=2)
     assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr

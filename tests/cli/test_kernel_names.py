@@ -2,9 +2,8 @@
 
 import pytest
 
-from kernelfields.cli.settings import kernel_settings, named_kernel
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.cli.models import kernel_settings, named_kernel
+from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 
 @pytest.mark.parametrize(

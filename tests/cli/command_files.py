@@ -56,8 +56,6 @@ def write_csv_file(path, count=20, seed=0):
     X, y = numbers(count, seed)
     lines = ["day,height,weight,label"]
     for index, (table, labels) in enumerate(zip(X, y, strict=True)):
-        lines += [
-            f"d{index},{row[0]:.4f},{row[1]:.4f},{'ab'[label]}" for row, label in zip(table, labels, strict=True)
-        ]
+        lines += [f"d{index},{row[0]:.4f},{row[1]:.4f},{'ab'[label]}" for row, label in zip(table, labels, strict=True)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
