@@ -13,9 +13,9 @@ from collections import Counter
 
 import numpy as np
 
+from experiments.pictures import degree_plot
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields.evaluation import compare, evaluate
-from kernelfields.reports.degrees import degree_plot
 
 LANGUAGES = {"figure": "English", "afrikaans": "Afrikaans"}
 FIRST = "primal degree 1"

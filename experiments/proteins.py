@@ -33,7 +33,7 @@ from experiments.kernel_families import (
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.reports.reliability import reliability_plot
+from kernelfields.reports import plot_reliability
 
 RESULTS = "proteins.json"
 WINDOW = 15
@@ -178,7 +178,7 @@ def page() -> None:
         ],
     )
     sheet.picture(
-        "reliability", reliability_plot(rows[best]["calibration"]), f"Reliability on the blind set, {best}"
+        "reliability", plot_reliability(rows[best]["calibration"]), f"Reliability on the blind set, {best}"
     )
     sheet.heading("What was chosen")
     sheet.table(

@@ -23,8 +23,8 @@ from kernelfields.estimators.fitted_sets import FittedSet
 from kernelfields.features import check_window
 from kernelfields.kernels import resolve_kernel, resolve_label_kernel
 from kernelfields.posterior import Certificate
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.model_summary import ModelSummary, SetSummary
+from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.reports.summary import ModelSummary, SetSummary
 from kernelfields.solvers import Solution
 
 _LONGEST_VALUE = 200
@@ -48,7 +48,7 @@ class ChainDisplay:
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
 
-        Print it, let a notebook show it, or pass it to ``kernelfields.reports.model_report.report_page``.
+        Print it, let a notebook show it, or pass it to ``kernelfields.reports.report_page``.
         """
         check_is_fitted(self, "model_")
         forbidden = np.isneginf(self.model_.masks.edge)
