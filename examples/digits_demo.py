@@ -26,21 +26,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from picture_strips import STRIP_STYLE, sequence_strip
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as TerminalTable
 from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
-from kernelfields.reports.convergence import convergence_plot
-from kernelfields.reports.heat_map import heat_map
-from kernelfields.reports.page import beside, page, section, table
-from kernelfields.reports.picture import standalone
-from kernelfields.reports.sequences import sequence_strip
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.reports import Table, plot_convergence, plot_heat_map
+from kernelfields.reports.page import beside, page, section
+from kernelfields.reports.tables import Row
 
 N_DIGITS = 10
 NOISE = 0.3
@@ -184,22 +182,22 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
                 "with the chain. Passes are sweeps over the training data, and seconds are those of the last fit. "
                 "The bold row is the field that does best in cross-validation on the training sequences; the rest "
                 "of this page shows it.",
-                table(COLUMNS, [each.cells() for each in results], best=results.index(best)),
+                Table(COLUMNS, [Row(each.cells(), role="best" if each is best else "") for each in results]),
             ),
             section(
                 "How good is the fit?",
                 f"The fit of the {best.name} field. At every step the solver also knows a lower bound on the "
                 "minimum. It stops when value and bound agree to the tolerance: no field in the span of this "
                 "basis is better by more than that.",
-                convergence_plot(best.field.solution_, FINAL_TOL),
+                plot_convergence(best.field.solution_, tol=FINAL_TOL),
             ),
             section(
                 "What was learnt about the order of digits",
                 "The chain that made the labels, and the transition scores of the field, exponentiated and "
                 "normalised by row; the prior draws them towards equal shares. Entries below 0.005 are blank.",
                 beside(
-                    ("truth", heat_map(true, digits, digits, **maps)),
-                    (f"learnt, {best.name} field", heat_map(learnt, digits, digits, **maps)),
+                    ("truth", plot_heat_map(true, digits, digits, **maps)),
+                    (f"learnt, {best.name} field", plot_heat_map(learnt, digits, digits, **maps)),
                 ),
             ),
             section(
@@ -208,6 +206,7 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
                 "The bar is the marginal probability of the label; hover for the number. A wrong label has a "
                 "cross, a red frame and the truth below it. “Alone” is what the picture by itself is read as, "
                 "where that differs.",
+                STRIP_STYLE,
                 *strips(best, test, n_shown),
             ),
         ],
@@ -259,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train, test = digit_chains(options.train, options.test)
     results = compare_fields(options.fields, train, test, options.rank, console.print)
     # The last column, the chosen parameters, is left to the report: 80 characters have no room for it.
-    shown = Table(title="Test digits read correctly, and how the fields were fitted", box=SIMPLE_HEAD)
+    shown = TerminalTable(title="Test digits read correctly, and how the fields were fitted", box=SIMPLE_HEAD)
     for index, column in enumerate(COLUMNS[:-1]):
         shown.add_column(column, justify="right" if index else "left", no_wrap=index == 0)
     for result in results:
@@ -269,7 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.readme_images:
         target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(standalone(convergence_plot(best_of(results).field.solution_, FINAL_TOL)), encoding="utf-8")
+        picture = plot_convergence(best_of(results).field.solution_, tol=FINAL_TOL)
+        target.write_text(picture.standalone(), encoding="utf-8")
     console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
 

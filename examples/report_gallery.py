@@ -8,7 +8,7 @@ label, under noise. A linear kernel cannot see the product; a quadratic one can.
 are compared, and RBF with bases of rising rank, each with its exact certificate over the RKHS.
 
 Run: python examples/report_gallery.py [--output report-gallery.html] [--pictures FOLDER]
-With --pictures the same pictures are drawn by matplotlib (pip install kernelfields[plots]) and written as PNG.
+With --pictures the pictures are written as PNG, too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from typing import Any
 import numpy as np
 
 from kernelfields import ChainCRF
-from kernelfields.evaluation.evaluation import Evaluation, evaluate
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
-from kernelfields.reports.degrees import degree_plot
-from kernelfields.reports.model_report import report_page
-from kernelfields.reports.ranks import rank_plot
+from kernelfields.evaluation import Evaluation, evaluate
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.reports import (
+    Picture,
+    plot_convergence,
+    plot_reliability,
+    plot_sequence,
+    plot_transitions,
+    report_page,
+)
+from kernelfields.reports.figures import decade_axis, logarithmic, look, panels, tick_labels, whiskers
 
 PERSONS = ["Ada Lovelace", "Jordan", "Emmy Noether", "Grace Hopper", "Paris", "Alan Turing", "Sofia", "Kurt"]
 PLACES = ["London", "Jordan", "Paris", "New York", "Göttingen", "Sofia", "Cape Town", "Oslo"]
@@ -112,38 +117,41 @@ def study_ranks(train: tuple, test: tuple) -> tuple[list[Any], list[float]]:
     return accuracies, gaps
 
 
-def write_pictures(folder: Path, field: ChainCRF, evaluation: Evaluation, sequence: Any, studies: tuple) -> None:
-    """Write the pictures of the report as matplotlib draws them."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw_accuracies(panel: Any, places: Sequence[float], accuracies: Sequence[Any], **style: Any) -> None:
+    """Draw accuracies with their intervals."""
+    values, low, high = np.array([(each.value, each.low, each.high) for each in accuracies]).T
+    whiskers(panel, places, values, (low, high), **{**look(0), **style})
+    panel.set_ylabel("token accuracy")
 
-    from kernelfields import plots
 
-    accuracies, rank_accuracies, gaps = studies
-    drawn = {
-        "convergence": lambda ax: plots.plot_convergence(field.solution_, ax),
-        "transitions": lambda ax: plots.plot_transitions(
-            field.transitions_, field.classes_, field.summary().forbidden, ax
-        ),
-        "reliability": lambda ax: plots.plot_reliability(evaluation.calibration, ax),
-        "sequence": lambda ax: plots.plot_sequence(sequence, ax),
-        "degrees": lambda ax: plots.plot_degrees(list(KERNELS), accuracies, ax),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in drawn.items():
-        figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-        draw(figure.subplots())
-        FigureCanvasAgg(figure).print_png(folder / f"{name}.png")
-    figure = Figure(figsize=(6.0, 5.0), layout="constrained")
-    plots.plot_rank(RANKS, rank_accuracies, gaps, figure.subplots(2, sharex=True))
-    FigureCanvasAgg(figure).print_png(folder / "rank.png")
+def degree_picture(accuracies: Sequence[Any]) -> Picture:
+    """Draw accuracy against degree: a picture of one's own, drawn by matplotlib in the style of the report."""
+    with panels(None, "token accuracy against degree", (6.4, 3.2)) as picture:
+        (panel,) = picture.axes
+        draw_accuracies(panel, range(len(KERNELS)), accuracies, linestyle="none")
+        tick_labels(panel.xaxis, range(len(KERNELS)), list(KERNELS))
+        panel.set(xlim=(-0.5, len(KERNELS) - 0.5), xlabel="degree")
+    return picture
+
+
+def rank_picture(accuracies: Sequence[Any], gaps: Sequence[float]) -> Picture:
+    """Draw accuracy and relative gap against rank."""
+    with panels(None, "token accuracy and relative gap against rank", (6.4, 4.6), (1, 1)) as picture:
+        upper, lower = picture.axes
+        draw_accuracies(upper, RANKS, accuracies)
+        lower.plot(RANKS, gaps, **look(0))
+        decade_axis(lower, gaps)
+        logarithmic(lower, "x", RANKS[0], RANKS[-1])
+        tick_labels(lower.xaxis, RANKS, RANKS)
+        lower.set(xlabel="rank", ylabel="relative gap")
+    return picture
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, evaluate, write the report."""
     parser = argparse.ArgumentParser(description="A report with every picture the library draws.")
     parser.add_argument("--output", type=Path, default=Path("report-gallery.html"), help="where the report goes")
-    parser.add_argument("--pictures", type=Path, help="also write the pictures by matplotlib into this folder")
+    parser.add_argument("--pictures", type=Path, help="also write the pictures as PNG into this folder")
     options = parser.parse_args(arguments)
 
     random = np.random.default_rng(0)
@@ -158,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     train, test = (draw_signs(n, random) for n in (40, 60))
     accuracies = study_degrees(train, test)
-    rank_accuracies, gaps = study_ranks(train, test)
+    degrees, ranks = degree_picture(accuracies), rank_picture(*study_ranks(train, test))
     report = report_page(
         "Names in sentences, and signs in the plane",
         model=field.summary(),
@@ -166,8 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         weights=field.weights(top=6),
         sequences=sequences,
         pictures={
-            "Signs: what the degree of the kernel does": degree_plot(list(KERNELS), accuracies),
-            "Signs: what the rank of the basis does": rank_plot(RANKS, rank_accuracies, gaps),
+            "Signs: what the degree of the kernel does": degrees,
+            "Signs: what the rank of the basis does": ranks,
         },
         tables={
             "Signs: the same in numbers": (
@@ -179,7 +187,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options.output.write_text(report, encoding="utf-8")
     if options.pictures:
-        write_pictures(options.pictures, field, evaluation, sequences[5], (accuracies, rank_accuracies, gaps))
+        drawn = {
+            "convergence": plot_convergence(field.solution_, tol=field.tol),
+            "transitions": plot_transitions(field.transitions_, field.classes_, field.summary().forbidden),
+            "reliability": plot_reliability(evaluation.calibration),
+            "sequence": plot_sequence(sequences[5]),
+            "degrees": degrees,
+            "ranks": ranks,
+        }
+        options.pictures.mkdir(parents=True, exist_ok=True)
+        for name, picture in drawn.items():
+            picture.savefig(options.pictures / f"{name}.png", dpi=150)
     print(f"Open in a browser: {options.output.resolve().as_uri()}")
 
 

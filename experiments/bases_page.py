@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.result_files import EXPERIMENTS, read_results
+from experiments.pictures import rank_plot
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields.reports.ranks import rank_plot
 
 NAMES = {
     "random-cholesky": "random",

@@ -8,7 +8,7 @@ from benchmarks.result_files import EXPERIMENTS, read_results
 from experiments.calibration_causes import DRAWS, NARROW, RANK, STEPS, WORDS
 from experiments.calibration_data import MODELS, RESULTS, TITLES
 from experiments.result_pages import ResultPage, percent
-from kernelfields.reports.reliability import reliability_plot
+from kernelfields.reports import plot_reliability
 
 #: The rows about causes, in the order in which they tell something.
 SUSPICIONS = [
@@ -64,7 +64,7 @@ def page() -> None:
             row = rows[name, model]
             sheet.picture(
                 f"{name}-{model.lower().replace(' ', '-')}",
-                reliability_plot(row["calibration"]),
+                plot_reliability(row["calibration"]),
                 f"{TITLES[name]}: {model}",
             )
     if ("letters, causes", "mode") in rows:

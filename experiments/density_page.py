@@ -5,71 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.result_files import EXPERIMENTS, read_results
+from experiments.pictures import curves_plot, sizes_plot
 from experiments.result_pages import ResultPage
-from kernelfields.reports.axes import Axis, decade_axis, linear_axis, log_axis
-from kernelfields.reports.estimates import read_curves, spread
-from kernelfields.reports.lines import draw_curve, grid, legend, points
-from kernelfields.reports.markup import Markup, element
-from kernelfields.reports.picture import picture, text
 
-_WIDTH, _HEIGHT = 640.0, 320.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 620.0, 40.0, 270.0
 METHODS = ("exponential family", "kernel density", "mixture")
-
-
-def curves_plot(x: list, curves: dict[str, list], name: str, histogram: dict | None = None) -> Markup:
-    """Return smooth curves over x, the first one strongest, over a histogram where there is one."""
-    highest = max(max(each) for each in curves.values())
-    horizontal = linear_axis(x[0], x[-1], _LEFT, _RIGHT)
-    vertical = linear_axis(0.0, 1.06 * max(highest, *(histogram or {"heights": [0]})["heights"]), _BOTTOM, _TOP)
-    shapes = [grid(vertical, _LEFT, _RIGHT, 5), *_bars(histogram, horizontal, vertical)]
-    for number, values in enumerate(curves.values()):
-        line = points(zip(x, values, strict=True), horizontal, vertical)
-        dashes = (None, "7 3", "2 3", "9 3 2 3")[number % 4]
-        shapes.append(
-            element("polyline", points=line, class_=f"kf-curve kf-curve-{number % 4}", stroke_dasharray=dashes)
-        )
-    shapes += _horizontal_ticks(horizontal)
-    shapes += [text(_LEFT, _TOP - 14, name, class_="kf-label"), legend(list(curves), _RIGHT, _TOP - 14)]
-    return picture(_WIDTH, _HEIGHT, name, *shapes)
-
-
-def _bars(histogram: dict | None, horizontal: Axis, vertical: Axis) -> list[Markup]:
-    if histogram is None:
-        return []
-    edges, floor = histogram["edges"], vertical.pixel(0.0)
-    return [
-        element(
-            "rect",
-            x=horizontal.pixel(low),
-            width=horizontal.pixel(high) - horizontal.pixel(low),
-            y=vertical.pixel(height),
-            height=floor - vertical.pixel(height),
-            class_="kf-band",
-        )
-        for low, high, height in zip(edges, edges[1:], histogram["heights"], strict=False)
-    ]
-
-
-def _horizontal_ticks(horizontal: Axis) -> list[Markup]:
-    return [
-        text(horizontal.pixel(place), _BOTTOM + 20, label, text_anchor="middle") for place, label in horizontal.ticks(6)
-    ]
-
-
-def sizes_plot(sizes: list[int], figures: dict[str, list]) -> Markup:
-    """Return KL against the size of the sample, both on logarithmic axes."""
-    curves = read_curves(figures, len(sizes), "KL")
-    horizontal = log_axis(float(sizes[0]), float(sizes[-1]), _LEFT + 12, _RIGHT - 12)
-    vertical = decade_axis(*spread(curves), _BOTTOM, _TOP)
-    shapes = [grid(vertical, _LEFT, _RIGHT, 5), text(_LEFT, _TOP - 14, "KL, nats", class_="kf-label")]
-    shapes += [text(horizontal.pixel(n), _BOTTOM + 20, f"{n:,}", text_anchor="middle") for n in sizes]
-    for number, each in enumerate(curves):
-        titles = [f"{each.name}, n = {n:,}: {each.words(i)}" for i, n in enumerate(sizes)]
-        shapes.append(draw_curve(number, each, sizes, horizontal, vertical, titles))
-    shapes.append(legend([each.name for each in curves], _RIGHT, _TOP - 14))
-    shapes.append(text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, "samples", text_anchor="middle", class_="kf-label"))
-    return picture(_WIDTH, _HEIGHT, "KL against the number of samples", *shapes)
 
 
 def summary(rows: list[dict]) -> dict[str, dict[int, list[dict]]]:

@@ -41,9 +41,8 @@ from experiments.kernel_families import (
 )
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
-from kernelfields.reports.reliability import reliability_plot
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.reports import plot_reliability
 
 RESULTS = "gestures.json"
 PERSONS = ("a", "b", "c")
@@ -226,7 +225,7 @@ def page() -> None:
         "and probabilities of a new person's frames are to be read with that in mind."
     )
     sheet.picture(
-        "reliability", reliability_plot(hardest["calibration"]), f"Reliability, {best}, person {hardest['person']}"
+        "reliability", plot_reliability(hardest["calibration"]), f"Reliability, {best}, person {hardest['person']}"
     )
     sheet.write()
 

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.selection import choose, token_error
 from benchmarks.shared_data import gpstruct_task
-from experiments.kernel_families import named_plot
+from experiments.pictures import named_plot
 from experiments.result_pages import ResultPage
 from kernelfields import ChainCRF
 from kernelfields.kernels.stationary import RBF

@@ -24,16 +24,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from experiments.pictures import degree_plot
 from kernelfields import ChainCRF
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.reports.axes import linear_axis
-from kernelfields.reports.degrees import degree_plot
-from kernelfields.reports.estimates import read_curves, spread
-from kernelfields.reports.lines import draw_curve, grid, legend
-from kernelfields.reports.markup import Markup
-from kernelfields.reports.picture import picture, text
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.evaluation import compare, evaluate
+from kernelfields.reports import Picture
+from kernelfields.selection import ChainCRFCV
 
 
 @dataclass(frozen=True)
@@ -196,31 +191,11 @@ def verdict(difference: dict) -> str:
     return "worse" if difference["high"] < 0 else "not distinguishable"
 
 
-def family_plot(families: Sequence[Family], curves: Mapping[str, Mapping[str, dict]], name: str) -> Markup:
+def family_plot(families: Sequence[Family], curves: Mapping[str, Mapping[str, dict]], name: str) -> Picture:
     """Return figures against degree, RBF last; ``curves`` holds for each curve the figure of each family."""
     shown = [each for each in families if any(each.name in figures for figures in curves.values())]
     columns = {key: [figures.get(each.name) for each in shown] for key, figures in curves.items()}
     return degree_plot([each.place for each in shown], columns, name=name)
-
-
-def named_plot(places: Sequence[str], figures: Mapping[str, list], name: str) -> Markup:
-    """Return figures at named places, without lines between them; several curves stand side by side."""
-    width, height, left, right, top, bottom, apart = 640.0, 330.0, 64.0, 610.0, 40.0, 280.0, 14.0
-    curves = read_curves(figures, len(places), name)
-    low, high = spread(curves)
-    margin = 0.06 * (high - low)
-    vertical = linear_axis(low - margin, high + margin, bottom, top)
-    shapes = [grid(vertical, left, right, 5), text(left, top - 14, name, class_="kf-label")]
-    for number, curve in enumerate(curves):
-        shift = apart * (number - (len(curves) - 1) / 2)
-        horizontal = linear_axis(-0.5, len(places) - 0.5, left + shift, right + shift)
-        titles = [f"{curve.name}, {place}: {curve.words(i)}" for i, place in enumerate(places)]
-        alone = [False] * len(places)
-        shapes.append(draw_curve(number, curve, range(len(places)), horizontal, vertical, titles, alone))
-    middles = linear_axis(-0.5, len(places) - 0.5, left, right)
-    shapes += [text(middles.pixel(i), bottom + 20, place, text_anchor="middle") for i, place in enumerate(places)]
-    shapes.append(legend([curve.name for curve in curves], right, top - 14))
-    return picture(width, height, name, *shapes)
 
 
 def total_seconds(rows: list[dict]) -> float:

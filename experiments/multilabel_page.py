@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.result_files import EXPERIMENTS, read_results
-from experiments.kernel_families import named_plot
+from experiments.pictures import named_plot
 from experiments.result_pages import ResultPage
 from kernelfields.evaluation.resampling import Estimate, Resampling
 

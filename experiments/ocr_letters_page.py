@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from statistics import mean, stdev
 
 from benchmarks.result_files import EXPERIMENTS, read_results
+from experiments.pictures import degree_plot, rank_plot
 from experiments.result_pages import ResultPage, points
-from kernelfields.reports.degrees import degree_plot
-from kernelfields.reports.ranks import rank_plot
 
 DEGREES = {"linear": 1, "quadratic": 2, "cubic": 3, "quartic": 4, "quintic": 5, "sextic": 6, "rbf": "RBF"}
 PLAIN = {**{name: name for name in DEGREES}, "rbf": "RBF"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.result_files import EXPERIMENTS, read_results
 from experiments.curvature_price import remaining
+from experiments.pictures import gap_curves
 from experiments.result_pages import ResultPage
-from kernelfields.reports.gap_curves import gap_curves
 
 SOLVERS = ("lbfgs", "newton-cg", "newton", "block-jacobi", "subspace")
 SMALLEST = 1e-9

@@ -13,10 +13,9 @@ from collections import Counter
 
 import numpy as np
 
+from experiments.pictures import degree_plot
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.reports.degrees import degree_plot
+from kernelfields.evaluation import compare, evaluate
 
 LANGUAGES = {"figure": "English", "afrikaans": "Afrikaans"}
 FIRST = "primal degree 1"

@@ -32,9 +32,8 @@ from experiments.kernel_families import (
 )
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
-from kernelfields.reports.reliability import reliability_plot
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.reports import plot_reliability
 
 RESULTS = "proteins.json"
 WINDOW = 15
@@ -176,7 +175,7 @@ def page() -> None:
             for name, row in rows.items()
         ],
     )
-    sheet.picture("reliability", reliability_plot(rows[best]["calibration"]), f"Reliability on the blind set, {best}")
+    sheet.picture("reliability", plot_reliability(rows[best]["calibration"]), f"Reliability on the blind set, {best}")
     sheet.heading("What was chosen")
     sheet.table(
         [

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchmarks.result_files import CHECKOUT
-from kernelfields.reports.markup import Markup
-from kernelfields.reports.picture import standalone
+from kernelfields.reports import Picture
 
 PAGES = CHECKOUT / "docs" / "results"
 
@@ -42,10 +41,10 @@ class ResultPage:
         lines = [header, ["---"] * len(header), *rows]
         self._parts.append("\n".join(f"| {' | '.join(map(str, line))} |" for line in lines))
 
-    def picture(self, name: str, svg: Markup, caption: str) -> None:
-        """Add a picture of kernelfields.reports, kept beside the page as NAME-name.svg."""
+    def picture(self, name: str, picture: Picture, caption: str) -> None:
+        """Add a picture, kept beside the page as NAME-name.svg."""
         file = f"{self.name}-{name}.svg"
-        self._pictures[file] = standalone(svg)
+        self._pictures[file] = picture.standalone()
         self._parts.append(f"![{caption}]({file})\n\n*{caption}.*")
 
     def write(self) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
+
+import numpy as np
+
+from kernelfields.solvers import Iteration, Solution
 
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "img"}
@@ -57,14 +62,14 @@ class ParsedPage(HTMLParser):
         assert not names & {"script", "link", "iframe", "object", "embed", "base", "form"}
         for tag, attributes in self.tags:
             assert not [name for name in attributes if name.startswith("on")], tag
-            assert "href" not in attributes
+            assert attributes.get("href", "#").startswith("#"), "only a picture may refer, and only to itself"
             assert attributes.get("src", "data:").startswith("data:")
+            assert not re.search(r"url\((?!#)", " ".join(filter(None, attributes.values()))), tag
 
 
-def shapes(svg, tag, role=None):
-    """All elements of a picture with a tag and, if given, a class."""
-    found = ElementTree.fromstring(svg).iter(SVG + tag)
-    return [each for each in found if role is None or role in (each.get("class") or "").split()]
+def shapes(svg, tag):
+    """All elements of a picture with a tag."""
+    return list(ElementTree.fromstring(svg).iter(SVG + tag))
 
 
 def texts(svg):
@@ -74,3 +79,15 @@ def texts(svg):
 def titles(svg):
     """What hovering shows; the first title is that of the picture."""
     return [each.text or "" for each in shapes(svg, "title")][1:]
+
+
+def solution_of(values, bounds):
+    """A solution with this history of values and lower bounds."""
+    history = [
+        Iteration(i, i + 0.5, 0.1 * i, value, bound, 1.0, 1.0)
+        for i, (value, bound) in enumerate(zip(values, bounds, strict=True))
+    ]
+    last = history[-1]
+    return Solution(
+        np.zeros(1), "newton", last.value, last.lower_bound, 1.0, last.iteration, last.passes, 0.1, "gap", history
+    )

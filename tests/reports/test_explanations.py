@@ -4,7 +4,7 @@ import json
 from xml.etree import ElementTree
 
 from kernelfields.reports.explanations import Contribution, Explanation, PositionExplanation
-from kernelfields.reports.shaded_tables import TEXT_WIDTH, shade
+from kernelfields.reports.tables import TEXT_WIDTH, shade
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -78,7 +78,7 @@ def test_positions_without_tokens_are_numbered():
 def test_html_colours_tokens_by_difference_and_rows_by_amount():
     tree = parsed(small_explanation())
     tokens = [(each.text, each.findtext("small"), each.get("style")) for each in tree.iter("span")]
-    assert tokens == [("the", "D", shade(3.0, 3.0)), ("cat", "V", shade(-1.5, 3.0))]
+    assert tokens == [("the", "D", shade(1.0)), ("cat", "V", shade(-0.5))]
     tables = list(tree.iter("table"))
     assert [table.findtext("caption") for table in tables] == [
         "0 'the': D (0.900) over N (0.062), +3.000",
@@ -86,12 +86,12 @@ def test_html_colours_tokens_by_difference_and_rows_by_amount():
     ]
     rows = [(row[0].text, row[1].text, row.get("style")) for row in tables[0].iter("tr")]
     assert rows == [
-        ("+2.000", "word:the", shade(2.0, 2.0)),
-        ("+1.500", "len (value 0.3)", shade(1.5, 2.0)),
-        ("+0.500", "node_2: 9 pivots of RBF", shade(0.5, 2.0)),
-        ("+0.750", "pivot 4, training input 17 (value 0.5)", shade(0.75, 2.0)),
-        ("-1.250", "transition to N", shade(-1.25, 2.0)),
-        ("+0.250", "12 more features", None),
+        ("+2.000", "word:the", shade(2.0 / 2)),
+        ("+1.500", "len (value 0.3)", shade(1.5 / 2)),
+        ("+0.500", "node_2: 9 pivots of RBF", shade(0.5 / 2)),
+        ("+0.750", "pivot 4, training input 17 (value 0.5)", shade(0.75 / 2)),
+        ("-1.250", "transition to N", shade(-1.25 / 2)),
+        ("+0.250", "(12 more features)", None),
         (None, "N is forbidden at the first position by the constraints", None),
     ]
 

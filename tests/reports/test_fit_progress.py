@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kernelfields.reports import progress
 from kernelfields.reports.progress import FitProgress, describe, estimated_seconds_left, in_words
-from kernelfields.solvers.loop import Iteration
+from kernelfields.solvers import Iteration
 
 
 def halving(count, seconds=2.0, value=100.0):

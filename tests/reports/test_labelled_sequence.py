@@ -5,10 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from parsed_pages import HOSTILE, ParsedPage
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from parsed_pages import HOSTILE, ParsedPage, texts, titles
 
-from kernelfields.reports.label_colours import label_hues, veil
-from kernelfields.reports.labelled_sequences import LabelledSequence
+from kernelfields.reports import LabelledSequence, plot_sequence
+from kernelfields.reports.sequences import label_hues, veil
 
 CLASSES = ["B-PER", "I-PER", "B-LOC", "O"]
 MARGINALS = np.array([[0.9, 0.0, 0.1, 0.0], [0.1, 0.7, 0.15, 0.05], [0.0, 0.0, 0.0002, 0.9998]])
@@ -152,3 +154,63 @@ def test_parts_that_do_not_fit_are_named(changes, words):
         sentence(**changes)
     with pytest.raises(TypeError, match="tokens must be a list"):
         sentence(tokens="Ada")
+
+
+def test_a_plotted_sequence_is_stacks_of_marginals_that_add_up_to_one():
+    marginals = np.random.default_rng(0).dirichlet(np.ones(20) / 5, size=6)
+    classes = [f"L{index}" for index in range(20)]
+    labels = [classes[index] for index in marginals.argmax(axis=1)]
+    truth = ["L19", *labels[1:]]
+    picture = plot_sequence(LabelledSequence(labels, marginals, classes, list("abcdef"), truth))
+    (ax,) = picture.axes
+    heights = np.array([[bar.get_height() for bar in stack] for stack in ax.containers])
+    np.testing.assert_allclose(heights.sum(axis=0), 1.0, atol=1e-9)
+    named = [each.get_text() for each in ax.get_legend().get_texts()]
+    assert set(labels) <= set(named)
+    assert named[-1] == f"{20 - len(named) + 1} others"
+    for name, stack in zip(named[:-1], heights, strict=False):
+        np.testing.assert_allclose(stack, marginals[:, classes.index(name)], atol=1e-15)
+    assert [each.get_text() for each in ax.get_xticklabels()] == list("abcdef")
+    assert [each.get_text() for each in ax.texts] == [f"✗ {labels[0]} (L19)", *labels[1:]]
+    assert f"0: a\n{named[0]} {heights[0, 0]:.3f}" in titles(picture.markup())
+
+
+def test_plotted_entity_types_share_a_hue_and_tags_can_be_told_apart():
+    shown = LabelledSequence(["B-X", "I-X", "O"], np.eye(3), ["B-X", "I-X", "O"])
+    colours = [to_rgb(stack.patches[0].get_facecolor()) for stack in plot_sequence(shown).axes[0].containers]
+    assert len(set(colours)) == 3
+    assert max(colours[2]) - min(colours[2]) < 0.1  # outside is grey
+    for colour in colours[:2]:
+        assert int(np.argmax(colour)) == 2
+
+
+def test_long_sequences_are_plotted_without_words():
+    shown = LabelledSequence(["a"] * 500, np.tile([0.75, 0.25], (500, 1)), ["a", "b"])
+    (ax,) = plot_sequence(shown).axes
+    assert len(ax.texts) == 0
+
+
+def test_plotted_words_and_labels_are_text():
+    hostile = [*HOSTILE, "$\\frac{$", "x" * 100]
+    n = len(hostile)
+    picture = plot_sequence(LabelledSequence(hostile, np.eye(n), hostile, hostile, hostile[::-1]))
+    svg = picture.markup()
+    assert "<script" not in svg
+    assert "<img" not in svg
+    words = [each.get_text() for each in picture.axes[0].get_xticklabels()]
+    assert words[HOSTILE.index("$x_1$")] == "$x_1$"
+    assert max(map(len, words)) <= 24
+    assert "_a\\nb" in words
+    assert {"$x_1$", "$\\frac{$"} <= set(texts(svg))
+
+
+def test_sequences_are_plotted_into_axes_that_are_given():
+    ax = Figure().subplots()
+    assert plot_sequence(LabelledSequence(["a"], [[1.0]], ["a"]), ax).axes == (ax,)
+
+
+def test_what_cannot_be_plotted_is_named():
+    with pytest.raises(TypeError, match=r"plot_sequence takes what show\(\) returns"):
+        plot_sequence([1, 2])
+    with pytest.raises(ValueError, match="has no positions"):
+        plot_sequence(LabelledSequence([], np.zeros((0, 2)), ["a", "b"]))

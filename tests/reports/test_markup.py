@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelfields.reports.markup import Markup, element, escape, join
+from kernelfields.reports.tables import Markup, element, escape, join
 
 
 @given(st.text(alphabet=st.characters(codec=None)), st.text(alphabet=st.characters(codec=None)))

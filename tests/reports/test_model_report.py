@@ -7,11 +7,8 @@ import pytest
 from parsed_pages import HOSTILE, ParsedPage
 from test_model_summary import small_summary
 
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.reports.degrees import degree_plot
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.model_report import report_page
-from kernelfields.reports.sequences import sequence_strip
+from kernelfields.evaluation import evaluate
+from kernelfields.reports import LabelledSequence, Markup, plot_heat_map, report_page
 from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
 
 TRUE = [["B-X", "I-X", "O"], ["O", "B-X"], ["O", "O", "B-Y"]]
@@ -48,8 +45,8 @@ def test_every_part_has_its_section():
         model=small_summary(),
         evaluation=small_evaluation(),
         weights=small_weights(),
-        sequences=[small_sequence(), sequence_strip(np.zeros((1, 2, 2)), [3], [0.5])],
-        pictures={"Degrees": degree_plot([1, 2], [0.5, 0.6])},
+        sequences=[small_sequence(), Markup('<figure class="strip"></figure>')],
+        pictures={"Map": plot_heat_map([[1.0]], [0], [0]), "Own": Markup("<hr></hr>")},
         tables={"Search": (("kernel", "score"), [("linear", "0.5"), ("rbf", "0.75")])},
         footer="kernelfields train",
     )
@@ -62,7 +59,8 @@ def test_every_part_has_its_section():
         "Which label follows which?",
         "What speaks for which label?",
         "Sequences",
-        "Degrees",
+        "Map",
+        "Own",
         "Search",
     ]
     for words in (
@@ -122,7 +120,7 @@ def test_a_fit_without_a_history_has_no_plot():
     summary.solution.history.clear()
     page = ParsedPage(report_page("t", model=summary))
     assert "negative log-posterior lies" in page.text
-    assert not page.with_class("kf-band")
+    assert "passes over the data" not in page.words
 
 
 def test_hostile_text_stays_text_everywhere():
@@ -135,7 +133,7 @@ def test_hostile_text_stays_text_everywhere():
         evaluation=evaluate(true, true, marginals=[np.eye(6), np.eye(6)[::-1]], classes=names, n_resamples=0),
         weights=small_weights(names[0]),
         sequences=[small_sequence(names[0])],
-        pictures={names[0]: degree_plot(names, [0.5] * 6)},
+        pictures={names[0]: plot_heat_map(np.eye(6), names, names)},
         tables={names[1]: ((names[0],), [(names[1],)])},
         footer=names[0],
     )

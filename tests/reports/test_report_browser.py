@@ -10,8 +10,7 @@ import pytest
 from test_model_report import small_evaluation, small_weights
 from test_model_summary import small_summary
 
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.model_report import report_page
+from kernelfields.reports import LabelledSequence, report_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the report with")

@@ -133,7 +133,7 @@ def write_report(
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
     from kernelfields.formats.text_files import open_text_output
-    from kernelfields.reports.model_report import report_page
+    from kernelfields.reports.report import report_page
 
     truth = file.y or [None] * len(file.X)
     sequences = [

@@ -52,7 +52,6 @@ def inspect(
     from kernelfields.cli.evaluate import words_of
     from kernelfields.cli.models import load_model
     from kernelfields.formats.text_files import open_text_output
-    from kernelfields.reports.markup import Markup
     from kernelfields.reports.page import page, section
 
     trained = load_model(model)
@@ -72,7 +71,7 @@ def inspect(
         summary = crf.summary()
         shown = {"model": summary, "weights": weights}
     if html is not None:
-        parts = [section(_HEADINGS[name], Markup(each._repr_html_())) for name, each in shown.items()]
+        parts = [section(_HEADINGS[name], each) for name, each in shown.items()]
         with open_text_output(html) as stream:
             stream.write(page(model, "", parts))
         voice.say(f"wrote {html}")

@@ -38,8 +38,8 @@ from kernelfields.numerics.parameters import check_count, check_penalty, check_p
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.reports.explanations import Explanation
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.model_summary import ModelSummary
+from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.reports.summary import ModelSummary
 from kernelfields.reports.weights import WeightsTable
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques
 from kernelfields.structure.candidates import resolve_search as resolve_structure_search
@@ -539,7 +539,7 @@ class ChainCRF(FieldEstimator):
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
 
-        Print it, let a notebook show it, or pass it to ``kernelfields.reports.model_report.report_page``.
+        Print it, let a notebook show it, or pass it to ``kernelfields.reports.report_page``.
         """
         check_is_fitted(self, "field_")
         return summarise(self)

@@ -28,8 +28,8 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.chain import reaches_far
 from kernelfields.objective.term import Term
 from kernelfields.reports.explanations import Explanation
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.model_summary import ModelSummary, SetSummary
+from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.reports.summary import ModelSummary, SetSummary
 from kernelfields.reports.weights import WeightsTable
 
 _SHOWN_CLASSES = 10

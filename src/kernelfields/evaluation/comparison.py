@@ -17,7 +17,7 @@ from kernelfields.evaluation.entities import EntityReader, entity_counts, find_e
 from kernelfields.evaluation.label_scores import Counts, choose_labels, label_counts, wrong_sequences
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Resampling
-from kernelfields.evaluation.tables import Table, html_of, text_of
+from kernelfields.reports.tables import Table, html_of, text_of
 
 _NAMES = {
     "accuracy": "token accuracy",
@@ -90,7 +90,7 @@ class Comparison:
             for name, each in self._figures()
             if each is not None
         ]
-        return Table("figure", ("figure", "first", "second", "second - first", "second better in"), rows)
+        return Table(("figure", "first", "second", "second - first", "second better in"), rows)
 
 
 def compare(

@@ -31,7 +31,7 @@ from kernelfields.evaluation.label_scores import (
 )
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Resampling
-from kernelfields.evaluation.tables import Table, html_of, text_of
+from kernelfields.reports.tables import Table, html_of, text_of
 
 # A sum of rounded terms may end up above zero by this much.
 _ROUNDING = 1e-6
@@ -128,7 +128,7 @@ class Evaluation:
             figures.append(("expected calibration error", self.calibration.expected_error))
             figures.append(("Brier score", self.calibration.brier))
         tables = [
-            Table("figure", ("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
+            Table(("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
             _score_table("label", self.per_label, self.averages),
         ]
         if self.entities is not None:
@@ -236,7 +236,7 @@ def _score_table(title: str, scores: dict[Any, Scores], averages: dict[str, Scor
     rows: list[tuple[str, ...]] = [_score_row(str(name), each) for name, each in scores.items()]
     rows.append(())
     rows += [_score_row(f"{name} average", each) for name, each in averages.items()]
-    return Table(title, (title, "precision", "recall", "F1", "support"), rows)
+    return Table((title, "precision", "recall", "F1", "support"), rows)
 
 
 def _score_row(name: str, scores: Scores) -> tuple[str, ...]:

@@ -1,1 +1,33 @@
-"""What people look at: progress of a fit, plots, HTML views."""
+"""Reports: progress of a fit, tables, pictures and HTML pages of what a model is and how well it does.
+
+    from kernelfields.reports import plot_convergence, report_page
+
+matplotlib is loaded when something is drawn, not before.
+"""
+
+from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
+from kernelfields.reports.explanations import Explanation
+from kernelfields.reports.figures import Picture
+from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
+from kernelfields.reports.report import report_page
+from kernelfields.reports.sequences import LabelledSequence, plot_sequence
+from kernelfields.reports.summary import ModelSummary
+from kernelfields.reports.tables import Markup, Table
+from kernelfields.reports.weights import WeightsTable
+
+__all__ = [
+    "Explanation",
+    "LabelledSequence",
+    "Markup",
+    "ModelSummary",
+    "Picture",
+    "Table",
+    "WeightsTable",
+    "plot_convergence",
+    "plot_heat_map",
+    "plot_reliability",
+    "plot_sequence",
+    "plot_structure",
+    "plot_transitions",
+    "report_page",
+]

@@ -1,4 +1,4 @@
-"""What moved the labels of one sequence: at every position, the contributions for its label and against another.
+"""Explanations of one sequence: at every position, the contributions for its label and against another.
 
     difference_t = sum of contributions_t = score(y) - score(y with another label at t)
 
@@ -15,18 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernelfields.reports.markup import Markup, element
-from kernelfields.reports.shaded_tables import (
-    TEXT_WIDTH,
-    fragment,
-    largest_magnitude,
-    list_html,
-    printable,
-    quiet_row,
-    shade,
-    shaded_row,
-    signed,
-)
+from kernelfields.reports.page import inspected, notebook
+from kernelfields.reports.tables import Markup, Row, Table, element, largest_magnitude, list_table, shade, signed
 
 _MEANING = (
     "Scores of labels over others, the labels of their neighbours held fixed,",
@@ -100,43 +90,24 @@ class PositionExplanation:
             for part in each.parts:
                 yield part.amount, part.words, True
 
-    @property
-    def remainder(self) -> str:
-        """How many features are not listed, in words; empty if all are."""
-        return f"{self.more:,} more feature{'s' if self.more > 1 else ''}" if self.more else ""
-
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation of this position as plain values."""
-        return {
-            "position": self.position,
-            "token": self.token,
-            "label": self.label,
-            "other": self.other,
-            "probability": self.probability,
-            "other_probability": self.other_probability,
-            "difference": self.difference,
-            "contributions": [each.to_dict() for each in self.contributions],
-            "more": self.more,
-            "more_amount": self.more_amount,
-            "notes": list(self.notes),
-        }
+        contributions = [each.to_dict() for each in self.contributions]
+        return {**vars(self), "contributions": contributions, "notes": list(self.notes)}
+
+    def table(self, largest: float = 1.0) -> Table:
+        """Return the terms as a list, shaded by their share of ``largest``."""
+        rows = [
+            Row((signed(amount), words), amount / largest, "part" if part else "")
+            for amount, words, part in self.lines()
+        ]
+        if self.more:
+            left = f"({self.more:,} more feature{'s' if self.more > 1 else ''})"
+            rows.append(Row((signed(self.more_amount), left), role="quiet"))
+        return list_table(self.heading, [*rows, *(Row(("", note), role="quiet") for note in self.notes)])
 
     def __str__(self) -> str:
-        lines = [printable(self.heading)]
-        for amount, words, part in self.lines():
-            indent = 6 if part else 0
-            lines.append(" " * indent + f"{signed(amount):>10}  {printable(words, TEXT_WIDTH - 12 - indent)}")
-        if self.remainder:
-            lines.append(f"{signed(self.more_amount):>10}  ({self.remainder})")
-        lines += [f"{'':>10}  {printable(note, TEXT_WIDTH - 12)}" for note in self.notes]
-        return "\n".join(lines)
-
-    def _table(self, largest: float) -> Markup:
-        rows = [shaded_row(amount, words, largest, part) for amount, words, part in self.lines()]
-        if self.remainder:
-            rows.append(quiet_row(signed(self.more_amount), self.remainder))
-        rows += [quiet_row("", note) for note in self.notes]
-        return list_html(self.heading, rows)
+        return self.table().text()
 
 
 @dataclass(frozen=True)
@@ -149,6 +120,10 @@ class Explanation:
         return "\n\n".join(["\n".join(_MEANING), *map(str, self.positions)])
 
     def _repr_html_(self) -> str:
+        return notebook([self.markup()])
+
+    def markup(self) -> Markup:
+        """Return tokens shaded by their differences, and the terms of each position, for a page."""
         strongest = largest_magnitude(each.difference for each in self.positions)
         tokens = [
             element(
@@ -156,19 +131,19 @@ class Explanation:
                 each.position if each.token is None else each.token,
                 element("small", each.label),
                 class_="kf-token",
-                style=shade(each.difference, strongest),
+                style=shade(each.difference / strongest),
                 title=each.heading,
             )
             for each in self.positions
         ]
         largest = largest_magnitude(amount for each in self.positions for amount, _, part in each.lines() if not part)
-        tables = [each._table(largest) for each in self.positions]
+        tables = [each.table(largest).markup() for each in self.positions]
         parts = [
             element("p", " ".join(_MEANING)),
             element("p", *tokens),
             element("div", *tables, class_="kf-beside"),
         ]
-        return fragment(parts)
+        return inspected(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all positions as plain values that JSON can hold."""

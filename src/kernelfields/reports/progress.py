@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kernelfields.solvers.loop import Iteration
+if TYPE_CHECKING:
+    from kernelfields.solvers import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4

@@ -1,70 +1,314 @@
-"""A labelled sequence of pictures as a strip: picture, predicted label, how sure the field is, what is wrong."""
+"""Labelled sequences: words in the colours of their labels, with the probabilities of all labels.
+
+    crf.show(x, tokens=words)          a LabelledSequence: print it, or let a notebook show it
+    plot_sequence(crf.show(x))         the marginal probabilities as stacks of coloured bars, by matplotlib
+
+A :class:`LabelledSequence` is plain data: ``str()`` for a terminal, ``_repr_html_`` for a notebook, ``markup`` for
+a page, ``to_dict`` for programs. A thin bar below each label is its marginal probability, hovering tells those of
+the other labels; a label that is not the true one has a cross, a frame and the true label. Lines wrap; very long
+sequences are cut, and say so.
+
+Colours are hues in degrees, the same for all tags of an entity type, none for what is outside of entities; the
+label is written as well, so a colour only repeats what is said. Labels are told apart by ``str``, which is how
+they are shown.
+
+Arrays: labels, tokens, truth (T,); marginals (T, L), columns as in classes (L,). Cost: O(T L).
+Fails: ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
+that are no probabilities. True labels may be any: one that the classes do not know has no probability.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import colorsys
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.reports.images import png_data_uri
-from kernelfields.reports.markup import Markup, element
+from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
+from kernelfields.reports.page import LIGHT, notebook
+from kernelfields.reports.tables import Markup, Table, element, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_POSITIONS = 1000
+_LISTED = 5
+_SMALLEST_LISTED = 0.0005
+_LONGEST_WORD = 30
+_ROUNDING = 1e-6
+_FIRST_HUES = (215.0, 28.0, 145.0, 285.0, 350.0, 185.0, 52.0, 320.0, 95.0, 250.0)
+_GOLDEN_ANGLE = 137.508
+_OUTSIDE = "O"
+_TAGGED = re.compile(r"[BIESLU](?:-(.+))?", re.DOTALL)
+_FAINTEST, _STRONGEST = 0.10, 0.42
+_NOTABLE = 0.05
+_MOST_NAMED = 12
+_MOST_WORDS = 80
+_INCHES_PER_POSITION = 0.45
+# The height that a slanted letter takes, small above the bars and of usual size below them.
+_INCHES_ABOVE, _INCHES_BELOW = 0.06, 0.08
+_SLANT = 60
 
 
-def sequence_strip(
-    images: Any,
-    predicted: Sequence[object],
-    probabilities: Any,
-    truth: Sequence[object] | None = None,
-    *,
-    caption: str = "",
-    notes: Sequence[str] | None = None,
-    low: float = 0.0,
-    high: float = 1.0,
-) -> Markup:
-    """Return one sequence as a row of pictures.
+@dataclass(frozen=True, eq=False)
+class LabelledSequence:
+    """Labels of one sequence, the marginal probabilities of all labels, and if known its words and true labels."""
 
-    images (T, h, w) with ``low`` black and ``high`` white; predicted (T,) labels; probabilities (T,) of those
-    labels, shown as bars and in words on hover; truth (T,) marks wrong labels by a cross, a colour and the
-    right label; notes (T,) add a line each, empty strings none.
-    """
-    probabilities = np.asarray(probabilities, dtype=float)
-    n_positions = len(images)
-    given = {"predicted": predicted, "probabilities": probabilities, "truth": truth, "notes": notes}
-    for name, values in given.items():
-        if values is not None and len(values) != n_positions:
-            raise ValueError(f"{name} has {len(values)} entries, but there are {n_positions} images")
-    if not np.all((probabilities >= 0.0) & (probabilities <= 1.0 + 1e-9)):
-        raise ValueError("probabilities must lie between 0 and 1; pass marginals of the predicted labels")
-    items = [
-        _position(
-            png_data_uri(images[t], low, high),
-            predicted[t],
-            float(probabilities[t]),
-            None if truth is None else truth[t],
-            "" if notes is None else notes[t],
+    labels: Sequence[Any]
+    marginals: Any
+    classes: Sequence[Any]
+    tokens: Sequence[str] | None = None
+    truth: Sequence[Any] | None = None
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "classes", "tokens", "truth"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _plain(given, name))
+        object.__setattr__(self, "marginals", np.asarray(self.marginals, dtype=float))
+        n_positions, n_classes = len(self.labels), len(self.classes)
+        for name in ("tokens", "truth"):
+            if (given := getattr(self, name)) is not None and len(given) != n_positions:
+                raise ValueError(f"{name} has {len(given)} entries, but there are {n_positions} labels")
+        if self.marginals.shape != (n_positions, n_classes):
+            raise ValueError(
+                f"marginals have shape {self.marginals.shape}, but {n_positions} labels and {n_classes} classes "
+                f"need {(n_positions, n_classes)}"
+            )
+        if not ((self.marginals >= -_ROUNDING) & (self.marginals <= 1 + _ROUNDING)).all():
+            raise ValueError("marginals must lie between 0 and 1; pass what predict_marginals returns")
+        if unknown := [label for label in self.labels if label not in self.classes]:
+            raise ValueError(f"the label {unknown[0]!r} is not among the classes: {list(self.classes)[:10]!r}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """The marginal probability of each label, (T,)."""
+        place = {label: column for column, label in enumerate(self.classes)}
+        columns = np.array([place[label] for label in self.labels], dtype=np.intp)
+        return self.marginals[np.arange(len(self)), columns]
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """Which labels are not the true ones, (T,) bool; none where the truth is not known."""
+        if self.truth is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.array([label != true for label, true in zip(self.labels, self.truth, strict=True)], dtype=bool)
+
+    def word(self, position: int) -> str:
+        """Return what stands at a position: its token, or its number."""
+        return str(position) if self.tokens is None else str(self.tokens[position])
+
+    def __str__(self) -> str:
+        wrong, probabilities = self.wrong, self.probabilities
+        rows = [
+            (
+                self.word(t),
+                self.labels[t],
+                f"{probabilities[t]:.3f}",
+                f"truth {printable(self.truth[t], _LONGEST_WORD)}" if self.truth and wrong[t] else "",
+            )
+            for t in range(min(len(self), _MOST_POSITIONS))
+        ]
+        table = Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD)
+        return "\n".join(filter(None, [table.text(), self._remainder]))
+
+    def _repr_html_(self) -> str:
+        return notebook([self.markup()])
+
+    def markup(self) -> Markup:
+        """Return the sequence as a figure of words for a page, which has the style for it."""
+        hues, probabilities, wrong = label_hues(self.classes), self.probabilities, self.wrong
+        items = [
+            self._item(t, hues[str(self.labels[t])], float(probabilities[t]), bool(wrong[t]))
+            for t in range(min(len(self), _MOST_POSITIONS))
+        ]
+        if self._remainder:
+            items.append(element("li", self._remainder, class_="kf-more"))
+        heading = [element("figcaption", element("bdi", self.caption))] if self.caption else []
+        return element("figure", *heading, element("ol", *items), class_="kf-sequence")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all positions as plain values that JSON can hold."""
+        probabilities = self.probabilities.tolist()
+        return {
+            "caption": self.caption,
+            "positions": [
+                {
+                    "token": None if self.tokens is None else self.tokens[t],
+                    "label": self.labels[t],
+                    "probability": probabilities[t],
+                    "truth": None if self.truth is None else self.truth[t],
+                    "marginals": list(zip(self.classes, self.marginals[t].tolist(), strict=True)),
+                }
+                for t in range(len(self))
+            ],
+        }
+
+    def hover(self, position: int) -> str:
+        """Return what hovering over a position shows: the most probable labels, and the truth if it is another."""
+        row = self.marginals[position]
+        order = [i for i in np.argsort(-row, kind="stable")[:_LISTED] if row[i] >= _SMALLEST_LISTED]
+        lines = [f"{position}: {self.word(position)}", *(f"{self.classes[i]} {row[i]:.3f}" for i in order)]
+        rest = len(row) - len(order)
+        if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
+            lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
+        if self.truth is not None and self.truth[position] != self.labels[position]:
+            lines.append(f"truth {self.truth[position]}")
+        return "\n".join(lines)
+
+    @property
+    def _remainder(self) -> str:
+        left = len(self) - _MOST_POSITIONS
+        return f"{left:,} more position{'s' if left > 1 else ''}" if left > 0 else ""
+
+    def _item(self, t: int, hue: float | None, probability: float, wrong: bool) -> Markup:
+        # bdi keeps the direction of a word, or an override in it, from reaching its neighbours.
+        label = element("small", "✗ " if wrong else "", element("bdi", self.labels[t]))
+        bar = element("span", element("span", style=f"width:{100 * min(probability, 1.0):.1f}%"), class_="kf-sure")
+        truth = []
+        if wrong and self.truth is not None:
+            truth.append(element("small", "truth ", element("bdi", self.truth[t]), class_="kf-truth"))
+        return element(
+            "li",
+            element("bdi", self.word(t)),
+            label,
+            bar,
+            *truth,
+            class_="kf-wrong" if wrong else None,
+            style=veil(hue, probability),
+            title=self.hover(t),
         )
-        for t in range(n_positions)
-    ]
-    heading = [element("figcaption", caption)] if caption else []
-    return element("figure", *heading, element("ol", *items), class_="strip")
 
 
-def _position(source: str, predicted: object, probability: float, truth: object, note: str) -> Markup:
-    wrong = truth is not None and predicted != truth
-    said = f"predicted {predicted}, marginal probability {probability:.3f}"
-    lines = []
-    if wrong:
-        said += f", truth {truth}"
-        lines.append(element("div", f"truth {truth}", class_="truth"))
-    if note:
-        lines.append(element("div", note, class_="note"))
-    return element(
-        "li",
-        element("img", src=source, alt=said),
-        element("div", f"✗ {predicted}" if wrong else predicted, class_="predicted"),
-        element("div", element("span", style=f"width:{100 * probability:.1f}%"), class_="bar"),
-        *lines,
-        class_="wrong" if wrong else None,
-        title=said,
-    )
+def _plain(given: Any, name: str) -> tuple:
+    """Return a list as a tuple of plain values, NumPy's turned into Python's."""
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__"):
+        raise TypeError(f"{name} must be a list with one entry for each position, got {given!r:.60}")
+    return tuple(given.tolist() if isinstance(given, np.ndarray) else (_item_of(each) for each in given))
+
+
+def _item_of(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
+    """Return a hue for each label; None for "O" among labels of entities such as "B-PER" and "I-PER"."""
+    names = list(dict.fromkeys(map(str, labels)))
+    groups = _entity_types(names) or {name: name for name in names}
+    order = list(dict.fromkeys(group for group in groups.values() if group is not None))
+    hues = {group: _hue(index) for index, group in enumerate(order)}
+    return {name: None if (group := groups[name]) is None else hues[group] for name in names}
+
+
+def veil(hue: float | None, probability: float) -> str | None:
+    """Return the CSS of a background in this hue, stronger for a larger probability."""
+    if hue is None:
+        return None
+    strength = _FAINTEST + (_STRONGEST - _FAINTEST) * min(max(probability, 0.0), 1.0)
+    return f"background-color:hsla({hue:g},75%,50%,{strength:.3f})"
+
+
+def _entity_types(names: list[str]) -> dict[str, str | None] | None:
+    """Return the type of each label, None for "O", if the labels are of entities; else None."""
+    types: dict[str, str | None] = {}
+    for name in names:
+        match = _TAGGED.fullmatch(name)
+        if match is None and name != _OUTSIDE:
+            return None
+        types[name] = None if match is None else match[1] or ""
+    return types if any("-" in name for name in names) or _OUTSIDE in names else None
+
+
+def _hue(index: int) -> float:
+    if index < len(_FIRST_HUES):
+        return _FIRST_HUES[index]
+    return round((_FIRST_HUES[-1] + _GOLDEN_ANGLE * (index - len(_FIRST_HUES) + 1)) % 360.0, 1)
+
+
+def plot_sequence(sequence: LabelledSequence, ax: Any = None) -> Picture:
+    """Plot what ``show()`` of a fitted estimator returns: at every position the marginals as a stack of bars.
+
+    The labels that were chosen stand above the bars, wrong ones with a cross and the true label. Only labels that
+    are probable somewhere have a colour of their own in the legend; the others share grey.
+    """
+    if not isinstance(sequence, LabelledSequence):
+        raise TypeError(f"plot_sequence takes what show() returns, a LabelledSequence, got {type(sequence).__name__}")
+    if not len(sequence):
+        raise ValueError("the sequence has no positions: there is nothing to plot")
+    n_positions = len(sequence)
+    words = [plain(sequence.word(t)) for t in range(n_positions)]
+    marks = [_mark(sequence, t) for t in range(n_positions)]
+    description = f"marginal probabilities of {n_positions:,} positions {sequence.caption}".strip()
+    with panels(ax, description, _size(words, marks)) as picture:
+        (panel,) = picture.axes
+        _draw_stacks(panel, sequence)
+        if n_positions <= _MOST_WORDS:
+            slanted = {"rotation": _SLANT, "rotation_mode": "anchor"}
+            for t, (mark, wrong) in enumerate(zip(marks, sequence.wrong, strict=True)):
+                colour = LIGHT["wrong" if wrong else "muted"]
+                note(panel, t, 1.02, mark, color=colour, ha="left", va="bottom", **slanted)
+            tick_labels(panel.xaxis, range(n_positions), words, ha="right", **slanted)
+        panel.set(xlim=(-0.6, n_positions - 0.4), ylim=(0, 1), ylabel="marginal probability")
+    return picture
+
+
+def _draw_stacks(panel: Axes, sequence: LabelledSequence) -> None:
+    places, bottom = np.arange(len(sequence)), np.zeros(len(sequence))
+    named = _named_labels(sequence)
+    shares = [(sequence.classes[column], sequence.marginals[:, column]) for column in named]
+    colours: list[Any] = [_colour(sequence, column, named) for column in named]
+    if len(named) < len(sequence.classes):
+        rest = np.maximum(1.0 - sum(share for _, share in shares), 0.0)
+        shares.append((f"{len(sequence.classes) - len(named)} others", rest))
+        colours.append(LIGHT["line"])
+    handles = []
+    for (label, share), colour in zip(shares, colours, strict=True):
+        bars = panel.bar(places, share, bottom=bottom, width=0.9, color=colour)
+        for t, bar in enumerate(bars):
+            hover(bar, [f"{t}: {sequence.word(t)}\n{label} {share[t]:.3f}"])
+        handles.append(bars)
+        bottom = bottom + share
+    names = [label for label, _ in shares]
+    legend(panel, handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=1, fontsize="small")
+
+
+def _named_labels(sequence: LabelledSequence) -> list[int]:
+    """Return the columns of labels that are chosen or probable somewhere, the most probable if they are many."""
+    largest = sequence.marginals.max(axis=0)
+    chosen = np.isin(np.arange(len(sequence.classes)), [sequence.classes.index(each) for each in sequence.labels])
+    notable = np.flatnonzero(chosen | (largest >= _NOTABLE))
+    order = notable[np.argsort(-(largest + chosen)[notable], kind="stable")][:_MOST_NAMED]
+    return sorted(order.tolist())
+
+
+def _colour(sequence: LabelledSequence, column: int, named: list[int]) -> tuple[float, float, float]:
+    """Return the colour of a label; labels of one entity type share a hue and differ in lightness."""
+    hues = label_hues(sequence.classes)
+    hue = hues[str(sequence.classes[column])]
+    if hue is None:
+        return (0.72, 0.75, 0.78)
+    alike = [other for other in named if hues[str(sequence.classes[other])] == hue]
+    lightness = 0.5 + 0.25 * alike.index(column) / max(len(alike) - 1, 1) if len(alike) > 1 else 0.55
+    return colorsys.hls_to_rgb(hue / 360.0, lightness, 0.6)
+
+
+def _mark(sequence: LabelledSequence, position: int) -> str:
+    """Return the label of a position, with a cross and the true label where it is wrong."""
+    label = plain(sequence.labels[position])
+    if sequence.truth is None or sequence.truth[position] == sequence.labels[position]:
+        return label
+    return f"✗ {label} ({plain(sequence.truth[position])})"
+
+
+def _size(words: list[str], marks: list[str]) -> tuple[float, float]:
+    """Return inches that leave room for the bars, the labels above them and the words below."""
+    width = min(max(3.0 + _INCHES_PER_POSITION * len(words), 5.0), 16.0)
+    if len(words) > _MOST_WORDS:
+        return width, 3.2
+    return width, 2.4 + _INCHES_ABOVE * max(map(len, marks)) + _INCHES_BELOW * max(map(len, words))

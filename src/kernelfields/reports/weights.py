@@ -1,4 +1,4 @@
-"""The weights of a field as tables: the largest per label, and the transitions between labels.
+"""Weights of a field as tables: the largest per label, and the transitions between labels.
 
 A :class:`WeightsTable` is plain data, names and numbers, and can be read three ways: ``str()`` for a terminal, one
 label below the other; ``_repr_html_`` for a notebook, labels side by side, shaded by sign and size; ``to_dict``
@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.reports.markup import Markup, element, join
-from kernelfields.reports.shaded_tables import (
+from kernelfields.reports.page import inspected, notebook
+from kernelfields.reports.tables import (
     ABSENT,
     TEXT_WIDTH,
-    fragment,
+    Markup,
+    Row,
+    Table,
+    element,
+    join,
     largest_magnitude,
-    list_html,
-    matrix_html,
-    matrix_text,
+    list_table,
+    matrix_table,
     printable,
-    quiet_row,
-    shaded_row,
     signed,
 )
 
@@ -112,26 +113,22 @@ class WeightsTable:
         for each in self.sets:
             if each.note:
                 parts.append(printable(f"{each.name}: {each.note}"))
-            parts += [self._list_text(each, listed) for listed in each.lists]
-        parts += [
-            f"{caption}\n{matrix_text(self.labels, columns, cells)}" for caption, columns, _, cells in self._matrices()
-        ]
-        return "\n\n".join(parts)
+            parts += [table.text() for table in self._lists(each)]
+        return "\n\n".join([*parts, *(table.text(TEXT_WIDTH) for table in self._matrices())])
 
     def _repr_html_(self) -> str:
+        return notebook([self.markup()])
+
+    def markup(self) -> Markup:
+        """Return the tables for a page, labels side by side."""
         parts = []
         for each in self.sets:
             if each.note:
                 parts.append(element("p", f"{each.name}: {each.note}"))
             if each.lists:
-                largest = largest_magnitude(row.weight for listed in each.lists for row in listed.rows)
-                tables = join(self._list_html(each, listed, largest) for listed in each.lists)
+                tables = join(table.markup() for table in self._lists(each))
                 parts.append(element("div", tables, class_="kf-beside"))
-        parts += [
-            matrix_html(caption, self.labels, columns, values, cells)
-            for caption, columns, values, cells in self._matrices()
-        ]
-        return fragment(parts)
+        return inspected([*parts, *(table.markup() for table in self._matrices())])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain values that JSON can hold; None where the field has no weight."""
@@ -166,39 +163,39 @@ class WeightsTable:
     def _allowed_transitions(self, transitions: np.ndarray) -> np.ndarray:
         return transitions if self.forbidden is None else np.where(self.forbidden, np.nan, transitions)
 
-    def _matrices(self) -> Iterator[tuple[str, list[Any], np.ndarray, list[list[str]]]]:
-        """Yield the caption, columns, values and written cells of transitions and of scores per label."""
+    def _matrices(self) -> Iterator[Table]:
+        """Yield the tables of transitions and of scores per label."""
         if self.transitions is not None:
             values = self._allowed_transitions(self.transitions)
             cells = [[signed(value) for value in row] for row in values.tolist()]
             if self.forbidden is not None:
                 for i, j in np.argwhere(self.forbidden):
                     cells[i][j] = _FORBIDDEN
-            yield f"transitions, from row to column{_legend(cells)}", list(self.labels), values, cells
+            caption = f"transitions, from row to column{_legend(cells)}"
+            yield matrix_table(caption, self.labels, self.labels, cells, values.tolist())
         if self.scores:
             values = np.column_stack(list(self.scores.values()))
             cells = [[signed(value) for value in row] for row in values.tolist()]
-            yield f"scores per label{_legend(cells)}", list(self.scores), values, cells
+            caption = f"scores per label{_legend(cells)}"
+            yield matrix_table(caption, self.labels, list(self.scores), cells, values.tolist())
+
+    def _lists(self, each: SetWeights) -> Iterator[Table]:
+        """Yield the lists of a clique set as tables, shaded by their share of the largest weight of the set."""
+        largest = largest_magnitude(row.weight for listed in each.lists for row in listed.rows)
+        for listed in each.lists:
+            rows = [
+                Row(("...", words), role="quiet")
+                if row is None
+                else Row((signed(row.weight), words), row.weight / largest)
+                for row, words in listed.lines()
+            ]
+            yield list_table(self._heading(each, listed), rows)
 
     def _heading(self, each: SetWeights, listed: WeightList) -> str:
         if listed.label is None:
             return f"{each.name}: transitions by feature"
         several = sum(bool(other.lists) for other in self.sets) > 1
         return f"{each.name}: label {listed.label}" if several else f"label {listed.label}"
-
-    def _list_text(self, each: SetWeights, listed: WeightList) -> str:
-        lines = [printable(self._heading(each, listed))]
-        for row, words in listed.lines():
-            number = "..." if row is None else signed(row.weight)
-            lines.append(f"{number:>10}  {printable(words, TEXT_WIDTH - 12)}")
-        return "\n".join(lines)
-
-    def _list_html(self, each: SetWeights, listed: WeightList, largest: float) -> Markup:
-        rows = (
-            quiet_row("…", words) if row is None else shaded_row(row.weight, words, largest)
-            for row, words in listed.lines()
-        )
-        return list_html(self._heading(each, listed), rows)
 
 
 def _words(row: FeatureWeight) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.evaluation.tables import Table, html_of, text_of
+from kernelfields.reports.tables import Table, html_of, text_of
 from kernelfields.selection.candidates import Candidate
 
 
@@ -109,7 +109,7 @@ class SearchTable:
         return html_of(self.heading, [self._table()])
 
     def _table(self) -> Table:
-        return Table(self.columns[0], self.columns, self.rows)
+        return Table(self.columns, self.rows)
 
     def __rich__(self) -> Any:
         from rich.table import Table as RichTable

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
 from kernelfields.numerics.parameters import check_count
 from kernelfields.objective.designs.design import Design
+from kernelfields.reports.tables import Table, element
 from kernelfields.structure.bounds import improvement_bounds, place
 
 
@@ -69,31 +69,23 @@ class StructurePath:
         }
 
     def __str__(self) -> str:
-        scored = any(step.score is not None for step in self.steps)
-        header = f"{'':2s}{'added':28s} {'bound':>11s} {'estimate':>11s} {'gain':>11s} {'objective':>13s}" + (
-            f" {'held out':>12s}" if scored else ""
-        )
-        lines = [header]
-        for index, step in enumerate(self.steps):
-            kept = "*" if index and step.kept else " "
-            figures = [f"{each:11.4g}" if index else " " * 11 for each in (step.bound, step.estimate, step.gain)]
-            line = f"{kept} {step.added or '(start)':28.28s} {' '.join(figures)} {step.value:13.6g}"
-            lines.append(line + (f" {step.score:12.6g}" if step.score is not None else ""))
-        return "\n".join([*lines, self._ending("*")])
+        return f"{self._table('*').text()}\n{self._ending('*')}"
 
     def _repr_html_(self) -> str:
-        """Return the steps as a table for a notebook; ``kernelfields.reports.structure`` has a picture."""
+        """Return the steps as a table for a notebook; ``kernelfields.reports.plot_structure`` draws a picture."""
+        return str(element("div", self._table("✓").markup(), element("p", self._ending("✓"))))
+
+    def _table(self, mark: str) -> Table:
+        """Return the steps, those that were kept with a mark before their name."""
         scored = any(step.score is not None for step in self.steps)
-        heads = ["kept", "added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
         rows = []
         for index, step in enumerate(self.steps):
-            figures = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
+            name = f"{mark if index and step.kept else ' '} {step.added or '(start)'}"
+            improvements = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
             score = [] if not scored else ["" if step.score is None else f"{step.score:.6g}"]
-            kept = "✓" if index and step.kept else ""
-            rows.append([kept, step.added or "(start)", *figures, f"{step.value:.6g}", *score])
-        head = "".join(f"<th>{each}</th>" for each in heads)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self._ending('✓'))}</p>"
+            rows.append([name, *improvements, f"{step.value:.6g}", *score])
+        columns = ["  added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
+        return Table(columns, rows, longest=30)
 
     def _ending(self, mark: str) -> str:
         ending = f"ended: {self.reason}; {mark} kept"

@@ -1,4 +1,4 @@
-"""The report of a model: one page with what it is, how well it does, and what it has learnt.
+"""Report of a model: one page with what it is, how well it does, and what it has learnt.
 
     report_page("Chunks", model=crf.summary(), evaluation=evaluation, weights=crf.weights(top=10),
                 sequences=[crf.show(x, y) for x, y in zip(X[:8], y[:8])])
@@ -14,20 +14,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelfields.reports.convergence import convergence_plot
-from kernelfields.reports.evaluation_tables import (
-    figure_table,
-    figure_words,
-    read_evaluation,
-    score_tables,
-    size_words,
-)
-from kernelfields.reports.labelled_sequences import LabelledSequence
-from kernelfields.reports.markup import Markup, element, join
-from kernelfields.reports.model_summary import CERTIFICATE_COLUMNS, SET_COLUMNS, ModelSummary
-from kernelfields.reports.page import page, section, table
-from kernelfields.reports.reliability import reliability_plot
+from kernelfields.reports.curves import figure_words, plot_convergence, plot_reliability
+from kernelfields.reports.page import page, section
+from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.reports.summary import ModelSummary
+from kernelfields.reports.tables import Markup, Table, element, join
 from kernelfields.reports.weights import WeightsTable
+
+_SCORES = ("precision", "recall", "f1")
+_NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
 
 
 def report_page(
@@ -39,7 +34,7 @@ def report_page(
     weights: WeightsTable | None = None,
     sequences: Sequence[LabelledSequence | Markup] = (),
     tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
-    pictures: Mapping[str, Markup] | None = None,
+    pictures: Mapping[str, Any] | None = None,
     footer: str = "",
 ) -> str:
     """Return the report as a whole HTML document. Write it as UTF-8.
@@ -50,9 +45,9 @@ def report_page(
     model : what ``summary()`` of a fitted estimator returns
     evaluation : an Evaluation of ``kernelfields.evaluation``, or what its ``to_dict()`` returns
     weights : what ``weights()`` of a fitted estimator returns
-    sequences : what ``show()`` of a fitted estimator returns, or strips of pictures (``sequence_strip``)
+    sequences : what ``show()`` of a fitted estimator returns, or strips of pictures as Markup
     tables : heading -> (columns, rows), such as the table of a search
-    pictures : heading -> picture, such as a ``degree_plot``
+    pictures : heading -> what a ``plot_...`` of this package returns, or Markup
     footer : last line, such as the command that made the page
     """
     results = None if evaluation is None else read_evaluation(evaluation)
@@ -66,7 +61,7 @@ def report_page(
     if len(sequences):
         sections.append(_sequence_section(sequences))
     sections += [section(heading, picture) for heading, picture in (pictures or {}).items()]
-    sections += [section(heading, table(*given)) for heading, given in (tables or {}).items()]
+    sections += [section(heading, Table(*given)) for heading, given in (tables or {}).items()]
     return page(title, lead or _main_figures(model, results), sections, footer or None)
 
 
@@ -84,15 +79,15 @@ def _main_figures(model: ModelSummary | None, results: Mapping[str, Any] | None)
 
 
 def _evaluation_sections(results: Mapping[str, Any]) -> Iterator[Markup]:
-    captioned = [part for caption, scores in score_tables(results) for part in (element("h3", caption), scores)]
-    yield section("How well does it do?", size_words(results), figure_table(results), *captioned)
+    captioned = [part for caption, scores in _score_tables(results) for part in (element("h3", caption), scores)]
+    yield section("How well does it do?", _size_words(results), _figure_table(results), *captioned)
     if results.get("calibration") is not None:
         yield section(
             "Can its probabilities be trusted?",
             "Each mark stands for positions whose most probable label had about the same probability. On the "
             "dotted line the share of right labels is what the probability says; below it the model is too sure "
             "of itself. The bars say how many positions there are; hover for the figures.",
-            reliability_plot(results["calibration"]),
+            plot_reliability(results["calibration"]),
         )
 
 
@@ -102,10 +97,10 @@ def _model_sections(model: ModelSummary) -> Iterator[Markup]:
         "input features": f"{model.n_features:,}",
         "weights": f"{model.n_weights:,}",
     }
-    parts = [_facts(facts), table(SET_COLUMNS, [each.cells() for each in model.sets], words=(1, 2))]
+    parts: list[object] = [_facts(facts), model.set_table()]
     if model.parameters:
         parts.append(element("h3", "Parameters that are not the default"))
-        parts.append(table(("parameter", "value"), list(model.parameters.items()), words=(1,)))
+        parts.append(model.parameter_table())
     yield section("The model", *parts)
     yield _fit_section(model)
     picture = model.transition_picture()
@@ -115,7 +110,7 @@ def _model_sections(model: ModelSummary) -> Iterator[Markup]:
             "Transition scores, from row to column; hover for the figures. A step with a score of +1 is 2.7 "
             "times as probable as one with a score of 0, all else being equal. × marks steps that are "
             "forbidden; scores below 0.005 in size are left blank.",
-            element("div", picture, class_="wide"),
+            picture,
         )
 
 
@@ -126,32 +121,98 @@ def _fit_section(model: ModelSummary) -> Markup:
             "The minimum of the negative log-posterior lies between the lower bound and the value; nothing among "
             "the functions named in the first column is better than this fit by more than the gap."
         )
-        parts.append(table(CERTIFICATE_COLUMNS, model.certificate_rows()))
+        parts.append(model.certificate_table())
     if any(math.isfinite(each.value) for each in model.solution.history):
-        parts.append(convergence_plot(model.solution, model.tol))
+        parts.append(plot_convergence(model.solution, tol=model.tol))
     return section("How good is the fit?", *parts)
 
 
 def _weights_section(weights: WeightsTable, model: ModelSummary | None) -> Markup:
     drawn = model is not None and model.transitions is not None
     shown = WeightsTable(weights.labels, weights.sets, scores=weights.scores) if drawn else weights
-    return section("What speaks for which label?", Markup(shown._repr_html_()))
+    return section("What speaks for which label?", shown)
 
 
 def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
-    strips = [each.strip() if isinstance(each, LabelledSequence) else each for each in sequences]
-    if wrong := [index for index, each in enumerate(strips) if not isinstance(each, Markup)]:
-        kind = type(strips[wrong[0]]).__name__
-        raise ValueError(f"entry {wrong[0]} of sequences is a {kind}: pass what show() returns, or a strip of pictures")
+    for index, each in enumerate(sequences):
+        if not isinstance(each, LabelledSequence | Markup):
+            raise ValueError(
+                f"entry {index} of sequences is a {type(each).__name__}: pass what show() returns, or a strip of "
+                "pictures"
+            )
     return section(
         "Sequences",
         "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "
         "probability of the label. Hover for the probabilities of the other labels. A wrong label has a cross, a "
         "frame and the true label below it.",
-        *strips,
+        *sequences,
     )
 
 
 def _facts(facts: Mapping[str, object]) -> Markup:
     pairs = [part for name, value in facts.items() for part in (element("dt", name), element("dd", value))]
     return element("dl", *pairs, class_="facts")
+
+
+def read_evaluation(given: Any) -> Mapping[str, Any]:
+    """Return an evaluation as a dict, whose parts are there; None stands for minus infinity, as in JSON."""
+    plain = given if isinstance(given, Mapping) else given.to_dict() if hasattr(given, "to_dict") else None
+    if plain is None:
+        raise ValueError(f"evaluation must be an Evaluation or what its to_dict() returns, got {given!r:.60}")
+    if missing := [name for name in _NEEDED if name not in plain]:
+        raise ValueError(f"evaluation has no {missing[0]!r}: pass an Evaluation or what its to_dict() returns")
+    return plain
+
+
+def _size_words(evaluation: Mapping[str, Any]) -> str:
+    """Return on what the evaluation rests, in a sentence."""
+    size = f"{evaluation['n_sequences']:,} sequences, {evaluation['n_tokens']:,} tokens."
+    if not evaluation.get("n_resamples"):
+        return size
+    share, count = 100 * evaluation["confidence"], evaluation["n_resamples"]
+    return f"{size} In brackets: {share:g} % intervals from {count:,} resamples of sequences."
+
+
+def _figure_table(evaluation: Mapping[str, Any]) -> Table:
+    """Return accuracies, likelihoods and calibration, one figure in a row."""
+    rows = [
+        ("token accuracy", figure_words(evaluation["accuracy"])),
+        ("sequence accuracy", figure_words(evaluation["sequence_accuracy"])),
+    ]
+    likelihood, calibration = evaluation.get("log_likelihood"), evaluation.get("calibration")
+    if likelihood is not None:
+        rows += [
+            (f"log-likelihood per {unit}", _likelihood_words(likelihood, f"per_{unit}"))
+            for unit in ("sequence", "token")
+        ]
+    if calibration is not None:
+        rows.append(("expected calibration error", figure_words(calibration["expected_error"])))
+        rows.append(("Brier score", figure_words(calibration["brier"])))
+    return Table(("figure", "value"), rows)
+
+
+def _score_tables(evaluation: Mapping[str, Any]) -> list[tuple[str, Table]]:
+    """Return captioned tables of precision, recall and F1: of labels, and of entities if there are any."""
+    tables = [("Labels", _score_table("label", evaluation["labels"], evaluation["averages"]))]
+    entities = evaluation.get("entities")
+    if entities is not None:
+        caption = f"Entities in the scheme {entities['scheme']}"
+        tables.insert(0, (caption, _score_table("type", entities["types"], entities["averages"])))
+    return tables
+
+
+def _score_table(name: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any]) -> Table:
+    scores = [_score_row(row[name], row) for row in rows]
+    means = [_score_row(f"{kind} average", row) for kind, row in averages.items()]
+    return Table((name, "precision", "recall", "F1", "support"), [*scores, (), *means])
+
+
+def _score_row(name: object, scores: Mapping[str, Any]) -> tuple[object, ...]:
+    return (name, *(figure_words(scores[part], ".3f") for part in _SCORES), f"{scores['support']:,}")
+
+
+def _likelihood_words(likelihood: Mapping[str, Any], unit: str) -> str:
+    if impossible := likelihood.get("n_impossible"):
+        plural = "s have" if impossible > 1 else " has"
+        return f"minus infinity: {impossible:,} sequence{plural} probability zero"
+    return figure_words(likelihood[unit])

@@ -1,4 +1,4 @@
-"""A fitted model at a glance: its labels, its clique sets and their sizes, its certificates, its transitions.
+"""Summary of a fitted model: its labels, its clique sets and their sizes, its certificates, its transitions.
 
 A :class:`ModelSummary` is plain data that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
 notebook, ``to_dict`` for programs; a report page takes it apart. Certificates are objects with scope, value,
@@ -11,15 +11,17 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.reports.markup import Markup, element, join
-from kernelfields.reports.notebook import notebook
-from kernelfields.reports.shaded_tables import TEXT_WIDTH, printable
-from kernelfields.reports.transitions import transition_plot
-from kernelfields.solvers.loop import Solution
+from kernelfields.reports.figures import Picture
+from kernelfields.reports.heat_maps import plot_transitions
+from kernelfields.reports.page import inspected, notebook
+from kernelfields.reports.tables import TEXT_WIDTH, Markup, Table, element, join, printable
+
+if TYPE_CHECKING:
+    from kernelfields.solvers import Solution
 
 SET_COLUMNS = ("clique set", "kernel", "sees", "basis functions", "weights", "not zero", "prior variance", "l1")
 CERTIFICATE_COLUMNS = ("among", "value", "lower bound", "relative gap")
@@ -111,13 +113,24 @@ class ModelSummary:
             for each in self.certificates
         ]
 
-    def transition_picture(self, most: int | None = None) -> Markup | None:
+    def set_table(self) -> Table:
+        """Return the clique sets, one in a row."""
+        return Table(SET_COLUMNS, [each.cells() for each in self.sets], words=(0, 1, 2))
+
+    def certificate_table(self) -> Table:
+        """Return the certificates, one in a row."""
+        return Table(CERTIFICATE_COLUMNS, self.certificate_rows())
+
+    def parameter_table(self) -> Table:
+        """Return the parameters that are not the default, one in a row."""
+        return Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
+
+    def transition_picture(self, most: int | None = None) -> Picture | None:
         """Return the heat map of the transitions, None if there are none."""
         if self.transitions is None:
             return None
-        return transition_plot(
-            self.transitions, self.labels, self.forbidden, **({} if most is None else {"most": most})
-        )
+        limit = {} if most is None else {"most": most}
+        return plot_transitions(self.transitions, self.labels, self.forbidden, **limit)
 
     def __str__(self) -> str:
         words = ", ".join(printable(label) for label in self.labels[:_MOST_LABELS])
@@ -133,66 +146,42 @@ class ModelSummary:
         )
 
     def _repr_html_(self) -> str:
+        return notebook([self.markup()])
+
+    def markup(self) -> Markup:
+        """Return the summary as a notebook shows it, for a page."""
         parts: list[object] = [
             element("p", element("strong", self.heading)),
             element("p", "Labels: ", self.label_markup()),
-            _small_table(SET_COLUMNS, [each.cells() for each in self.sets], n_words=3),
+            self.set_table().markup(),
             element("p", f"Fit: {self.fit_words}."),
         ]
         if self.certificates:
-            parts.append(_small_table(CERTIFICATE_COLUMNS, self.certificate_rows(), n_words=1))
+            parts.append(self.certificate_table().markup())
         picture = self.transition_picture(_LABELS_OF_SMALL_MAP)
         if picture is not None:
-            parts.append(_folded("Transition scores, from row to column", picture, opened=True))
+            parts.append(_folded("Transition scores, from row to column", picture.markup(), opened=True))
         if self.parameters:
-            rows = list(self.parameters.items())
-            parts.append(
-                _folded("Parameters that are not the default", _small_table(("parameter", "value"), rows, n_words=2))
-            )
-        return notebook(parts)
+            parts.append(_folded("Parameters that are not the default", self.parameter_table().markup()))
+        return inspected(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        fit = self.solution
+        fit = ("solver", "iterations", "passes", "seconds", "reason", "converged")
+        certificate = ("scope", "value", "lower_bound", "relative_gap", "exact")
         return {
             "name": self.name,
             "labels": [each.item() if isinstance(each, np.generic) else each for each in self.labels],
             "n_features": self.n_features,
             "n_weights": self.n_weights,
             "sets": [{name: _finite(value) for name, value in asdict(each).items()} for each in self.sets],
-            "fit": {
-                "solver": fit.solver,
-                "iterations": fit.iterations,
-                "passes": fit.passes,
-                "seconds": fit.seconds,
-                "reason": fit.reason,
-                "converged": fit.converged,
-            },
+            "fit": {name: getattr(self.solution, name) for name in fit},
             "tol": self.tol,
             "certificates": [
-                {
-                    "scope": each.scope,
-                    "value": _finite(each.value),
-                    "lower_bound": _finite(each.lower_bound),
-                    "relative_gap": _finite(each.relative_gap),
-                    "exact": each.exact,
-                }
-                for each in self.certificates
+                {name: _finite(getattr(each, name)) for name in certificate} for each in self.certificates
             ],
             "parameters": dict(self.parameters),
         }
-
-
-def _small_table(columns: Sequence[str], rows: Sequence[Sequence[str]], n_words: int) -> Markup:
-    """Return a table in the style of the others in a notebook; its first ``n_words`` columns are text."""
-    roles = ["kf-name" if j < n_words else None for j in range(len(columns))]
-    heads = [element("th", column, scope="col", class_=role) for column, role in zip(columns, roles, strict=True)]
-    body = [
-        element("tr", *(element("td", cell, class_=role) for cell, role in zip(row, roles, strict=True)))
-        for row in rows
-    ]
-    whole = element("table", element("thead", element("tr", *heads)), element("tbody", *body))
-    return element("div", whole, class_="kf-wide")
 
 
 def _folded(heading: str, content: Markup, opened: bool = False) -> Markup:

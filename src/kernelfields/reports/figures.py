@@ -1,0 +1,317 @@
+"""Figures by matplotlib: panels to draw into, and their way into a page, a notebook or a file.
+
+    with panels(ax, "what is to be seen", (6.4, 3.6)) as picture:
+        picture.axes[0].plot(...)
+
+A :class:`Picture` is the Axes that were drawn into and a description for those who cannot see them. Without ``ax``
+they belong to a new figure in the style of reports; Axes that are given keep their own. ``picture.figure`` is a
+matplotlib Figure, ``savefig`` writes it, a notebook shows it, and ``markup()`` is SVG for a page.
+
+That SVG is well-formed, loads nothing, has text as text, and is the same for the same data: ids are made from the
+content, and there are no dates. Colours of the palette become names (``var(--kf-ink)``) that follow light and dark
+screens. Single marks tell on hover what they stand for (:func:`hover`).
+
+matplotlib is loaded when something is drawn, not before; neither its settings nor its backend change, and pyplot
+is never asked. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
+break would tear a plot apart. Here they are text. Cost: that of drawing, some tens of milliseconds.
+Fails: ImportError that says what to install; ValueError when there are not as many Axes as panels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from kernelfields.reports.page import LIGHT, PICTURE_STYLE, notebook
+from kernelfields.reports.tables import Markup, element, printable, valid_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colours and marks of curves; they can be told apart in grey, too. From the fifth curve on, dashes differ.
+COLOURS = (LIGHT["accent"], LIGHT["second"], LIGHT["third"], LIGHT["fourth"])
+MARKERS = ("o", "s", "^", "D")
+_DASHES = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
+_FONT_SIZE, _SMALL = 9.0, 7.5
+_LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
+_PIXELS_PER_POINT = 96 / 72
+_HOVER = "kernelfields_hover"
+# A word joiner has no width and no ink.
+_WORD_JOINER = "\u2060"
+_LEGEND_LETTERS = 80
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_STYLE = {
+    "font.size": _FONT_SIZE,
+    "axes.titlesize": _FONT_SIZE,
+    "axes.labelsize": _FONT_SIZE,
+    "legend.fontsize": _FONT_SIZE,
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.titlecolor": LIGHT["muted"],
+    "axes.edgecolor": LIGHT["line"],
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": LIGHT["line"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-5, 7),
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5.0,
+    "legend.frameon": False,
+    "legend.handlelength": 3.0,
+    "legend.labelcolor": LIGHT["muted"],
+    "figure.facecolor": LIGHT["card"],
+    "figure.constrained_layout.h_pad": 0.07,
+}
+_NAMES_OF_COLOURS = {colour: f"var(--kf-{name},{colour})" for name, colour in LIGHT.items()}
+# Black, the colour of figures in nobody's style, is ink.
+_NAMES_OF_COLOURS["#000000"] = _NAMES_OF_COLOURS[LIGHT["ink"]]
+_COLOUR = re.compile("#[0-9a-f]{6}")
+# Fonts are those of the page: of what matplotlib writes (two forms, by its version), the size is kept.
+_FONT = re.compile(r"font: [^;]*?([\d.]+px)[^;]*|font-family: [^;]*(?:; |$)")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_SVG = "http://www.w3.org/2000/svg"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Picture:
+    """Axes that were drawn into, and what is to be seen there in words."""
+
+    axes: tuple[Axes, ...]
+    description: str
+
+    @property
+    def figure(self) -> Figure:
+        """The figure the Axes belong to, the whole of it where they are in a part."""
+        part: Any = self.axes[0].get_figure()
+        return part.figure
+
+    def savefig(self, target: Any, **options: Any) -> None:
+        """Write the figure as matplotlib does: PNG, PDF, SVG by the ending of the name, ``dpi`` and so on."""
+        self.figure.savefig(target, **options)
+
+    def markup(self) -> Markup:
+        """Return the figure as SVG for a page, which has the style for it."""
+        return Markup(ElementTree.tostring(self._tree(), encoding="unicode"))
+
+    def standalone(self) -> str:
+        """Return the figure as the content of an .svg file: colours, and a background, come along."""
+        opening, rest = self.markup().split(">", 1)
+        background = element("rect", width="100%", height="100%", rx=6, style="fill: var(--kf-card)")
+        return f"{opening}>{element('style', Markup(PICTURE_STYLE))}{background}{rest}\n"
+
+    def __repr__(self) -> str:
+        return f"Picture({self.description!r})"
+
+    def _repr_html_(self) -> str | None:
+        # A figure that pyplot keeps is shown by pyplot; nobody wants to see it twice.
+        return None if self.figure.canvas.manager is not None else notebook([self.markup()])
+
+    def _tree(self) -> ElementTree.Element:
+        hovering = self.figure.findobj(lambda artist: hasattr(artist, _HOVER))
+        for index, artist in enumerate(hovering):
+            artist.set_gid(f"hover-{index}")
+        written = io.StringIO()
+        settings = {"svg.fonttype": "none", "svg.hashsalt": "kernelfields", "savefig.bbox": None}
+        with _module("style").context(settings), warnings.catch_warnings():
+            # The reader's browser may well have a letter that matplotlib's fonts do not have.
+            warnings.filterwarnings("ignore", message="Glyph")
+            self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None})
+        root = ElementTree.fromstring(written.getvalue())
+        groups = {group.get("id"): group for group in root.iter(f"{{{_SVG}}}g")}
+        for artist in hovering:
+            _add_titles(groups.get(artist.get_gid()), getattr(artist, _HOVER))
+            artist.set_gid(None)
+        return _for_a_page(root, self.description)
+
+
+@contextmanager
+def panels(
+    ax: Any, description: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
+) -> Iterator[Picture]:
+    """Draw into the Axes given, or into panels of these relative heights in a new figure, its size in inches."""
+    if ax is not None:
+        given = tuple(ax) if hasattr(ax, "__len__") else (ax,)
+        count = len(heights) * columns
+        if len(given) != count:
+            shown = len(given) if hasattr(ax, "__len__") else type(ax).__name__
+            raise ValueError(f"ax must hold {count} Axes, one for each panel, got {shown}")
+        yield Picture(given, description)
+        return
+    with _module("style").context(["default", _STYLE]):
+        figure = _module("figure").Figure(figsize=size, layout="compressed")
+        shared = {"sharex": "col", "sharey": "row", "height_ratios": heights}
+        axes = figure.subplots(len(heights), columns, squeeze=False, **shared).ravel()
+        for panel in axes:
+            # Ticks are made when they are drawn, which may be after this style has gone.
+            panel.tick_params(which="both", length=0, labelcolor=LIGHT["muted"], labelsize=_FONT_SIZE, pad=5)
+        yield Picture(tuple(axes), valid_text(description))
+
+
+def hover(artist: Any, texts: Sequence[str]) -> None:
+    """Say what the marks of a line, or the shapes of a collection or patch, stand for, one text for each."""
+    setattr(artist, _HOVER, list(texts))
+
+
+def look(number: int) -> dict[str, Any]:
+    """Return colour, mark and dashes of the curve with this number."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)],
+    }
+
+
+def plain(label: object) -> str:
+    """Return a label as one line of text of a length that fits a plot, cut with an ellipsis."""
+    return printable(label, _LONGEST_LABEL)
+
+
+def tick_labels(axis: Any, places: Sequence[float], labels: Sequence[object], **style: Any) -> None:
+    """Put labels at places of an axis, as text."""
+    axis.set_ticks(list(places), [plain(label) for label in labels], parse_math=False, **style)
+
+
+def note(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
+    """Write small text at a place of the data, as text."""
+    ax.text(x, y, words, **{"fontsize": _SMALL, "parse_math": False, **style})
+
+
+def legend(ax: Axes | Figure, handles: Sequence[Any], labels: Sequence[object], **style: Any) -> None:
+    """Add a legend whose labels are text, in rows above the right end of a panel."""
+    words = [printable(label, _LONGEST_IN_LEGEND) for label in labels]
+    words = [_WORD_JOINER + each if each.startswith("_") else each for each in words]
+    columns = max(1, min(len(words), _LEGEND_LETTERS // (6 + max(map(len, words)))))
+    above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": columns, "borderaxespad": 0.2}
+    for text in ax.legend(handles, words, frameon=False, **{**above, **style}).get_texts():
+        text.set_parse_math(False)
+
+
+def logarithmic(ax: Axes, which: str, low: float, high: float) -> None:
+    """Make axis "x" or "y" logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
+    ticker, axis = _module("ticker"), getattr(ax, f"{which}axis")
+    ax.set(**{f"{which}scale": "log"})
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    inside = [low <= factor * 10.0**power <= high for power in powers for factor in (1, 2, 5)]
+    if high >= 100 * low:
+        axis.set_major_locator(ticker.LogLocator(numticks=6))
+    else:
+        few = ticker.MaxNLocator(4, steps=[1, 2, 5, 10]) if sum(inside) < 3 else ticker.LogLocator(subs=(1, 2, 5))
+        axis.set_major_locator(few)
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: decade_words(value, high / low)))
+
+
+def decade_axis(panel: Axes, values: Sequence[float]) -> None:
+    """Make the vertical axis end at whole powers of ten around the values that are positive and finite."""
+    finite = [value for value in values if math.isfinite(value) and value > 0]
+    bottom = math.floor(math.log10(min(finite, default=0.1)))
+    top = max(math.ceil(math.log10(max(finite, default=1.0))), bottom + 1)
+    logarithmic(panel, "y", 10.0**bottom, 10.0**top)
+    # Marks at the very ends are drawn whole.
+    room = 0.05 * (top - bottom)
+    panel.set_ylim(10.0 ** (bottom - room), 10.0 ** (top + room))
+
+
+def decade_words(value: float, ratio: float = math.inf) -> str:
+    """Write a value of a logarithmic axis; powers of ten as such where the axis spans a factor of 100 or more."""
+    power = round(math.log10(value)) if value > 0 else 0
+    if ratio >= 100 and value > 0 and math.isclose(value, 10.0**power, rel_tol=1e-6):
+        return "10" + str(power).translate(_SUPERSCRIPTS)
+    return f"{value:,.6g}"
+
+
+def whiskers(panel: Axes, places: Any, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], **style: Any) -> Any:
+    """Draw marks, and intervals from ``ends[0]`` to ``ends[1]`` where both are finite; return them."""
+    known = np.isfinite(ends[0]) & np.isfinite(ends[1])
+    reach = np.where(known, [values - ends[0], ends[1] - values], 0.0)
+    error = np.maximum(reach, 0.0) if known.any() else None
+    return panel.errorbar(places, values, yerr=error, capsize=3, elinewidth=1.0, **style)
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(f"matplotlib.{name}")
+    except ImportError as error:
+        raise ImportError(f"plots need matplotlib: pip install matplotlib ({error})") from error
+
+
+def _add_titles(group: ElementTree.Element | None, texts: Sequence[str]) -> None:
+    """Add titles to the shapes of a group: marks, which matplotlib draws by reference, or else paths."""
+    if group is None:
+        return
+    drawn = [part for part in group.iter() if part.tag in (f"{{{_SVG}}}use", f"{{{_SVG}}}path")]
+    defined = {id(part) for defs in group.iter(f"{{{_SVG}}}defs") for part in defs.iter()}
+    marks = [part for part in drawn if part.tag.endswith("use")]
+    shapes = marks or [part for part in drawn if id(part) not in defined]
+    # Marks that were moved out of the figure are not drawn, and then nobody knows which ones are.
+    if len(shapes) == len(texts):
+        # Shapes without a colour can be hovered over, too.
+        group.set("pointer-events", "all")
+        for shape, text in zip(shapes, texts, strict=True):
+            ElementTree.SubElement(shape, f"{{{_SVG}}}title").text = valid_text(text)
+
+
+def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Element:
+    """Return a picture of matplotlib as one element without dates, styles for all, or ids that others may have."""
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith(("}metadata", "}style")):
+                parent.remove(child)
+    content = hashlib.sha256(ElementTree.tostring(root)).hexdigest()[:10]
+    names: dict[str, str] = {}
+
+    def renamed(name: str) -> str:
+        return names.setdefault(name, f"kf-{content}-{len(names)}")
+
+    for part in root.iter():
+        part.tag = part.tag.split("}")[-1]
+        # Line breaks between elements are of no use to anybody.
+        part.tail = None
+        part.text = part.text if part.tag in ("text", "title", "tspan") else None
+        for name, value in list(part.attrib.items()):
+            if name.endswith("}href"):
+                part.set("href", f"#{renamed(part.attrib.pop(name).removeprefix('#'))}")
+                continue
+            value = _REFERENCE.sub(lambda found: f"url(#{renamed(found[1])})", value)
+            part.set(name, _COLOUR.sub(_named_colour, _FONT.sub(_font_size, value)) if name == "style" else value)
+    for part in root.iter():
+        if (identity := part.attrib.pop("id", None)) in names:
+            part.set("id", names[identity])
+    width, height = (_PIXELS_PER_POINT * float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
+    title = ElementTree.Element("title")
+    title.text = description
+    root.insert(0, title)
+    root.attrib = {
+        "xmlns": _SVG,
+        "viewBox": root.attrib["viewBox"],
+        "width": f"{width:.0f}",
+        "height": f"{height:.0f}",
+        "role": "img",
+        "class": "kf-plot",
+    }
+    return root
+
+
+def _named_colour(found: re.Match[str]) -> str:
+    return _NAMES_OF_COLOURS.get(found[0], found[0])
+
+
+def _font_size(found: re.Match[str]) -> str:
+    return "" if found[1] is None else f"font-size: {found[1]}"

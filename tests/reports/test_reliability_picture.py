@@ -1,0 +1,101 @@
+"""The reliability diagram draws the bins that evaluation makes, and computes the error where none is given."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from parsed_pages import texts, titles
+
+from kernelfields.evaluation import evaluate, expected_calibration_error, reliability_curve
+from kernelfields.reports import plot_reliability
+
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def drawn_labels():
+    """Marginals, and labels drawn from them: perfectly calibrated but for chance."""
+    random = np.random.default_rng(0)
+    marginals = [random.dirichlet(np.ones(3) / 2, size=30) for _ in range(20)]
+    labels = [[CLASSES[random.choice(3, p=row)] for row in rows] for rows in marginals]
+    return labels, marginals
+
+
+def parts(picture):
+    """Marks with their whiskers, and the Axes of the counts."""
+    (panel,) = picture.axes
+    return panel.containers[0], panel.child_axes[-1]
+
+
+def test_marks_are_at_confidence_and_accuracy(drawn_labels):
+    curve = reliability_curve(*drawn_labels, CLASSES)
+    filled = curve.counts > 0
+    marks, _ = parts(plot_reliability(curve))
+    np.testing.assert_allclose(marks.lines[0].get_xdata(), curve.confidence[filled])
+    np.testing.assert_allclose(marks.lines[0].get_ydata(), curve.accuracy[filled])
+    assert marks.lines[2] == ()  # a curve without intervals has no whiskers
+
+
+def test_bars_are_as_high_and_as_wide_as_the_bins(drawn_labels):
+    for options in ({}, {"n_bins": 5, "strategy": "quantile"}):
+        curve = reliability_curve(*drawn_labels, CLASSES, **options)
+        _, counts = parts(plot_reliability(curve))
+        assert [bar.get_height() for bar in counts.patches] == curve.counts.tolist()
+        np.testing.assert_allclose([bar.get_width() for bar in counts.patches], np.diff(curve.edges))
+
+
+def test_counts_are_written_where_they_fit_and_told_on_hover(drawn_labels):
+    few, many = (reliability_curve(*drawn_labels, CLASSES, n_bins=n) for n in (10, 40))
+    svg = plot_reliability(few).markup()
+    assert {f"{count:,}" for count in few.counts if count} <= set(texts(svg))
+    svg = plot_reliability(many).markup()
+    assert not {f"{count:,}" for count in many.counts if count > 1} & set(texts(svg))
+    assert any(f"{many.counts.max():,} positions" in each for each in titles(svg))
+
+
+def test_the_error_is_that_of_evaluation(drawn_labels):
+    error = expected_calibration_error(*drawn_labels, CLASSES)
+    picture = plot_reliability(reliability_curve(*drawn_labels, CLASSES))
+    assert parts(picture)[1].get_title() == f"expected calibration error {error:.3f}"
+    assert picture.description == f"reliability diagram, expected calibration error {error:.3f}"
+
+
+def test_a_calibration_brings_its_intervals_also_through_json(drawn_labels):
+    labels, marginals = drawn_labels
+    found = evaluate(labels, labels, marginals=marginals, classes=CLASSES, n_resamples=50, random_state=0)
+    curve = found.calibration.curve
+    filled = curve.counts > 0
+    picture = plot_reliability(found.calibration)
+    marks, counts = parts(picture)
+    ends = np.array([segment[:, 1] for segment in marks.lines[2][0].get_segments()])
+    np.testing.assert_allclose(ends[:, 0], np.minimum(curve.accuracy_low, curve.accuracy)[filled], atol=1e-12)
+    np.testing.assert_allclose(ends[:, 1], np.maximum(curve.accuracy_high, curve.accuracy)[filled], atol=1e-12)
+    assert counts.get_title() == f"expected calibration error {found.calibration.expected_error:.3f}"
+    through_json = json.loads(json.dumps(found.calibration.to_dict()))
+    assert plot_reliability(through_json).markup() == picture.markup()
+
+
+def test_axes_that_are_given_are_used(drawn_labels):
+    ax = Figure().subplots()
+    assert plot_reliability(reliability_curve(*drawn_labels, CLASSES), ax).axes == (ax,)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "probability of the most probable label",
+        "share of right labels",
+    )
+
+
+def test_what_is_missing_or_does_not_fit_is_named(drawn_labels):
+    curve = reliability_curve(*drawn_labels, CLASSES)
+    plain = curve.to_dict()
+    with pytest.raises(ValueError, match="has no 'counts'"):
+        plot_reliability({name: part for name, part in plain.items() if name != "counts"})
+    with pytest.raises(ValueError, match="edges has 10 entries, but 10 bins need 11"):
+        plot_reliability({**plain, "edges": plain["edges"][1:]})
+    with pytest.raises(ValueError, match="counts are all zero"):
+        plot_reliability(replace(curve, counts=np.zeros(10)))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        plot_reliability(replace(curve, accuracy=curve.accuracy + 1))
+    with pytest.raises(ValueError, match="expected a Calibration or ReliabilityCurve or its dict, got float"):
+        plot_reliability(0.5)
