@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from kernelfields.estimators.chain_cliques import chain_cliques
 
 from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import CHECKOUT, merge_results
 from kernelfields.engines.engine import Threads
-from kernelfields.estimators.chain_cliques import chain_cliques
 from kernelfields.features.readers import ChainInputs
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.build import chain_spaces, name_cliques

@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.result_files import write_results
-from kernelfields.inference.beliefs import plan_inference
 from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 
 WORKERS = Workers()

@@ -12,7 +12,8 @@ from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit

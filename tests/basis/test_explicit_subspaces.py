@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, row_blocks
-from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -7,8 +7,8 @@ import pytest
 from dask_fits import fitted, on_cluster, on_threads, sequences
 
 from kernelfields import ChainCRF
+from kernelfields.engines.choice import is_collection
 from kernelfields.engines.dask.collections import sequences_of_frame, sequences_of_rows
-from kernelfields.engines.dask.data import is_dask_collection
 from kernelfields.engines.dask.prediction import predict_collection
 
 pytest.importorskip("distributed")
@@ -42,7 +42,7 @@ def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
         collections = [bag.from_delayed(parts) for parts in collections]
     if kind == "futures":
         collections = [client.compute(parts) for parts in collections]
-    assert all(map(is_dask_collection, collections))
+    assert all(map(is_collection, collections))
     training, sample, designs = on_cluster(crf, *collections, client, given)
     found = fitted(crf, training, sample, designs)
     assert found.solution.value == pytest.approx(expected.solution.value, rel=2e-6)

@@ -8,8 +8,8 @@ from conforming_engines import sequences
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.engines import engine as choice
-from kernelfields.engines.engine import resolve_engine
+from kernelfields.engines import choice
+from kernelfields.engines.choice import resolve_engine
 from kernelfields.engines.threads import Threads
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.fields.cliques import SkipCliques

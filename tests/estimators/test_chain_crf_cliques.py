@@ -5,7 +5,8 @@ import pytest
 from labelled_sequences import all_labellings, labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
 
 X, y = labelled_sequences()

@@ -30,7 +30,8 @@ from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.feature_weights import largest, tabulate
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.kernels.dot_product import Constant, Linear
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.field import Field
 from kernelfields.objective.likelihoods.chain import ChainStructure

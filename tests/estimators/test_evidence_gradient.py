@@ -21,7 +21,7 @@ from kernelfields.uncertainty.evidence.parameters import cut_design, variances_o
 from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace import laplace as laplace_module
-from kernelfields.uncertainty.laplace.mode import EXACT_MODE, GuidedNewton
+from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on
 
 PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}

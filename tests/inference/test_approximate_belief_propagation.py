@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.approximate.pair_layout import PairLayout
-from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.plan import plan_inference
 from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.approximate.base import LoopyBelief, MeanField, TreeReweighted
-from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 from tests.oracles.graphs import GraphEnumeration
 

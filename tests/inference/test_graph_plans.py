@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.beliefs import GraphBeliefs, plan_inference
+from kernelfields.inference.beliefs import GraphBeliefs
+from kernelfields.inference.plan import plan_inference
 
 PAIRS = np.array([[0, 1], [1, 2]])
 

@@ -11,8 +11,8 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.beliefs import plan_inference
 from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 
 

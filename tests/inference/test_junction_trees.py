@@ -11,7 +11,7 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference.beliefs import plan_inference
+from kernelfields.inference.plan import plan_inference
 from kernelfields.inference.table import inference as label_tables
 from kernelfields.inference.table import rows as label_table_rows
 from kernelfields.inference.table.inference import LabelTables

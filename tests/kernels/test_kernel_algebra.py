@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Constant, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.stationary import RBF
 
 X = np.random.default_rng(1).standard_normal((12, 4))

@@ -10,8 +10,8 @@ import pytest
 from sklearn.gaussian_process import kernels as gp
 
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Normalized
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Constant, Normalized
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel

@@ -11,8 +11,8 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel, Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 

@@ -122,7 +122,7 @@ def test_equation_24_projected_hessian_of_untied_cliques():
     theta = field.random_theta()
     hessian = full_hessian(field.posterior.at(theta))
     probes = list(all_probes(field))
-    variances = {each.name: each.term.prior_variance for each in field.sets}
+    variances = {each.name: each.term.prior_variance for each in field.designs}
     for one in probes[::3]:
         for other in probes[::2]:
             expected = covariance_by_kernels(field, theta, one, other)

@@ -67,7 +67,7 @@ def test_a_summary_counts_what_the_model_holds():
     field = ChainCRF(cliques=cliques, tol=1e-2, n_jobs=1, random_state=0).fit(X, y)
     summary = field.summary()
     assert [each.name for each in summary.sets] == ["node", "node_2", "edge", "end"]
-    for each, fitted in zip(summary.sets, field.model_.sets, strict=True):
+    for each, fitted in zip(summary.sets, field.field_.terms, strict=True):
         assert each.rank == fitted.subspace.rank
         assert each.n_weights == fitted.coefficients.size
         assert each.n_nonzero == np.count_nonzero(fitted.coefficients)

@@ -1,5 +1,7 @@
 """Ctrl-C during a search: the best candidate so far is kept, and a warning says so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from search_sequences import per_token, search_sequences
@@ -77,15 +79,15 @@ def test_nothing_is_kept_before_the_first_candidate_is_done():
 def test_an_interrupt_within_a_fit_ends_the_search(monkeypatch):
     calls = []
 
-    def interrupted(*arguments, **settings):
+    def interrupted(designs, sample, options, **settings):
         calls.append(1)
         if len(calls) != 9:
-            return fit_field(*arguments, **settings)
+            return fit_field(designs, sample, options, **settings)
 
         def watch(iteration):
             raise KeyboardInterrupt
 
-        return fit_field(*arguments, **{**settings, "watch": watch})
+        return fit_field(designs, sample, replace(options, watch=watch), **settings)
 
     fit_field = variance_path.fit_field
     monkeypatch.setattr(variance_path, "fit_field", interrupted)

@@ -67,7 +67,7 @@ def test_scores_and_the_estimator_of_a_fit_agree(name):
         fitted = fit.estimator()
         assert fitted.prior_variance == params["prior_variance"]
         held_X, held_y = pick(X, TEST), pick(y, TEST)
-        per_sequence = fit.log_likelihood() / fit.held_out.chains.n_positions
+        per_sequence = fit.log_likelihood() / fit.chains.n_positions
         assert per_sequence == pytest.approx(per_token(fitted, held_X, held_y), rel=1e-9)
         assert fitted.certify(pick(X, TRAIN), pick(y, TRAIN), scope="span").relative_gap < 1e-6
         for ours, theirs in zip(fit.predictions(), fitted.predict(held_X), strict=True):
@@ -77,18 +77,18 @@ def test_scores_and_the_estimator_of_a_fit_agree(name):
 def test_features_are_computed_once_and_starts_save_passes(monkeypatch):
     built = []
 
-    def counted(name, *arguments, **settings):
-        built.append(name)
-        return build_space(name, *arguments, **settings)
+    def counted(cliques, *arguments):
+        built.extend(name for name, _ in cliques)
+        return build_designs(cliques, *arguments)
 
-    build_space = variance_path.build_space
-    monkeypatch.setattr(variance_path, "build_space", counted)
+    build_designs = variance_path.build_designs
+    monkeypatch.setattr(variance_path, "build_designs", counted)
     variances = np.geomspace(0.01, 100.0, 9)
     estimator = ChainCRF(RBF(0.3), rank=15, random_state=0, tol=1e-6, max_iter=500)
     warm = follow(estimator, X, y, prior_variances=variances)
     assert sorted(built) == ["edge", "node"]
-    spaces = {id(space.features) for _, fit in warm for space in fit.spaces if space.name == "node"}
-    assert len(spaces) == 1
+    subspaces = {id(term.subspace) for _, fit in warm for term in fit.fitted.terms if term.name == "node"}
+    assert len(subspaces) == 1
     monkeypatch.setattr(variance_path, "extrapolated", lambda trail, candidate: None)
     cold = follow(estimator, X, y, prior_variances=variances)
     passes = [sum(fit.fitted.solution.passes for _, fit in fits) for fits in (warm, cold)]
@@ -101,7 +101,7 @@ def test_a_basis_that_grows_is_chosen_for_each_variance():
     for params, fit in follow(estimator, X, y):
         single = ChainCRF(**{**estimator.get_params(deep=False), **params})
         single.fit(pick(X, TRAIN), pick(y, TRAIN))
-        np.testing.assert_array_equal(fit.spaces[0].subspace.indices, single.basis_["node"].indices)
+        np.testing.assert_array_equal(fit.fitted.terms[0].subspace.indices, single.basis_["node"].indices)
         assert fit.log_likelihood() == pytest.approx(single.log_likelihood(pick(X, TEST), pick(y, TEST)), rel=1e-9)
         ranks.append(single.basis_["node"].rank)
     assert len(ranks) == 3

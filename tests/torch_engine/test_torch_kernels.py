@@ -11,8 +11,8 @@ from scipy import sparse
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel, Normalized, check_positive_semidefinite
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Constant, Kernel, Normalized, check_positive_semidefinite
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

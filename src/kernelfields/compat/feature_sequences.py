@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.features.chunks import is_collection
-from kernelfields.features.dicts import is_feature_sequences
+from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.reading import is_sequence
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"

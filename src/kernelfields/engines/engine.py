@@ -9,17 +9,13 @@
     sample.design(term)                     -> Design        a term on the data
     sample.datafit(designs)                 -> Datafit       the likelihood in the coefficients of the terms
 
-Nothing above a sample knows where the arrays are. "auto" takes the torch engine where torch is installed, sees a
-CUDA device, and the features are large enough to be worth the way there; the cluster, where the data are there; else
-the threads of this process. torch on the processor is never taken by itself: benchmarks/engines.py compares it with
-our threads.
+Nothing above a sample knows where the arrays are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -34,10 +30,6 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
-
-NAMES = ("auto", "threads", "torch", "dask")
-# Values of features from which a device pays for the import of torch and the start of CUDA, some seconds.
-_LARGE = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -114,47 +106,3 @@ class Engine(BaseEstimator):
     def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return z(x)^T coefficients of new inputs, (n, q), on the host."""
         return subspace.apply(inputs, coefficients)
-
-
-def resolve_engine(engine: Any, *, n_values: int = 0, data: Any = None, scoring: bool = False) -> Engine:
-    """Turn a name into an engine that can run here; an engine is returned as it is.
-
-    ``n_values`` is how many values the features will have. Data that lie with an engine name it in ``lie_with``.
-    With ``scoring`` it is new data that are to be scored there.
-    """
-    lie_with = getattr(data, "lie_with", None)
-    if isinstance(engine, Engine):
-        chosen = engine
-    elif not isinstance(engine, str) or engine not in NAMES:
-        raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
-    else:
-        chosen = _named(lie_with if engine == "auto" and lie_with is not None else engine, n_values)
-    if lie_with is not None and chosen.name != lie_with:
-        raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}")
-    if scoring:
-        chosen.check_scoring()
-    else:
-        chosen.check()
-    return chosen
-
-
-def _named(engine: str, n_values: int) -> Engine:
-    if engine == "torch" or (engine == "auto" and _device_pays(n_values)):
-        from kernelfields.engines.torch.engine import Torch
-
-        return Torch()
-    if engine == "dask":
-        from kernelfields.engines.dask.engine import Dask
-
-        return Dask()
-    from kernelfields.engines.threads import Threads
-
-    return Threads()
-
-
-def _device_pays(n_values: int) -> bool:
-    if n_values < _LARGE or find_spec("torch") is None:
-        return False
-    from kernelfields.engines.torch.engine import cuda_is_there
-
-    return cuda_is_there()

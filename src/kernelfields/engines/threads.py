@@ -52,6 +52,9 @@ class Threads(Engine):
         """Raise if the budget cannot be read."""
         parse_memory(self.memory)
 
+    def check_scoring(self) -> None:
+        """New data can always be scored here; the budget is for fits."""
+
     def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> LocalSample:
         """Return labelled data in this process."""
         return LocalSample(data, structure, settings, parse_memory(self.memory), self.folder)

@@ -26,7 +26,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.engine import Engine, Sample, SampleSettings, resolve_engine
+from kernelfields.engines.choice import resolve_engine, scoring_engine
+from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
 from kernelfields.kernels.kernel import Kernel
@@ -251,7 +252,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         for checkpoint in checkpoints:
             checkpoint.end(self)
         warn_of_fit(fitted, self.tol, stacklevel=3)
-        warn_of_doubts(fitted.doubts, stacklevel=4)
+        if fitted.doubts:
+            warn_of_doubts(fitted.doubts, stacklevel=4)
         return self
 
     def _training(self, X: object, y: object, sample_weight: object, progress: Any) -> Training:
@@ -287,12 +289,14 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
         return FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
 
-    def _engine(self, data: Any, *, scoring: bool = False) -> Engine:
-        """Return where a fit on such data runs, or where new data are scored; raise if that cannot be there."""
-        n_positions = data.n_positions
+    def _n_values(self, n_positions: int) -> int:
+        """Return about how many values the features of so many positions have, where they may be anywhere."""
         rank = n_positions if self.rank is None else min(self.rank, n_positions)
-        n_values = n_positions * rank if self._runs_anywhere else 0
-        return resolve_engine(self.engine, n_values=n_values, data=data, scoring=scoring)
+        return n_positions * rank if self._runs_anywhere else 0
+
+    def _engine(self, data: Any) -> Engine:
+        """Return where a fit on such data runs; raise if it cannot run there."""
+        return resolve_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -347,7 +351,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Yield batches of new data with what can be asked of them."""
         fitted, workers = self._field(), Workers(self.n_jobs)
         data = self._read(X, y)
-        place = self._engine(data, scoring=True)
+        place = scoring_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
         for batch in fitted.batches(data):
             yield fitted.answers(batch, workers, place)
 
@@ -513,7 +517,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """
         model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
         try:
-            resolve_engine(model.engine, scoring=True)
+            scoring_engine(model.engine)
         except (ImportError, RuntimeError) as error:
             warnings.warn(f"engine={model.engine!r} is not here, 'auto' takes its place: {error}", stacklevel=2)
             model.engine = "auto"

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.dask.collections import is_dask_collection
-from kernelfields.engines.dask.prediction import answers_collections
+from kernelfields.engines.choice import answers_collections, is_collection
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import (
     BasisLike,
@@ -281,7 +280,7 @@ class ChainCRF(FieldEstimator):
         return bool(self.warm_start) and hasattr(self, "field_")
 
     def _learn(self, X: object, y: object, sample_weight: object) -> tuple[ChainReader, Any, np.ndarray]:
-        if is_dask_collection(X) or is_dask_collection(y):
+        if is_collection(X) or is_collection(y):
             from kernelfields.engines.dask.data import read_collection
             from kernelfields.engines.dask.engine import connected_client
 
@@ -301,12 +300,12 @@ class ChainCRF(FieldEstimator):
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        self.field_.structure.masks.check_lengths(chains.lengths)
+        self.field_.structure.check_lengths(chains)
         return chains
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        self.field_.structure.masks.check_labels(chains.labels, chains.offsets, self.classes_)
+        self.field_.structure.check_labels(chains, self.classes_)
         return weigh_classes(chains, self.classes_, self.class_weight)
 
     def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure:
@@ -322,7 +321,7 @@ class ChainCRF(FieldEstimator):
             chains = training.reader.read(X, y, None, training.classes)
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
-        training.structure.masks.check_labels(chains.labels, chains.offsets, training.classes)  # type: ignore[attr-defined]
+        training.structure.check_labels(chains, training.classes)  # type: ignore[attr-defined]
         return chains
 
     def _place_development(self, training: Training) -> int:

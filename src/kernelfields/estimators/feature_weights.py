@@ -20,8 +20,8 @@ import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.fields.cliques import check_window
-from kernelfields.kernels.dot_product import Constant, Linear
-from kernelfields.kernels.kernel import Kernel, Scaled, Sum
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.models.field import Field
 from kernelfields.objective.term import Term
 from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable

@@ -25,7 +25,7 @@ from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.beliefs import check_method
+from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_prior_variance, check_support

@@ -19,7 +19,7 @@ from kernelfields.basis.selection import resolve_basis
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.explanation import explain_chain, most_probable_others
 from kernelfields.estimators.feature_weights import tabulate
-from kernelfields.features.dicts import is_feature_sequences
+from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import check_window
 from kernelfields.kernels.labels import resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel

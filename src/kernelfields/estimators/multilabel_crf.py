@@ -25,7 +25,7 @@ from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.fields.reading import check_sample_weight
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.beliefs import METHODS, check_method
+from kernelfields.inference.plan import METHODS, check_method
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.family.exponential_family import ExponentialFamily, Member
-from kernelfields.inference.beliefs import GraphBeliefs, plan_inference
+from kernelfields.inference.beliefs import GraphBeliefs
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import check_offsets
+from kernelfields.inference.plan import plan_inference
 
 _CONJUGATE_STEPS = 500
 _CONJUGATE_RESIDUAL = 1e-10

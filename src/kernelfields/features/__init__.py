@@ -1,6 +1,7 @@
 """From raw sequences to numbers: windows of neighbours, feature dicts, tabular transformers."""
 
-from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.sequencewise import Sequencewise
 from kernelfields.fields.cliques import check_window, window_view
 

@@ -13,7 +13,7 @@ feature. Fails: TypeError or ValueError that names sequence, position and featur
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, islice
 from numbers import Real
@@ -22,26 +22,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.features.chunks import is_collection, kept_counts, read_chunk
+from kernelfields.features.chunks import kept_counts, read_chunk
 from kernelfields.features.names import NameTable
-from kernelfields.fields.reading import is_sequence, locate, offsets_of
+from kernelfields.fields.reading import is_listing, locate, offsets_of
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 #: Large enough that a step per chunk costs nothing, small enough that chunks need little memory.
 _POSITIONS_PER_CHUNK = 2048
-
-
-def is_feature_sequences(X: Any) -> bool:
-    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
-    for sequence in X if _is_listing(X) else ():
-        for position in sequence if _is_listing(sequence) else ():
-            if isinstance(position, Mapping):
-                return True
-            if not is_collection(position):
-                return False
-            if len(position):
-                return isinstance(next(iter(position)), str | bytes)
-    return False
 
 
 class FeatureDictEncoder:
@@ -116,12 +103,6 @@ class FeatureDictEncoder:
         self.__dict__.pop("vocabulary_", None)
 
 
-def _is_listing(values: Any) -> bool:
-    # Arrays of numbers and sparse matrices can be walked as well, but hold no features with names. A table of
-    # strings looks like names, but what it says is mostly in its columns.
-    return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
-
-
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if shape is None:
@@ -132,7 +113,7 @@ def _describe(value: Any) -> str:
 def _walk(X: Any, lengths: array) -> Iterator[Any]:
     """Yield the sequences of X and note their lengths."""
     for index, sequence in enumerate(X):
-        if not (type(sequence) is list or _is_listing(sequence)) or len(sequence) == 0:
+        if not (type(sequence) is list or is_listing(sequence)) or len(sequence) == 0:
             raise ValueError(
                 f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
                 f"got {_describe(sequence)}"
@@ -143,7 +124,7 @@ def _walk(X: Any, lengths: array) -> Iterator[Any]:
 
 def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool) -> tuple[Any, np.ndarray]:
     """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
-    if not _is_listing(X) and not isinstance(X, Iterator):
+    if not is_listing(X) and not isinstance(X, Iterator):
         raise ValueError(f"{_EXPECTED}, got {_describe(X)}")
     lengths, rows = array("q"), _Rows()
     positions = chain.from_iterable(_walk(X, lengths))

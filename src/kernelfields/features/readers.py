@@ -9,17 +9,32 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features.chunks import is_collection
+from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
 from kernelfields.fields.graphs import Factors, Graphs
-from kernelfields.fields.reading import Nouns, check_sample_weight, encode_labels, pack_inputs
+from kernelfields.fields.reading import Nouns, check_sample_weight, encode_labels, is_listing, pack_inputs
+
+
+def is_feature_sequences(X: Any) -> bool:
+    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
+    for sequence in X if is_listing(X) else ():
+        for position in sequence if is_listing(sequence) else ():
+            if isinstance(position, Mapping):
+                return True
+            if not is_collection(position):
+                return False
+            if len(position):
+                return isinstance(next(iter(position)), str | bytes)
+    return False
 
 
 class ChainReader:

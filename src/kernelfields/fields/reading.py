@@ -95,6 +95,15 @@ def is_sequence(values: Any) -> bool:
     return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
 
 
+def is_listing(values: Any) -> bool:
+    """Whether values are a sequence that may hold features with names.
+
+    Arrays of numbers and sparse matrices can be walked as well, but hold no names. A table of strings looks like
+    names, but what it says is mostly in its columns.
+    """
+    return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
+
+
 def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
     """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
 

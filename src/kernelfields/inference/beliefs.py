@@ -1,4 +1,4 @@
-"""Inference on packed graphs: the choice of a method, and what every method offers.
+"""Inference on packed graphs: what every method offers.
 
 S graphs are laid end to end; graph i owns the nodes offsets[i] .. offsets[i + 1] - 1, N in all, each with one of L
 labels. A factor group is a kind of clique ("edge", "horizontal", "triple"):
@@ -16,8 +16,7 @@ labels. A factor group is a kind of clique ("edge", "horizontal", "triple"):
 products. Minus infinity forbids a label or a combination of labels. Graphs may be disconnected, nodes isolated,
 groups empty, and several factors may share their nodes.
 
-Fails: ValueError naming the group, factor or graph that is wrong, or the graph whose labellings are all forbidden;
-MemoryError with width and memory where an exact method was asked for and does not fit.
+Fails: ValueError naming the group, factor or graph that is wrong, or the graph whose labellings are all forbidden.
 """
 
 from __future__ import annotations
@@ -28,12 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.inference.packing import check_structure, check_values
+from kernelfields.inference.packing import check_values
 from kernelfields.numerics.threads import Workers
-
-EXACT_METHODS = ("tree", "junction")
-APPROXIMATE_METHODS = ("trw", "loopy", "mean-field", "gibbs")
-METHODS = ("auto", *EXACT_METHODS, *APPROXIMATE_METHODS)
 
 
 class GraphBeliefs:
@@ -214,63 +209,3 @@ class GraphInference:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.description or self.method}>"
-
-
-def check_method(method: Any, known: Sequence[str] = METHODS) -> None:
-    """Raise ValueError for a name that stands for no way of inference."""
-    if isinstance(method, str) and method not in known:
-        raise ValueError(f"method must be one of {', '.join(map(repr, known))} or an object, got {method!r}")
-
-
-def plan_inference(
-    offsets: ArrayLike,
-    members: Sequence[ArrayLike],
-    n_labels: int,
-    method: str | Any = "auto",
-    *,
-    memory: float | None = None,
-) -> GraphInference:
-    """Choose a method for these graphs and prepare it.
-
-    ``method`` is one of ``METHODS`` or an object of options for an approximate one. "auto" takes "tree" for
-    forests of pairs, else "junction" where its tables fit into ``memory`` bytes (None: 2 GiB, or a quarter of
-    what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
-    result says what was chosen and why.
-    """
-    checked_offsets, checked_members, n_labels = check_structure(offsets, members, n_labels)
-    check_method(method)
-    if method == "auto":
-        return _choose(checked_offsets, checked_members, n_labels, memory)
-    if method == "tree":
-        from kernelfields.inference.tree.inference import TreeInference
-
-        return TreeInference(checked_offsets, checked_members, n_labels)
-    if method == "junction":
-        from kernelfields.inference.junction.inference import JunctionInference
-
-        return JunctionInference(checked_offsets, checked_members, n_labels, memory=memory)
-    from kernelfields.inference.approximate.base import approximate_inference
-
-    return approximate_inference(method, checked_offsets, checked_members, n_labels)
-
-
-def _choose(offsets: np.ndarray, members: list[np.ndarray], n_labels: int, memory: float | None) -> GraphInference:
-    from kernelfields.inference.junction.inference import JunctionInference
-    from kernelfields.inference.junction.orders import TooWide
-    from kernelfields.inference.tree.forest import NotAForest
-    from kernelfields.inference.tree.inference import TreeInference
-
-    try:
-        return TreeInference(offsets, members, n_labels)
-    except NotAForest:
-        pass
-    try:
-        return JunctionInference(offsets, members, n_labels, memory=memory)
-    except TooWide as refusal:
-        reason = refusal.reason
-    from kernelfields.inference.approximate.base import approximate_inference
-
-    pairs_only = all(each.shape[1] == 2 for each in members)
-    chosen = approximate_inference("trw" if pairs_only else "mean-field", offsets, members, n_labels)
-    chosen.description = f"{chosen.description or chosen.method} (approximate: {reason})"
-    return chosen

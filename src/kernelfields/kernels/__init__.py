@@ -7,8 +7,9 @@ Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precompu
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import (
+    Constant,
     Kernel,
     Normalized,
     Power,

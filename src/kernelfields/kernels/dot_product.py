@@ -1,16 +1,14 @@
-"""Kernels that are functions of inner products, and the constant.
+"""Kernels that are functions of inner products.
 
     Linear      <x, z>
     Polynomial  (gamma <x, z> + coef0)^degree
     Cosine      <x, z> / (||x|| ||z||), and 0 where a row is zero
-    Constant    value
 
 Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,7 @@ from scipy import sparse
 
 from kernelfields.kernels.arrays import (
     as_rows,
-    block_dtype,
     converted,
-    filled,
     inner_products,
     inverse_or_zero,
     raise_to,
@@ -104,29 +100,3 @@ def _unit_rows(X: Any) -> Any:
     if sparse.issparse(X):
         return sparse.csr_array(sparse.diags_array(inverse) @ X).astype(X.dtype)
     return converted(X * inverse[:, None], X.dtype)
-
-
-class Constant(Kernel):
-    """k(x, z) = value >= 0, with the square root of the value as its one feature."""
-
-    kind = "constant"
-    takes_tensors = True
-
-    def __init__(self, value: float = 1.0):
-        self.value = value
-
-    def check_parameters(self) -> None:
-        """Check that the value is >= 0."""
-        non_negative(self, "value")
-
-    def feature_map(self, X: Any) -> np.ndarray:
-        """Return a column of sqrt(value)."""
-        X = as_rows(X)
-        return filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
-
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        n_columns = X.shape[0] if Z is None else Z.shape[0]
-        return filled(X, (X.shape[0], n_columns), non_negative(self, "value"), block_dtype(X, Z))
-
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)

@@ -40,8 +40,10 @@ from scipy import sparse
 
 from kernelfields.kernels.arrays import (
     as_rows,
+    block_dtype,
     check_comparable,
     converted,
+    filled,
     inverse_or_zero,
     is_tensor,
     on_host,
@@ -137,15 +139,11 @@ class Kernel(ComparedByParameters):
         raise NotImplementedError(f"{type(self).__name__} must define _diagonal(X).")
 
     def __add__(self, other: Kernel | float) -> Kernel:
-        from kernelfields.kernels.dot_product import Constant
-
         if isinstance(other, Kernel):
             return Sum(self, other)
         return Sum(self, Constant(_non_negative(other, "added to"))) if _is_number(other) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
-        from kernelfields.kernels.dot_product import Constant
-
         return Sum(Constant(_non_negative(other, "added to")), self) if _is_number(other) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
@@ -193,6 +191,32 @@ def _check_parts(owner: Kernel, *names: str) -> None:
                 "Use resolve_kernel to turn a name or a function into one."
             )
         part.check_parameters()
+
+
+class Constant(Kernel):
+    """k(x, z) = value >= 0, with the square root of the value as its one feature."""
+
+    kind = "constant"
+    takes_tensors = True
+
+    def __init__(self, value: float = 1.0):
+        self.value = value
+
+    def check_parameters(self) -> None:
+        """Check that the value is >= 0."""
+        non_negative(self, "value")
+
+    def feature_map(self, X: Any) -> np.ndarray:
+        """Return a column of sqrt(value)."""
+        X = as_rows(X)
+        return filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        n_columns = X.shape[0] if Z is None else Z.shape[0]
+        return filled(X, (X.shape[0], n_columns), non_negative(self, "value"), block_dtype(X, Z))
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
 class Sum(Kernel):

@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
-from kernelfields.kernels.dot_product import Constant, Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel, Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, kernel_from_description
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

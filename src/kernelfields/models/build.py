@@ -28,8 +28,7 @@ from kernelfields.basis.selection import Gradient, resolve_basis
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.engines.engine import Sample
 from kernelfields.fields.cliques import CliqueSet, check_window
-from kernelfields.kernels.dot_product import Constant
-from kernelfields.kernels.kernel import Kernel, Sum
+from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support

@@ -44,8 +44,7 @@ from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
 from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model, write_model
 from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Constant
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.models.old_documents import upgraded

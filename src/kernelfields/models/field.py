@@ -57,8 +57,10 @@ class Field:
     def answers(self, data: Any, workers: Workers, place: Scorer | None = None) -> Answers:
         """Return what can be asked of data."""
         layout = self.layout(data)
-        potentials = self.structure.constrained(data, layout, self.potentials(data, layout, workers, place))
-        return self.structure.answers(data, layout, potentials, workers)
+        potentials = self.potentials(data, layout, workers, place)
+        if not potentials.finite:
+            raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
+        return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
 
     def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
         """Cut data into batches whose potentials fit in memory, or of about ``size``."""

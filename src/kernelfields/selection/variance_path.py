@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class VariancePath:
             description._engine(part.train),
             FitOptions(description.solver, description.tol, description.max_iter),
             _say_nothing,
-            description._sample_settings(),
+            replace(description._sample_settings(), workers=workers),
         )
 
     def follow(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, FoldFit, float]]:

@@ -8,22 +8,13 @@ Nothing is read before the bag is, but for the check that no sequence of a frame
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-
-def is_dask_collection(X: Any) -> bool:
-    """Whether X is a Dask collection, or a list of Delayed or of futures; loads nothing."""
-    if "dask" not in sys.modules:
-        return False
-    import dask
-
-    if isinstance(X, list | tuple):
-        return len(X) > 0 and all(_is_lazy(each) for each in X)
-    return dask.is_dask_collection(X)
+#: What is said of arguments that do not go together.
+PAIRED = "X and y (and sample_weight) must be Dask bags, or lists of Delayed, with the same partitions"
 
 
 def is_delayed(value: Any) -> bool:
@@ -34,16 +25,20 @@ def is_delayed(value: Any) -> bool:
 
 
 def _is_lazy(value: Any) -> bool:
-    return is_delayed(value) or (type(value).__name__ == "Future" and hasattr(value, "key"))
+    from distributed import Future
+
+    return is_delayed(value) or isinstance(value, Future)
 
 
 def partitions(collection: Any, name: str) -> list[Any]:
-    """Return one Delayed, or future, for each partition of a bag or list."""
-    if isinstance(collection, list | tuple):
+    """Return one Delayed, or future, for each partition of a bag or list; TypeError for anything else."""
+    if isinstance(collection, list | tuple) and all(map(_is_lazy, collection)):
         return list(collection)
     if type(collection).__name__ == "Bag":
         # As it is: X and y often come from one reading, which optimising each by itself would do twice.
         return collection.to_delayed(optimize_graph=False)
+    if not is_delayed(collection):
+        raise TypeError(f"{PAIRED}, got {name} of type {type(collection).__name__}")
     raise TypeError(
         f"{name} is a Dask {type(collection).__name__}: pass a Dask bag with one sequence for each item, or a "
         "list of Delayed; sequences_of_rows and sequences_of_frame make bags of arrays and data frames"

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.engines.dask.collections import is_dask_collection, is_delayed, partitions
+from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
-from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
-from kernelfields.features.readers import ChainReader
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.readers import ChainReader, is_feature_sequences
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs
@@ -152,9 +152,6 @@ def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan
     return Shard(Chains(inputs, offsets, labels, weights), place, plan.n_threads)
 
 
-_PAIRED = "X and y (and sample_weight) must be Dask bags, or lists of Delayed, with the same partitions"
-
-
 @dataclass
 class ShardedChains:
     """Labelled chains of a collection, in shards on the workers where their partitions are."""
@@ -197,13 +194,10 @@ def read_collection(
 
     Labels that ``constraints`` forbid are refused; classes weigh as ``class_weight`` says.
     """
-    for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-        if not (is_dask_collection(given) or (name == "sample_weight" and given is None)):
-            raise TypeError(f"{_PAIRED}, got {name} of type {type(given).__name__}")
     xs, ys = partitions(X, "X"), partitions(y, "y")
     ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")
     if not len(xs) == len(ys) == len(ws):
-        raise ValueError(f"{_PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
+        raise ValueError(f"{PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
     lazy = [each for each in (*xs, *ys, *ws) if is_delayed(each)]
     computed = iter(client.compute(lazy))
     xs, ys, ws = ([next(computed) if is_delayed(each) else each for each in part] for part in (xs, ys, ws))

@@ -1,21 +1,15 @@
 """Predictions for Dask collections: collections again, computed where their partitions are.
 
 The fitted field travels once, as a task that all partitions share, and takes the way of any other data from worker
-to worker. Partitions without sequences give empty ones. Dask is not loaded where nobody has loaded it.
+to worker. Partitions without sequences give empty ones.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
-import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
-from kernelfields.engines.dask.collections import is_dask_collection, partitions
-
-Method = TypeVar("Method", bound=Callable[..., Any])
+from kernelfields.engines.dask.collections import partitions
 
 #: Methods that give one item for each sequence.
 METHODS = ("predict", "predict_marginals", "predict_nbest", "predict_variances", "entropy")
@@ -58,18 +52,3 @@ def answered(crf: Any, part: Any, number: int, method: str, settings: dict[str, 
         return list(getattr(crf, method)(sequences, **settings))
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
-
-
-def answers_collections(method: Method) -> Method:
-    """Let a method of one answer for each sequence of X take Dask collections of sequences as well."""
-    signature = inspect.signature(method)
-
-    @wraps(method)
-    def answer(self: Any, X: Any, *arguments: Any, **settings: Any) -> Any:
-        if "dask" not in sys.modules or not is_dask_collection(X):
-            return method(self, X, *arguments, **settings)
-        given = dict(signature.bind(self, X, *arguments, **settings).arguments)
-        del given["self"], given["X"]
-        return predict_collection(self, X, method.__name__, **given)
-
-    return answer  # type: ignore[return-value]

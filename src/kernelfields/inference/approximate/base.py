@@ -185,27 +185,68 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 }
 
 
-def approximate_inference(
-    method: str | BaseEstimator, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int
-) -> GraphInference:
-    """Prepare the method, a name or an object of options, for graphs that ``check_structure`` has seen."""
-    options = OPTIONS[method]() if isinstance(method, str) and method in OPTIONS else method
-    if not isinstance(options, tuple(OPTIONS.values())):
-        names = ", ".join(f"{name!r} or {kind.__name__}()" for name, kind in OPTIONS.items())
-        raise ValueError(f"approximate inference is one of {names}, got {method!r}")
-    _check_options(options)
-    if isinstance(options, TreeReweighted | LoopyBelief):
-        from kernelfields.inference.approximate.belief_propagation import BeliefPropagation
+def no_allowed_labelling(graph: int, method: str) -> ValueError:
+    """Return the error for a graph in which a method that starts from a labelling found no allowed one."""
+    return ValueError(
+        f"graph {graph}: no allowed labelling was found, so {method!r} has nowhere to start; check which "
+        'potentials of this graph are -inf, or use "junction", which finds one if there is one'
+    )
 
-        return BeliefPropagation(offsets, members, n_labels, options)
-    if isinstance(options, MeanField):
-        from kernelfields.inference.approximate.mean_field import MeanFieldInference
 
-        return MeanFieldInference(offsets, members, n_labels, options)
-    from kernelfields.inference.approximate.gibbs import GibbsInference
+def start_chains(
+    layout: FactorLayout,
+    node: np.ndarray,
+    tables: Sequence[np.ndarray],
+    workers: Workers,
+    random: np.random.Generator,
+    n_chains: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labellings (chains, N) to start from and random states (chains, S).
 
-    assert isinstance(options, Gibbs)
-    return GibbsInference(offsets, members, n_labels, options)
+    The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
+    """
+    n_graphs = len(layout.incidence.offsets) - 1
+    states = random.integers(2**64, size=(n_chains, n_graphs), dtype=np.uint64)
+    labels = random.integers(node.shape[1], size=(n_chains, len(node)))
+    labels[0], scores = climb(layout, node, tables, node.argmax(axis=1), workers)
+    lost = np.flatnonzero(np.isneginf(scores))
+    if lost.size:
+        raise no_allowed_labelling(int(lost[0]), "gibbs")
+    if not all(np.isfinite(each.sum()) for each in (node, *tables)):
+        graphs = np.repeat(np.arange(n_graphs), np.diff(layout.incidence.offsets))
+        for chain in range(1, n_chains):
+            climbed, scores = climb(layout, node, tables, labels[chain], workers)
+            labels[chain] = np.where(np.isneginf(scores)[graphs], labels[0], climbed)
+    return labels, states
+
+
+def draw_labellings(
+    layout: FactorLayout,
+    node: np.ndarray,
+    tables: Sequence[np.ndarray],
+    n_samples: int,
+    random: np.random.Generator,
+    options: Gibbs,
+) -> np.ndarray:
+    """Return labellings (n_samples, N) of Gibbs chains, one every ``options.thin`` sweeps after burn-in."""
+    from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
+
+    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 0:
+        raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}")
+    drawn = np.empty((n_samples, len(node)), dtype=np.int64)
+    n_chains = min(options.chains, n_samples)
+    if not n_chains:
+        return drawn
+    incidence, flat = layout.arrange(tables)
+    labels, states = start_chains(layout, node, tables, Workers(1), random, n_chains)
+    n_graphs = len(incidence.offsets) - 1
+    for chain in range(n_chains):
+        fixed = incidence, node, flat, labels[chain], states[chain]
+        sample_sweeps(0, n_graphs, *fixed, options.burn_in)
+        for row in range(chain, n_samples, n_chains):
+            sample_sweeps(0, n_graphs, *fixed, options.thin)
+            drawn[row] = labels[chain]
+    return drawn
 
 
 class ApproximateInference(GraphInference):
@@ -239,15 +280,14 @@ class ApproximateInference(GraphInference):
         The draws follow p(y) as far as the chains have mixed; neighbours within a chain are not independent. Use
         Gibbs options for longer chains, and ``infer`` with "gibbs" for diagnostics of mixing.
         """
-        from kernelfields.inference.approximate.gibbs import draw_labellings
-
         node, tables, _ = self.check_potentials(node, factors)
         options = getattr(self, "options", None)
         chosen = options if isinstance(options, Gibbs) else Gibbs()
         return draw_labellings(self.layout, node, tables, n_samples, np.random.default_rng(random), chosen)
 
 
-def _check_options(options: BaseEstimator) -> None:
+def check_options(options: BaseEstimator) -> None:
+    """Raise ValueError if an option cannot be used."""
     least = {"tolerance": 0.0, "max_iter": 1, "starts": 1, "chains": 1, "burn_in": 0, "sweeps": 4, "thin": 1}
     for name, value in options.get_params(deep=False).items():
         where = f"{type(options).__name__}: {name}"

@@ -23,8 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateInference, FactorLayout, Gibbs, climb
-from kernelfields.inference.approximate.mean_field import no_allowed_labelling
+from kernelfields.inference.approximate.base import (
+    ApproximateInference,
+    Gibbs,
+    start_chains,
+)
 from kernelfields.inference.beliefs import GraphBeliefs
 from kernelfields.numerics.threads import Workers
 
@@ -146,62 +149,6 @@ class _Chains:
             added = SweepSums(sums[chain, half], squares[chain, half], entry_start, entries)
             accumulate_sweeps(first, last, *fixed, self.batch, added)
             batches[chain, half, rows] += np.square((sums[chain, half, rows] - before) / self.batch)
-
-
-def start_chains(
-    layout: FactorLayout,
-    node: np.ndarray,
-    tables: Sequence[np.ndarray],
-    workers: Workers,
-    random: np.random.Generator,
-    n_chains: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return labellings (chains, N) to start from and random states (chains, S).
-
-    The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
-    """
-    n_graphs = len(layout.incidence.offsets) - 1
-    states = random.integers(2**64, size=(n_chains, n_graphs), dtype=np.uint64)
-    labels = random.integers(node.shape[1], size=(n_chains, len(node)))
-    labels[0], scores = climb(layout, node, tables, node.argmax(axis=1), workers)
-    lost = np.flatnonzero(np.isneginf(scores))
-    if lost.size:
-        raise no_allowed_labelling(int(lost[0]), "gibbs")
-    if not all(np.isfinite(each.sum()) for each in (node, *tables)):
-        graphs = np.repeat(np.arange(n_graphs), np.diff(layout.incidence.offsets))
-        for chain in range(1, n_chains):
-            climbed, scores = climb(layout, node, tables, labels[chain], workers)
-            labels[chain] = np.where(np.isneginf(scores)[graphs], labels[0], climbed)
-    return labels, states
-
-
-def draw_labellings(
-    layout: FactorLayout,
-    node: np.ndarray,
-    tables: Sequence[np.ndarray],
-    n_samples: int,
-    random: np.random.Generator,
-    options: Gibbs,
-) -> np.ndarray:
-    """Return labellings (n_samples, N) of Gibbs chains, one every ``options.thin`` sweeps after burn-in."""
-    from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
-
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 0:
-        raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}")
-    drawn = np.empty((n_samples, len(node)), dtype=np.int64)
-    n_chains = min(options.chains, n_samples)
-    if not n_chains:
-        return drawn
-    incidence, flat = layout.arrange(tables)
-    labels, states = start_chains(layout, node, tables, Workers(1), random, n_chains)
-    n_graphs = len(incidence.offsets) - 1
-    for chain in range(n_chains):
-        fixed = incidence, node, flat, labels[chain], states[chain]
-        sample_sweeps(0, n_graphs, *fixed, options.burn_in)
-        for row in range(chain, n_samples, n_chains):
-            sample_sweeps(0, n_graphs, *fixed, options.thin)
-            drawn[row] = labels[chain]
-    return drawn
 
 
 def _summary(sums, squares, batches, options):

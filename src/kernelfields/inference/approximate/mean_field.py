@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateInference, MeanField, climb
+from kernelfields.inference.approximate.base import ApproximateInference, MeanField, climb, no_allowed_labelling
 from kernelfields.inference.beliefs import GraphBeliefs
 from kernelfields.numerics.threads import Workers
 
@@ -111,11 +111,3 @@ def _ascend_graphs(fixed: tuple, first: int, last: int) -> None:
     from kernelfields.inference.approximate.mean_field_compiled import ascend
 
     ascend(first, last, *fixed)
-
-
-def no_allowed_labelling(graph: int, method: str) -> ValueError:
-    """Return the error for a graph in which a method that starts from a labelling found no allowed one."""
-    return ValueError(
-        f"graph {graph}: no allowed labelling was found, so {method!r} has nowhere to start; check which "
-        'potentials of this graph are -inf, or use "junction", which finds one if there is one'
-    )

@@ -152,7 +152,7 @@ class TreeBeliefs(GraphBeliefs):
         child, turned = forest.child[group], forest.reversed[group]
         if chosen is not None:
             child, turned = child[chosen], turned[chosen]
-        pairs = np.column_stack([child, self._trees.table_of[child], forest.flipped[child], turned])
+        pairs = np.stack([child, self._trees.table_of[child], forest.flipped[child], turned])
         transfer, alpha, gamma = self._passes.transfer, self._passes.alpha, self._passes.gamma
         moved, rest, delta = response or (transfer[:0], gamma, gamma)
         result = np.empty((len(child), *transfer.shape[1:]))

@@ -328,15 +328,15 @@ def tree_responses(first, last, trees, passes, response, d_marginals):
 def pair_tables(first, last, pairs, transfer, moved, alpha, rest, gamma, delta, out):
     """Fill out with X, or with dX where moved has tables.
 
-    pairs (M, 4) says of each pair which is its lower node, its table, whether that is (s, y), and whether out is.
+    pairs (4, M) holds the lower node of each pair, its table, whether that is (s, y), and whether out is.
     """
     n_labels = alpha.shape[1]
     derivative = moved.shape[0] > 0
     for e in range(first, last):
-        v, table, flipped = pairs[e, 0], pairs[e, 1], pairs[e, 2] > 0
+        v, table, flipped = pairs[0, e], pairs[1, e], pairs[2, e] > 0
         for i in range(n_labels):
             for j in range(n_labels):
-                y, s = (j, i) if pairs[e, 3] > 0 else (i, j)
+                y, s = (j, i) if pairs[3, e] > 0 else (i, j)
                 a, b = (s, y) if flipped else (y, s)
                 if derivative:
                     value = transfer[table, a, b] * (gamma[v, s] * rest[v, y] + delta[v, s])

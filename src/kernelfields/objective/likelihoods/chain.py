@@ -157,6 +157,22 @@ class ChainStructure:
     n_labels: int
     masks: ConstraintMasks
 
+    @cached_property
+    def forbids(self) -> bool:
+        """Whether some labellings are forbidden."""
+        return self.masks.any
+
+    def check_labels(self, chains: Chains, classes: np.ndarray) -> None:
+        """Raise ValueError at the first label of chains that is forbidden where it stands."""
+        if self.forbids:
+            assert chains.labels is not None
+            self.masks.check_labels(chains.labels, chains.offsets, classes)
+
+    def check_lengths(self, chains: Chains) -> None:
+        """Raise ValueError at the first chain whose length leaves it no labelling."""
+        if self.forbids:
+            self.masks.check_lengths(chains.lengths)
+
     def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | GraphLayout:
         """Return where scores go: node and edge, or groups of factors if labels meet that are not neighbours."""
         if reaches_far(placed):
@@ -176,11 +192,12 @@ class ChainStructure:
         tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
         if not tied:
             check_transitions_fit(chains.n_positions, self.n_labels)
-        return ChainLikelihood(chains, self.n_labels, tied=tied, masks=self.masks, workers=workers)
+        masks = self.masks if self.forbids else None
+        return ChainLikelihood(chains, self.n_labels, tied=tied, masks=masks, workers=workers)
 
     def constrained(self, chains: Chains, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""
-        if not self.masks.any:
+        if not self.forbids:
             return potentials
         if isinstance(layout, GraphLayout):
             forbidden = forbidden_potentials(layout, self.masks)

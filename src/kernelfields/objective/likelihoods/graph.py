@@ -25,7 +25,8 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.answers import GraphAnswers
-from kernelfields.inference.beliefs import GraphInference, plan_inference
+from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_pairs_fit
 from kernelfields.objective.likelihoods.likelihood import Evaluation

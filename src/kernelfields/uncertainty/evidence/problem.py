@@ -34,8 +34,7 @@ from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.uncertainty.evidence.parameters import VARIANCE, FieldParameter, moved_subspace, with_parameters
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
-from kernelfields.uncertainty.laplace.laplace import Laplace
-from kernelfields.uncertainty.laplace.mode import SEARCHED_MODE, mode_of
+from kernelfields.uncertainty.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
 
 STEP = 1e-4
 #: Up to this many coefficients Hessians are spelled out where blocks of directions make them cheap.

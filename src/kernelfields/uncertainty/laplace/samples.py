@@ -28,8 +28,7 @@ from kernelfields.objective.likelihoods.likelihood import Layout
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Term, shared_features
-from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace
-from kernelfields.uncertainty.laplace.mode import mode_of
+from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
 
 # Draws whose objective is compared with what the Gaussian says of it.
 _CHECKED_DRAWS = 10
