@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.features import dicts
-from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 
 
 class Tag(str):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features.dicts import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 from kernelfields.fields.reading import pack_inputs
 from kernelfields.formats.prediction_files import write_predictions
 from kernelfields.formats.sequence_files import format_of, read_sequences, write_sequences

@@ -25,6 +25,7 @@ from kernelfields.inference.beliefs import GraphBeliefs
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import check_offsets
 from kernelfields.inference.plan import plan_inference
+from kernelfields.numerics.vectors import conjugate_gradients
 
 _CONJUGATE_STEPS = 500
 _CONJUGATE_RESIDUAL = 1e-10
@@ -52,26 +53,16 @@ class FieldMember(Member):
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
         """Solve by conjugate gradients; the covariance is singular, but the gradient lies in its range."""
-        solution = np.zeros_like(gradient)
-        residual = -gradient
-        search = residual.copy()
-        squared = float(residual @ residual)
         rounding = _ROUNDING * (1.0 + np.abs(self.mean))
-        enough, steepest = max(_CONJUGATE_RESIDUAL**2 * squared, float(rounding @ rounding)), 0.0
-        for _ in range(_CONJUGATE_STEPS):
-            if squared <= enough:
-                break
-            product = self.covariance_product(search) + precision * search
-            curvature = float(search @ product)
-            length = float(search @ search)
-            steepest = max(steepest, curvature / length)
-            if not curvature > 10 * _ROUNDING * steepest * length:
-                break
-            step = squared / curvature
-            solution += step * search
-            residual -= step * product
-            before, squared = squared, float(residual @ residual)
-            search = residual + squared / before * search
+        solution, _ = conjugate_gradients(
+            lambda direction: self.covariance_product(direction) + precision * direction,
+            -gradient,
+            np.copy,
+            _CONJUGATE_RESIDUAL,
+            _CONJUGATE_STEPS,
+            floor=float(rounding @ rounding),
+            flat=10 * _ROUNDING,
+        )
         return solution if gradient @ solution <= 0 and np.isfinite(solution).all() else None
 
 

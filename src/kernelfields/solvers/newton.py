@@ -18,11 +18,12 @@ left alone until it grows. A step in a term without features (plain transitions)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from kernelfields.numerics.vectors import dot
+from kernelfields.numerics.vectors import conjugate_gradients
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 
@@ -98,7 +99,7 @@ class BlockJacobi:
         """Nothing is carried from step to step."""
 
 
-def conjugate_gradients(
+def newton_direction(
     point: Point,
     tolerance: float,
     max_steps: float,
@@ -124,28 +125,24 @@ def conjugate_gradients(
         def precondition(vector: np.ndarray) -> np.ndarray:
             return vector / precision
 
-    solution, total, steps = np.zeros_like(residual), None, 0
-    search = precondition(residual)
-    square = dot(residual, search)
-    target = tolerance**2 * square
-    while steps < max_steps:
-        product, potentials = posterior.hessian_product(point, search, only)
-        steps += 1
-        # The prior keeps the Hessian positive definite: the denominator cannot vanish before the residual does.
-        length = square / dot(search, product)
-        solution += length * search
-        residual -= length * product
+    last: Any = None
+    total: Any = None
+
+    def product(search: np.ndarray) -> np.ndarray:
+        nonlocal last
+        image, last = posterior.hessian_product(point, search, only)
+        return image
+
+    def moved(length: float) -> None:
+        nonlocal total
         if total is None:
-            potentials.scale(length)
-            total = potentials
+            last.scale(length)
+            total = last
         else:
-            total.add(length, potentials)
-        scaled = precondition(residual)
-        before, square = square, dot(residual, scaled)
-        if not square > target:
-            break
-        search *= square / before
-        search += scaled
+            total.add(length, last)
+
+    # The prior keeps the Hessian positive definite: no direction is flat.
+    solution, steps = conjugate_gradients(product, residual, precondition, tolerance, max_steps, moved=moved)
     return Direction(solution, total), steps
 
 
@@ -163,7 +160,7 @@ class NewtonCG:
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return an inexact Newton direction; early systems are solved loosely."""
         tolerance = min(0.3, max(0.02, np.sqrt(relative_gap)))
-        return conjugate_gradients(point, tolerance, self.max_steps)[0]
+        return newton_direction(point, tolerance, self.max_steps)[0]
 
     def learn(self, before: Point, after: Point) -> None:
         """Nothing is carried from step to step."""
@@ -185,7 +182,7 @@ class SubspaceDescent:
         """Return a Newton direction within the most promising term."""
         bounds = list(point.posterior.gap_parts(point).values())
         best = max(range(len(bounds)), key=bounds.__getitem__)
-        return conjugate_gradients(point, self.tolerance, self.max_steps, only=(best,))[0]
+        return newton_direction(point, self.tolerance, self.max_steps, only=(best,))[0]
 
     def learn(self, before: Point, after: Point) -> None:
         """Nothing is carried from step to step."""

@@ -36,7 +36,7 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.curvature import likelihood_hessian, works_in_blocks
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.newton import conjugate_gradients
+from kernelfields.solvers.newton import newton_direction
 
 #: Up to this many coefficients the Hessian is spelled out.
 EXACT_SIZE = 1500
@@ -295,7 +295,7 @@ class GuidedNewton:
         It ends early when there have been more than ``most`` products with this preconditioner.
         """
         left = min(2 * point.posterior.size, most - self._products + 1)
-        direction, steps = conjugate_gradients(point, tolerance, left, precondition=self._preconditioned)
+        direction, steps = newton_direction(point, tolerance, left, precondition=self._preconditioned)
         self._products += steps
         return direction
 
