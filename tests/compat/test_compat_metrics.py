@@ -5,8 +5,7 @@ import pytest
 from sklearn import metrics as flat
 from sklearn.base import BaseEstimator
 
-from kernelfields.compat import metrics
-from kernelfields.compat import metrics as scorers
+from kernelfields.compat import metrics, scorers
 
 TRUE = [["a", "b", "b"], ["c"], ["a", "a"], []]
 PREDICTED = [["a", "b", "c"], ["c"], ["b", "a"], []]

@@ -11,8 +11,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import dicts
-from kernelfields.features import FeatureDictEncoder, is_feature_sequences
+from kernelfields.features import FeatureDictEncoder, dicts, is_feature_sequences
 
 
 class Tag(str):

@@ -87,7 +87,7 @@ def _confidences(crf: ChainCRF, file: SequenceFile, labels: list) -> list:
     import numpy as np
 
     chosen = (np.searchsorted(crf.classes_, each) for each in labels)
-    every = crf.predict_marginals(file.X)
+    every: Any = crf.predict_marginals(file.X)
     return [table[np.arange(len(table)), columns] for table, columns in zip(every, chosen, strict=True)]
 
 
@@ -104,7 +104,8 @@ def _documents(
         yield from ({"labels": each} for each in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    for each, table in zip(labels, crf.predict_marginals(file.X), strict=True):
+    every: Any = crf.predict_marginals(file.X)
+    for each, table in zip(labels, every, strict=True):
         yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 

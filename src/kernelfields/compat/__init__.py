@@ -3,6 +3,9 @@
 ``CRF`` stands in for ``sklearn_crfsuite.CRF``, ``metrics`` and ``scorers`` for the modules of these names there.
 """
 
+from kernelfields.compat import metrics
 from kernelfields.compat.crf import CRF
 
-__all__ = ["CRF", "metrics"]
+scorers = metrics
+
+__all__ = ["CRF", "metrics", "scorers"]

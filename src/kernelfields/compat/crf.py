@@ -172,7 +172,7 @@ class CRF(BaseEstimator):
     num_memories : int
         How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
     epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
-        When to stop: see stopping.py.
+        When to stop: see CRFsuiteStopping.
     verbose : bool
         Shows progress on standard error.
     linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates,

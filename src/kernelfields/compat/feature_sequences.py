@@ -1,4 +1,4 @@
-"""What sklearn-crfsuite takes as X and y, made ready for a ChainCRF.
+"""Inputs and labels as sklearn-crfsuite takes them, made ready for a ChainCRF.
 
 X and y may be any iterables of sequences, and a sequence may be empty: it has no labels to learn from and none to
 predict. A position is a feature dict or a list of feature strings. Fails: TypeError for other kinds of input, such

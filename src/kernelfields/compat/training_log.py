@@ -1,4 +1,4 @@
-"""What training reported, in the words of python-crfsuite's log parser.
+"""Report of a training run, in the words of python-crfsuite's log parser.
 
 ``TrainingLog.iterations`` is a list of dicts, one per iteration, with the keys ``num``, ``loss``,
 ``feature_norm``, ``error_norm``, ``linesearch_step``, ``time`` and ``scores``. With holdout data the last one also
@@ -88,7 +88,7 @@ class Holdout:
 class TrainingLog:
     """Iterations of a fit, why it ended, how many weights it had and how long it took.
 
-    ``reason`` is "epsilon", "delta" or "max_iterations" as in stopping.py, or a reason of the solver's own;
+    ``reason`` is "epsilon", "delta" or "max_iterations" as in crf.py, or a reason of the solver's own;
     ``message`` says it in words.
     """
 

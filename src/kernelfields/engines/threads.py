@@ -87,7 +87,7 @@ class LocalSample:
         """Return what the cliques of a set see."""
         return LocalView(self, name, clique)
 
-    def datafit(self, designs: Sequence[LocalDesign]) -> LocalDatafit:
+    def datafit(self, designs: Sequence[Any]) -> LocalDatafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         likelihood = self.structure.likelihood(self.data, designs, self.settings.workers, self._plan)
         return LocalDatafit(likelihood, designs)

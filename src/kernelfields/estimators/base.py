@@ -52,6 +52,7 @@ from kernelfields.models.fit import (
     DevelopmentSet,
     FieldKeeper,
     FitOptions,
+    FittedBy,
     FittedField,
     fit_field,
     warn_of_fit,
@@ -133,16 +134,6 @@ class _Silence(AbstractContextManager):
 
     def say(self, text: str) -> None:
         """Say nothing."""
-
-
-@dataclass(frozen=True)
-class FittedBy:
-    """What is known of the inference of a fit once the graphs it was made for are gone."""
-
-    method: str
-    exact: bool
-    bound: str | None
-    description: str
 
 
 class FieldEstimator(BaseEstimator, metaclass=ABCMeta):

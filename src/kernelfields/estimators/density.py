@@ -137,23 +137,25 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> ExponentialFamilyDensity:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         self._check_parameters()
-        X = validate_data(self, X, dtype=np.float64)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        points = np.asarray(validate_data(self, X, dtype=np.float64))
+        weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         counted = weights > 0
         if not counted.any():
             raise ValueError("at least one sample must have a positive weight")
-        X, weights = X[counted], weights[counted]
+        points, weights = points[counted], weights[counted]
         random = random_generator(self.random_state)
-        box = resolve_box(self.box, X, self.margin)
-        box.check_sample(X)
-        self._measure = resolve_measure(self.base_measure, box, X, weights)
-        check_sample_possible(self._measure, X)
+        box = resolve_box(self.box, points, self.margin)
+        box.check_sample(points)
+        self._measure = resolve_measure(self.base_measure, box, points, weights)
+        check_sample_possible(self._measure, points)
         self.box_ = np.column_stack([box.low, box.high])
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         check_proper(self._measure, quadrature)
-        self.basis_ = density_basis(self.kernel, self.basis, self.rank, self.pivots, box.to_unit(X), weights, random)
-        self._fit_coefficients(self._mean_features(X, weights), float(weights.sum()), quadrature)
+        self.basis_ = density_basis(
+            self.kernel, self.basis, self.rank, self.pivots, box.to_unit(points), weights, random
+        )
+        self._fit_coefficients(self._mean_features(points, weights), float(weights.sum()), quadrature)
         return self
 
     def _check_parameters(self) -> None:
@@ -216,7 +218,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Return log p of points, (n,), in the units of X; minus infinity outside the box."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         inside = self._measure.box.contains(X)
         scores = np.full(len(X), -np.inf)
         if inside.any():
@@ -275,7 +277,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         For the discretised problem, exact; O((M + n)^2) kernel evaluations for M nodes and n points.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         self._measure.box.check_sample(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rule, variance, count = self.quadrature_.rule(self._measure), self.prior_variance, float(weights.sum())

@@ -1,4 +1,4 @@
-"""Which features, transitions and kernels moved the labels of one sequence.
+"""Explanation of one sequence: the features, transitions and kernels that moved its labels.
 
 At position t with label a, neighbours a' before and a'' after, and another label o,
 
@@ -84,6 +84,7 @@ def explain_chain(
         else:
             for exchange, whole in zip(exchanges, _kernels(term, chains, exchanges, pivots), strict=True):
                 wholes[exchange.position].append(whole)
+    masks = field.structure.masks  # type: ignore[attr-defined]
     positions = []
     for t in range(n_positions):
         listed, left_out = _split(features[t], top)
@@ -100,7 +101,7 @@ def explain_chain(
                 tuple(shown),
                 len(left_out),
                 sum(term.amount for term in left_out),
-                tuple(_broken_rules(field.structure.masks, labels, others, t, classes)),
+                tuple(_broken_rules(masks, labels, others, t, classes)),
             )
         )
     return Explanation(tuple(positions))

@@ -106,7 +106,8 @@ def tabulate(
             sets.append(SetWeights(term.name, tuple(listing(weights, classes, shown, labelled, kept, top))))
         else:
             sets.append(SetWeights(term.name, note=f"{pivots_note(term)}, no weights per feature"))
-    forbidden = field.structure.masks.edge[np.ix_(shown, shown)] != 0
+    structure: Any = field.structure
+    forbidden = structure.masks.edge[np.ix_(shown, shown)] != 0
     return WeightsTable(
         tuple(classes[index] for index in shown),
         tuple(sets),

@@ -137,14 +137,14 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Graphs, np.ndarray]:
         reader = TableReader()
-        inputs, y = reader.learn(self, X, y=y)
-        check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
+        inputs, targets = reader.learn(self, X, y=y)
+        check_classification_targets(targets)
+        classes, labels = np.unique(targets, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
             )
-        weights = self._weights(inputs, y, sample_weight)
+        weights = self._weights(inputs, targets, sample_weight)
         counted = weights > 0
         if len(np.unique(labels[counted])) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
@@ -158,11 +158,13 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
             return _single_nodes(self._reader.read(self, X))
-        inputs, y = self._reader.read(self, X, y=y)
-        unknown = set(np.unique(y).tolist()) - set(self.classes_.tolist())
+        inputs, targets = self._reader.read(self, X, y=y)
+        unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
-        return _single_nodes(inputs, np.searchsorted(self.classes_, y), self._weights(inputs, y, sample_weight))
+        return _single_nodes(
+            inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
+        )
 
     def _structure(self, classes: np.ndarray, data: Graphs) -> SingleStructure:
         return SingleStructure(len(classes))

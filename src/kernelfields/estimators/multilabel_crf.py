@@ -179,7 +179,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def _field(self) -> Field:
         check_is_fitted(self, "field_")
         # How labels are inferred may change after the fit.
-        return Field(self.field_.terms, replace(self.field_.structure, method=self.inference))
+        return Field(self.field_.terms, replace(self.field_.structure, method=self.inference))  # type: ignore[type-var]
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
         """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""
@@ -220,7 +220,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def _terms(self, sample: Any, training: Training) -> InstanceTerms:
         labels, pairs = self._kinds()
-        return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)  # type: ignore[arg-type]
+        return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
     def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], None]:
         structure = training.structure

@@ -1,4 +1,4 @@
-"""How good predictions are: scores of labels and entities, likelihood, calibration, with intervals."""
+"""Evaluation of predictions: scores of labels and entities, likelihood, calibration, with intervals."""
 
 from kernelfields.evaluation.calibration import (
     Calibration,

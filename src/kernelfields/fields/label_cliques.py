@@ -57,7 +57,7 @@ class LabelledInstances:
         n_labels = int(self.graphs.offsets[1])
         return LabelledInstances.build(self.inputs, n_labels, pairs, self.graphs.labels, self.graphs.weights)
 
-    def subset(self, rows: slice) -> LabelledInstances:
+    def subset(self, rows: slice | np.ndarray) -> LabelledInstances:
         """Return some of the instances, by a slice."""
         graphs = self.graphs.subset(rows)
         return LabelledInstances(self.inputs[rows], graphs)

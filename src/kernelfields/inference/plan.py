@@ -78,7 +78,7 @@ def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray]
         return GibbsInference(offsets, members, n_labels, options)
     from kernelfields.inference.approximate.belief_propagation import BeliefPropagation
 
-    return BeliefPropagation(offsets, members, n_labels, options)
+    return BeliefPropagation(offsets, members, n_labels, options)  # type: ignore[arg-type]
 
 
 def _choose(offsets: np.ndarray, members: list[np.ndarray], n_labels: int, memory: float | None) -> GraphInference:

@@ -71,6 +71,16 @@ class FittedField:
         return [term.known for term in self.terms]
 
 
+@dataclass(frozen=True)
+class FittedBy:
+    """What is known of the inference of a fit once the graphs it was made for are gone."""
+
+    method: str
+    exact: bool
+    bound: str | None
+    description: str
+
+
 #: Called after each iteration with a function that returns the field as an interrupt there would leave it.
 FieldKeeper = Callable[[Callable[[], FittedField]], None]
 

@@ -1,4 +1,4 @@
-"""Certificates: how far an estimate can be from the best one, in which space (Lemma 9, Corollary 10).
+"""Lower bounds on the minimum, and certificates: how far an estimate can be from the best one (Lemma 9, Corollary 10).
 
     min P >= P(theta) - sum_c (s_c / 2) ||grad_c||^2
 
@@ -9,27 +9,22 @@ labels, times the label factor), alpha the dual coefficients of the pivots B, f 
     ||grad||^2 = ||f||^2 / s^2 + 2/s sum_t <f(x_t), R_t> + tr R^T K R,    ||f||^2 = alpha^T K_BB alpha
 
 exact by streaming blocks of K, O(N^2 (d + L)) time, one block of memory. Where the residual diagonal d of the
-Cholesky factor is known, ||grad||^2 <= ||grad_span||^2 + (sum_t ||R_t|| sqrt(d_t))^2 is free. What
-lies outside the span is computed where the features are: objective/designs/design.py.
+Cholesky factor is known, ||grad||^2 <= ||grad_span||^2 + (sum_t ||R_t|| sqrt(d_t))^2 is free. What lies outside the
+span is computed where the features are: objective/designs/design.py.
 
-[[merged]] Lower bounds on the minimum: Lemma 9 at one point, and at several together.
-
-The likelihood part C is convex, so at every point visited C(theta) >= h_k + <d_k, theta> with
+*Several points.* The likelihood part C is convex, so at every point visited C(theta) >= h_k + <d_k, theta> with
 d_k = grad C(theta_k), h_k = C(theta_k) - <d_k, theta_k>. For any weights l on the simplex
 
     min P >= min_theta sum_k l_k (h_k + <d_k, theta>) + sum_c ||theta_c||^2 / (2 s_c)
            = sum_k l_k h_k - 1/2 ||S^(1/2) sum_k l_k d_k||^2
 
-One point alone is Lemma 9: P(theta) - sum_c (s_c/2) ||grad_c||^2. Averaging cancels the part of the gradients
-that oscillates from step to step, so the bound of a bundle can be several times tighter at no extra pass over the
-data. Any l gives a true bound; the best is found by pairwise Frank-Wolfe steps on a problem of a dozen numbers.
+One point alone is Lemma 9. Averaging cancels the part of the gradients that oscillates from step to step, so the
+bound of a bundle can be several times tighter at no extra pass over the data. The best l is found by pairwise
+Frank-Wolfe steps on a problem of a dozen numbers.
 
-[[merged]] A lower bound on the minimum where the penalty is not a square: l1, or no Gaussian prior.
+*Where the penalty is not a square*, l1 or no Gaussian prior: for any mixture of cuts (H, D), C >= 0 among them,
 
-Every point visited gives a cut C(theta) >= h + <d, theta> of the likelihood part, and C >= 0 is one as well. For
-any mixture of cuts (H, D)
-
-    min P >= H - sum_j R_j*(-D_j),      R*(-d) = s/2 max(|d| - l1, 0)^2      (see penalty.py)
+    min P >= H - sum_j R_j*(-D_j),      R*(-d) = s/2 max(|d| - l1, 0)^2
 
 One mixture is kept. A new cut is mixed in with the weight that makes the bound best, a concave problem in one
 number. Without a Gaussian prior the bound needs |D_j| <= l1 in every coordinate. A new cut is first mixed with

@@ -1,4 +1,4 @@
-"""The loops behind mixed_bound.py, compiled."""
+"""The loops behind bounds.py, compiled."""
 
 from __future__ import annotations
 

@@ -40,21 +40,34 @@ _BLOCK_BYTES = 64 * 2**20
 class Datafit(Protocol):
     """What a posterior asks of labelled data with terms on them."""
 
-    #: The terms on the data, as the posterior sees them.
-    designs: Sequence[Any]
     #: Passes over the features so far.
     passes: float
-    #: Passes that compute value and gradient together and keep nothing per position, where the field allows it.
-    fused: FusedPasses | None
-    #: How approximate inference is called; None where it is exact.
-    approximation: str | None
-    #: How labels are inferred, where there is a choice, and what inference said of its last answer.
-    inference: GraphInference | None
-    doubts: list[str]
-    #: The value where all potentials are zero and all labellings equally likely; no labels forbidden.
-    value_at_zero: float
     #: Steps that limited-memory BFGS should remember.
     usual_pairs: int
+
+    @property
+    def designs(self) -> Sequence[Any]:
+        """The terms on the data, as the posterior sees them."""
+
+    @property
+    def fused(self) -> FusedPasses | None:
+        """Passes that compute value and gradient together and keep nothing per position, where the field allows it."""
+
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact."""
+
+    @property
+    def inference(self) -> GraphInference | None:
+        """How labels are inferred, where there is a choice."""
+
+    @property
+    def doubts(self) -> list[str]:
+        """What inference said of its last answer."""
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Any:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""

@@ -1,23 +1,12 @@
-"""Where the cliques of a set stand: at nodes or factors, all or some, with one potential for all or one each.
+"""Potentials of a field as one vector: arrays of scores for single labels and for labels that meet, and their layout.
 
-[[merged]] Potentials of a field as one vector: arrays of scores for single labels and for labels that meet.
+    chains    node (N, L)    terms of single labels, at all positions or at some
+              edge (1, L, L) or (N, L, L)                terms of neighbouring labels, tied or one table for each step
+    graphs    node (N, L)    terms of single nodes, all of them or those at ``positions``
+              factors (1, L, .., L) or (M_f, L, .., L)   terms of a group of factors, tied or one table each
 
-chains    node (N, L), edge (1 or N, L, L)
-graphs    node (N, L), then one array (1 or M_f, L, .., L) for each group of factors
-
-[[merged]] Where the scores of clique sets go in the potentials of chains, and where their residuals come from.
-
-    node (N, L)                      sets of single labels, at all positions or at some
-    edge (1, L, L) or (N, L, L)      sets of neighbouring labels, tied or one table for each step into t
-
-The transitions are tied if no set of them sees inputs; then one table serves all positions.
-
-[[merged]] Where the scores of clique sets go in the potentials of graphs, and where their residuals come from.
-
-    node    (N, L)                                     sets of single nodes, all of them or those at ``positions``
-    factors (1, L, .., L) or (M_f, L, .., L)           sets of a group of factors, tied or one table each
-
-A group is tied if no set of it sees inputs; then one table serves all its factors.
+A layout says where the scores of terms go and where their residuals come from. Transitions, or a group of factors,
+are tied if no term of them sees inputs; then one table serves all.
 """
 
 from __future__ import annotations

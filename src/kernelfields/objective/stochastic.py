@@ -83,7 +83,7 @@ class StochasticDescent:
             state.edge,
             state.scale,
             state.n_steps,
-            Schedule(*self._decay, rate, cooling),
+            Schedule(self._decay[0], self._decay[1], rate, cooling),
             moving,
         )
         return loss

@@ -1,4 +1,4 @@
-"""Which fields a search chooses from: the product of kernels, ranks and prior variances.
+"""Candidates of a search: the product of kernels, ranks and prior variances.
 
     name of a kernel     candidates it stands for
     "rbf"                gamma = m g           m in 0.1, 0.3, 1, 3, 10; g is what gamma="scale" gives

@@ -1,4 +1,4 @@
-"""What a search has found: one evaluation per candidate and rung, as arrays and as a table.
+"""Results of a search: one evaluation per candidate and rung, as arrays and as a table.
 
 cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
 have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different

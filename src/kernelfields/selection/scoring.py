@@ -1,4 +1,4 @@
-"""How good a fold's fit is on the sequences that were held out; higher is better.
+"""Scores of a fold's fit on the sequences that were held out; higher is better.
 
     "log_likelihood"   log p(y | x) per token: proper and smooth, so it can tell close candidates apart
     "accuracy"         share of tokens whose Viterbi label is right, as ChainCRF.score

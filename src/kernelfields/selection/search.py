@@ -1,14 +1,8 @@
-"""Folds of sequences, and the part of a fold that a rung of successive halving uses.
+"""The loop of a search: rungs of successive halving, paths of prior variances, folds.
 
-A label that the training part of a fold never shows cannot be learnt there. So sequences are dealt out to the
-folds in turn, in random order, but with those next to each other that share the rarest label they hold: a label
-that occurs in two sequences or more then is in every training part, unless rarer labels of those sequences pull
-them together. Smaller training parts are the first of a random order, and for each label they lack the next
-sequence that holds it.
-
-Arrays: indices of sequences. Cost: O(N + S log S). Fails: ValueError for folds that cannot be made or used.
-
-[[merged]] Successive halving: many candidates on few sequences, few candidates on all of them.
+    for each rung:                          candidates left, sequences used
+        for each path, the most promising first:      one kernel and rank, several prior variances
+            for each fold:                  features once, then a fit and a score per prior variance
 
     rung i of R      c_i candidates         n_i training sequences of each fold
                      c_0 = all              n_i = n / factor^(R - 1 - i)
@@ -17,15 +11,15 @@ Arrays: indices of sequences. Cost: O(N + S log S). Fails: ValueError for folds 
 Rungs are added until at most ``factor`` candidates are left for the last one, or until the first one would have
 fewer than ``smallest`` sequences. All rungs cost about the same. One rung is plain cross-validation.
 
-[[merged]] The loop of a search: rungs, paths of prior variances, folds.
-
-    for each rung:                          candidates left, sequences used
-        for each path, the most promising first:      one kernel and rank, several prior variances
-            for each fold:                  features once, then a fit and a score per prior variance
+A label that the training part of a fold never shows cannot be learnt there. So sequences are dealt out to the
+folds in turn, in random order, but with those next to each other that share the rarest label they hold: a label
+that occurs in two sequences or more then is in every training part, unless rarer labels of those sequences pull
+them together. Smaller training parts are the first of a random order, and for each label they lack the next
+sequence that holds it. Cost of folds: O(N + S log S).
 
 An interrupt ends the loop; what was evaluated on all folds stays. A fit that fails (a kernel that is not positive
 semi-definite, features that do not fit in memory) costs its path the scores and not the search; only when every
-candidate has failed is there nothing to choose from, and ValueError.
+candidate has failed is there nothing to choose from, and ValueError, as for folds that cannot be made.
 """
 
 from __future__ import annotations

@@ -1,17 +1,12 @@
-"""The steps and changes of gradient that limited-memory BFGS remembers, and its inverse Hessian times a vector.
+"""Limited-memory BFGS: the standard primal solver, a gradient per iteration.
 
-    H ~ gamma D^-1 updated by the last m pairs (s_j, y_j),     gamma = s_m . y_m / y_m . D^-1 y_m
-
-The two-loop recursion: O(m size) time, m pairs of vectors of memory.
-
-[[merged]] Limited-memory BFGS: the standard primal solver, a gradient per iteration.
-
-    H_k ~ gamma D^-1 updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
+    H ~ gamma D^-1 updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
+    gamma = s_m . y_m / y_m . D^-1 y_m
 
 D holds one number per clique set, about its curvature, so that sets of different size and variance are measured
-alike; whitened coordinates do the rest of the preconditioning. Cost per iteration: one pass and O(m size). Pairs
-are kept where the features are and in their precision: they only shape the direction, whose slope and step are
-float64.
+alike; whitened coordinates do the rest of the preconditioning. Cost per iteration: one pass and the two-loop
+recursion, O(m size). Pairs are kept where the features are and in their precision: they only shape the direction,
+whose slope and step are float64.
 """
 
 from __future__ import annotations

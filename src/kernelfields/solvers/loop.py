@@ -1,8 +1,10 @@
-"""What a solver returns, whichever solver it was.
+"""The loop all solvers run in: direction, line search, lower bound, stop; and the Solution it returns.
 
-[[merged]] One line search for all solvers: a root of the slope, bracketed, with Armijo's condition as a guard.
+A solver is a *rule* that proposes a direction at a point (and may learn from accepted steps). The loop owns
+everything else, so that every solver is stopped by the same certificate, can be interrupted, and reports the
+same :class:`Solution`.
 
-A step a is accepted when
+The line search takes a step a when
 
     P(a) <= P(0) + c1 a slope(0) + rounding      and      |slope(a)| <= c2 |slope(0)|
 
@@ -11,12 +13,6 @@ and a negative one from below; the next trial is the secant root inside the brac
 a row, the slope at the other is halved (the Illinois rule): far from the minimiser the likelihood is close to
 piecewise linear, and plain secants would crawl. Trials cost inference but no pass over the features, so the search
 may be fairly exact (c2 = 0.4).
-
-[[merged]] The one loop all solvers run in: direction, line search, lower bound, stop.
-
-A solver is a *rule* that proposes a direction at a point (and may learn from accepted steps). The loop owns
-everything else, so that every solver is stopped by the same certificate, can be interrupted, and reports the
-same :class:`Solution`.
 """
 
 from __future__ import annotations

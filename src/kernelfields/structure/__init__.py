@@ -1,4 +1,4 @@
-"""Which clique sets a field should have (Remark 11)."""
+"""Structure learning: the clique sets that a field should have (Remark 11)."""
 
 from kernelfields.structure.bounds import improvement_bounds
 from kernelfields.structure.search import StructurePath, StructureSearch, StructureStep, learn_structure

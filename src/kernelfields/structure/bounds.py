@@ -8,7 +8,7 @@
 The gradient is that of the likelihood in the coefficients of the candidate where they are zero; gap(theta) is what
 is left to gain without it, zero at the optimum. The bound holds whatever the data, and is the looser the larger
 s_c; the estimate, a Newton step in the candidate alone, is none, but comes nearer to what is gained. With an l1
-penalty the second term of the bound is that of penalty.py.
+penalty the second term of the bound is that of objective/posterior.py.
 Cost: for each structure that candidates need, one pass of inference; half a pass over the features of each.
 """
 

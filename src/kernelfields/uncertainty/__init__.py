@@ -1,1 +1,1 @@
-"""How sure a fitted field is: Laplace approximation of its posterior, and the evidence."""
+"""Uncertainty of a fitted field: Laplace approximation of its posterior, and the evidence."""

@@ -1,23 +1,19 @@
-"""The rows of a distributed panel that one shard holds, and what it tells the client of them; see dask_panel.py.
-
-    Z <- [Z, (K_:P - Z Z_P^T) L^-T],      d <- d - rowsums(new^2)
-
-The pivots P may be inputs of any shard: they come with their inputs (b, d), their features Z_P (b, k) in float64
-and the factor L (b, b) of their residual block. Cost: O(n k b) for n rows. All functions here run on workers.
-
-[[merged]] Incomplete Cholesky factorisation, as in panel.py, with the rows of Z spread over shards on other machines.
+"""Incomplete Cholesky factorisation, as in basis/panel.py, with the rows of Z spread over shards on other machines.
 
     client    pivots B (r, d), factor R (r, r) in float64, sums of the residual over each shard
     shard     its inputs (n, d), rows of Z (n, capacity), residual and floor (n,)
 
-A panel of pivots takes two rounds: proposals come from the shards with all that the block H = K_PP - Z_P Z_P^T
-needs, and the chosen ones go out to all of them. Draws in proportion to the residual are mapped to shards by the
-sums and to rows by the shards, so the same seed gives the same pivots as on one machine, unless a draw falls
-within rounding of the border between two inputs. The client's memory is O(r (r + d)), whatever N; a round moves
-O(b (r + d)) numbers to each shard.
+    Z <- [Z, (K_:P - Z Z_P^T) L^-T],      d <- d - rowsums(new^2)        in every shard, O(n k b) for n rows
+
+The pivots P may be inputs of any shard: they come with their inputs (b, d), their features Z_P (b, k) in float64
+and the factor L (b, b) of their residual block. A panel of pivots takes two rounds: proposals come from the shards
+with all that the block H = K_PP - Z_P Z_P^T needs, and the chosen ones go out to all of them. Draws in proportion to
+the residual are mapped to shards by the sums and to rows by the shards, so the same seed gives the same pivots as on
+one machine, unless a draw falls within rounding of the border between two inputs. The client's memory is
+O(r (r + d)), whatever N; a round moves O(b (r + d)) numbers to each shard.
 
 Panels in shards change in place, step after step. A shard made again on another machine walks through all steps.
-Fails: ValueError where the kernel is not positive semi-definite, as in panel.py.
+Fails: ValueError where the kernel is not positive semi-definite.
 """
 
 from __future__ import annotations

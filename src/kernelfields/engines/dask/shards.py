@@ -1,12 +1,10 @@
-"""Shards: partitions on the workers of a Dask cluster, with what was computed from them.
+"""Shards: partitions on the workers of a Dask cluster, and the client that speaks to them, also when workers die.
 
 A *shard* holds the chains of one partition and entries: views, panels, features, potentials, beliefs. It is the
 result of a task, so the scheduler makes it again from its partition when its worker dies. Everything else in it is
 a cache, and that is why the state of a task's result may change here: each entry has a *recipe* on the client, a
-function with its arguments, and a shard that lacks an entry is sent the recipe (dask_group.py). Arrays with a row
-for each position stay where they are; recipes and answers hold coefficients, pivots and sums.
-
-[[merged]] How a client speaks to the shards of a fit, and what it does when a worker dies.
+function with its arguments, and a shard that lacks an entry is sent the recipe. Arrays with a row for each position
+stay where they are; recipes and answers hold coefficients, pivots and sums.
 
     Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand)
     group.ask(function, recipe)     function(shard, entry) of every shard

@@ -4,7 +4,7 @@
 
 What has one entry per sequence is in the order of ranks, longest sequence first. Which sequences leave the range
 of doubles is read back once, at the end of a pass; those are computed again in the log domain, all in one batch
-(torch_logarithms.py). On a CUDA device tied transitions run in one compiled kernel where Triton is installed.
+(passes.py). On a CUDA device tied transitions run in one compiled kernel where Triton is installed.
 Fails: ValueError naming the sequence, as it was numbered before sorting, when every labelling is forbidden.
 """
 

@@ -1,15 +1,12 @@
-"""Potentials as tensors on a device: the vector space of potentials.py, with the same names.
+"""The weighted negative log-likelihood of labelled chains on a torch device, and potentials there.
 
-Numbers that leave the device (``dot``, ``largest``, ``finite``) are gathered there and read once for all arrays.
+    value    = sum_i weight_i (log Z_i - score_i(y^i))
+    residual = weight * (marginals - one-hot labels)      its gradient in the potentials
 
-[[merged]] The weighted negative log-likelihood of labelled chains on a torch device; the twin of likelihood.py.
-
-value    = sum_i weight_i (log Z_i - score_i(y^i))
-residual = weight * (marginals - one-hot labels)      its gradient in the potentials
-
-Potentials, residuals, marginals and weights are float64 tensors, with rows in step-major order
-(engines/torch/steps.py); ``positions`` of clique sets count rows of that order. Only the value and which
-sequences left the range of doubles are read back to the host.
+The twin of objective/likelihoods/chain.py. Potentials, residuals, marginals and weights are float64 tensors, with
+rows in step-major order (steps.py); ``positions`` of clique sets count rows of that order. Only the value and which
+sequences left the range of doubles are read back to the host; numbers of potentials that leave the device (``dot``,
+``largest``, ``finite``) are gathered there and read once for all arrays.
 """
 
 from __future__ import annotations

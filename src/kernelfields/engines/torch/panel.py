@@ -13,7 +13,7 @@ computed in full float32; columns and residuals then agree with those of the ker
 k(x, x).
 
 Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
-no room for them, smaller ones are tried (torch_rows.py). Too little memory for Z itself is a MemoryError at once.
+no room for them, smaller ones are tried (rows.py). Too little memory for Z itself is a MemoryError at once.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class TorchPanel(PanelCholesky):
         return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
 
     def candidate_scores(self, candidates: np.ndarray, residuals: Any) -> np.ndarray:
-        """Return ||(K - Z Z^T)_j R||^2 / d_j, see gradient.py, for residuals R (N, q), an array or a tensor."""
+        """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""
         residuals = tensor_from(residuals, self.device, torch.float64)
         size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]
         projected = torch.zeros(size, dtype=torch.float64, device=self.device)

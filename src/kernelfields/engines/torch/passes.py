@@ -1,22 +1,20 @@
-"""Chains in the log domain, on tensors: the equations of chain_reference.py, for chains that doubles cannot hold.
+"""Forward-backward and Hessian recursions on tensors: scaled, or in the log domain where doubles cannot hold a chain.
 
-Kept are four arrays of logarithms, (M, L); the conditionals that derivatives need follow from them, step by step:
+Scaled, the equations of inference/chain/scaled_compiled.py for all sequences: positions stand in step-major order
+(steps.py), so step t is a few operations on n_t rows, tied transitions one product (n_t, L) @ (L, L). What does not
+depend on the step before it is done for all positions in one go. A sequence that leaves the range of doubles has a
+log partition of NaN; labels of tiny probability are told apart from forbidden ones by ``underflown``, which the
+caller runs where ``low`` says that there are any.
+
+In the log domain, the equations of inference/chain/reference.py: kept are four arrays of logarithms, (M, L); the
+conditionals that derivatives need follow from them, step by step:
 
     q_t(a | b) = exp(log alpha_{t-1}(a) + w_t(a, b) - log predicted_t(b))
     p_t(b | a) = exp(w_t(a, b) + evidence_t(b) - log future_{t-1}(a)),      evidence_t = u_t + log beta_t
 
-Arrays: node (M, L), edge (1 or M, L, L), in the step-major order of the M positions of the R sequences concerned.
-Cost: O(M L^2) exponentials, and for each step a few arrays (n_t, L, L) that are let go at once.
-
-[[merged]] Scaled forward-backward and Hessian recursions on tensors: the equations of chain_scaled.py, for all sequences.
-
-Positions stand in step-major order (step_order.py), so step t is a few operations on n_t rows, tied transitions
-one product (n_t, L) @ (L, L). What does not depend on the step before it is done for all positions in one go.
-
-Arrays: float64, (N, L); transfer (E, L, L) with E = 1 or N. Cost O(N L^2) time, seven launches per step for
-forward-backward and nine for a Hessian product, three arrays (N, L) kept. No value is read back to the host.
-A sequence that leaves the range of doubles has a log partition of NaN; labels of tiny probability are told apart
-from forbidden ones by ``underflown``, which the caller runs where ``low`` says that there are any.
+Arrays: float64, (N, L); transfer (E, L, L) with E = 1 or N. Cost: O(N L^2) time, seven launches per step for
+forward-backward and nine for a Hessian product, three arrays (N, L) kept, no value read back to the host; O(M L^2)
+exponentials for the M positions of the sequences in the log domain.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ class LogDomainChains:
             target[here] = pairs
 
 
-# As in chain_scaled.py: products of two numbers above this bound are still normal doubles relative to one.
+# As in inference/chain/scaled_compiled.py: products of two numbers above this bound are still normal doubles relative to one.
 TINY = 1e-250
 # Marginals below this bound have no say in a derivative, and their reciprocals would overflow.
 NO_SAY = 1e-290

@@ -148,7 +148,7 @@ class TorchDatafit(LocalDatafit):
     """Sums over chains on a device; what leaves it does so in the order in which the chains were given."""
 
     likelihood: Any
-    fused = None  # type: ignore[assignment]
+    fused = None
     # On a device pairs cost nothing beside a pass: of 40 and 100, the latter took fewer iterations on an H200.
     usual_pairs = 100
 

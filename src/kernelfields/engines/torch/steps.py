@@ -1,4 +1,4 @@
-"""Step-major order of packed sequences: all first positions, then all second positions, and so on.
+"""Step-major order of packed sequences: all first positions, then all second positions, and so on; products along it.
 
 Sequences are ranked by length, longest first and equal ones in the order given. Step t then is one run of n_t
 rows, row k of it the position t of the sequence of rank k, and the positions before them are the first n_t rows of
@@ -8,17 +8,13 @@ step t - 1: a recursion over all sequences at once works on slices and gathers n
     packed to step-major     array[permutation]
     step-major to packed     array[inverse]
 
-Arrays: offsets (S + 1,), permutation and inverse (N,), counts (T,), begins (T + 1,), int64; T is the largest
-length. Cost: O(N) and one sort of the lengths. Fails: ValueError for offsets that do not increase from zero.
-
-[[merged]] The step-major order of some sequences on a torch device, and products along its steps.
-
     forward    (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (1, L, L) or (n_t, L, L)
     backward   (T_t x_t)(a) = sum_b T_t(a, b) x_t(b)
     linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
 
-Index tensors are made once and stay on the device, so the passes read nothing back. The passes themselves are
-deterministic: no sum depends on which thread was first.
+Arrays: offsets (S + 1,), permutation and inverse (N,), counts (T,), begins (T + 1,), int64; T is the largest
+length. Cost: O(N) and one sort of the lengths. Index tensors are made once and stay on the device, so the passes read
+nothing back. No sum depends on which thread was first. Fails: ValueError for offsets that do not increase from zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The passes of torch_scaled.py as Triton kernels, for tied transitions on a CUDA device.
+"""The scaled passes of passes.py as Triton kernels, for tied transitions on a CUDA device.
 
 One program walks one sequence, forward and back, with the transfer matrix in registers: two launches whatever the
 length, where the plain twin needs some for each step. Labels are padded to a power of two; padded ones have
@@ -7,6 +7,8 @@ neighbouring rows.
 
 Arrays: float64, (N, L), contiguous; transfer (1, L, L). Cost O(N L^2), a program for each of the S sequences.
 """
+
+# mypy: allow-incomplete-defs
 
 from __future__ import annotations
 

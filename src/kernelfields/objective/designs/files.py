@@ -1,16 +1,13 @@
-"""Files without a name: room on a disk that is given back when the process ends, however it ends.
+"""Features in a file without a name, or rounded to half precision in memory.
 
-Arrays are written to and read from places in the file, never mapped: what is read is in the caller's arrays and
-nowhere else in the memory of the process. A full disk raises OSError when the file is made, before any work.
-
-[[merged]] Features in a file, or rounded to half precision in memory.
-
-    StoredFeatures       a file without a name: it is gone when the process ends, however it ends
+    StoredFeatures       a file that is gone when the process ends, however it ends
     HalfFeatures         float16 in memory, 2 n r bytes; rounded by at most 2^-11 of each value
 
-The file holds one tile (capacity, rows) after the other. So the first k columns of some rows are one contiguous
-run, which a growing basis reads back and adds to, and a pass reads each tile in one go. Tiles are read into
-buffers that are used again, one for each thread that reads: resident memory stays what it was.
+Arrays are written to and read from places in the file, never mapped: what is read is in the caller's arrays and
+nowhere else in the memory of the process. A full disk raises OSError when the file is made, before any work. The
+file holds one tile (capacity, rows) after the other. So the first k columns of some rows are one contiguous run,
+which a growing basis reads back and adds to, and a pass reads each tile in one go. Tiles are read into buffers that
+are used again, one for each thread that reads: resident memory stays what it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""In which precision features are stored, and whether they fit in memory.
-
-[[merged]] How features are kept under a budget of memory: the first way that fits, the fastest first.
+"""Precision of features, and the way they are kept under a budget of memory: the first that fits, the fastest first.
 
 | way        | in memory             | on disk          | what a product costs more                         |
 |------------|-----------------------|------------------|---------------------------------------------------|

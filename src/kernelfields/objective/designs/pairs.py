@@ -1,16 +1,12 @@
-"""Which (feature, labelling) pairs have a coefficient, where not all of them do.
+"""Support of sparse weights: chosen (feature, labelling) pairs, and feature tables with coefficients for those alone.
 
 The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it with labelling outcomes[p], a label or a
 pair of labels a L + b. Coefficients are one number per pair, (P, 1): those of a sparse (r, L^k) matrix with a
-fixed pattern. A set without features, such as plain transitions, has one feature, the constant.
+fixed pattern. A term without features, such as plain transitions, has one feature, the constant. The observed
+support holds the pairs that occur in the training data: a product of two sparse matrices, O(non-zeros).
 
-The observed support holds the pairs that occur in the training data. Its cost is a product of two sparse
-matrices, O(non-zeros).
-
-[[merged]] Feature tables whose coefficients belong to chosen (feature, labelling) pairs; see objective/designs/pairs.py.
-
-product(v)             (P, 1) coefficients -> (n, L^k) scores
-transposed_product(R)  (n, L^k) residuals  -> (P, 1) gradient
+    product(v)             (P, 1) coefficients -> (n, L^k) scores
+    transposed_product(R)  (n, L^k) residuals  -> (P, 1) gradient
 """
 
 from __future__ import annotations

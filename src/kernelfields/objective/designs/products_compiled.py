@@ -1,19 +1,14 @@
-"""Products with sparse features where only some (feature, labelling) pairs have a coefficient, compiled.
+"""Products with sparse features, compiled: all coefficients of a feature, or those of some labellings only.
 
-    gather:   scores[t, outcomes[p]] += z_tf v_p        scatter:   gradient[p] += z_tf residual[t, outcomes[p]]
+    rows      out[i] = sum_k values[k] table[indices[k]]      over the stored entries k of row i
+    gather    scores[t, outcomes[p]] += z_tf v_p              over the pairs p of the features f of position t
+    scatter   gradient[p] += z_tf residual[t, outcomes[p]]
 
-over the pairs p of the features f of position t. Both walk the positions, so that scores and residuals stream
-through the cache and only coefficients are looked up. Features with many pairs have a ``slot``: a full row of L^k
-coefficients in a small table, added in vector registers; the others walk their pairs. Each thread scatters into
-arrays of its own, added up afterwards in a fixed order.
-
-[[merged]] Products with sparse features, compiled: rows of a table, weighted and added.
-
-    out[i] = sum_k values[k] table[indices[k]]      over the stored entries k of row i
-
-The same loop serves both products: positions over features (scores) and, along the transposed index, features
-over positions (gradients). Each run of rows writes rows of its own, so threads need no locks. Cost: O(non-zeros *
-width).
+The first serves both products: positions over features (scores) and, along the transposed index, features over
+positions (gradients). Each run of rows writes rows of its own, so threads need no locks. The others walk the
+positions, so that scores and residuals stream through the cache and only coefficients are looked up. Features with
+many pairs have a ``slot``: a full row of L^k coefficients in a small table, added in vector registers; the others walk
+their pairs. Each thread scatters into arrays of its own, added up afterwards in a fixed order.
 """
 
 from __future__ import annotations

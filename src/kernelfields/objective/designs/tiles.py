@@ -1,23 +1,13 @@
-"""Features Z (n, r) that are not one array in memory: tiles of rows, to be read one after the other.
+"""Features Z (n, r) that are not one array in memory: tiles of rows, read or computed again, and products with them.
 
 A tile is a few megabytes and comes transposed, as (r, rows), in an array that the next tile may overwrite.
 ``features[rows]`` gives some rows as an array of their own, ``np.asarray(features)`` all of them; either reads
-every tile in which a wanted row lies.
+every tile in which a wanted row lies. Features that are kept nowhere are computed from kernel rows whenever they are
+asked for, O(n r d) more for every product, and products with them take the dual form, which needs no triangular
+system for each row:
 
-[[merged]] Features that are kept nowhere: kernel rows are computed again whenever they are asked for.
-
-    Z_rows = k(X_rows, B) R^-T            Z_rows W^T = k(X_rows, B) (R^-T W^T)
-
-Memory: a tile of kernel rows for each thread, and R (r, r). Time: O(n r d) more for every product with Z.
-
-[[merged]] Products with features that are not one array in memory, tile by tile (see tiled_features.py).
-
-    product(V)             = Z V                                (n, q)
-    transposed_product(R)  = Z^T R                              (r, q)
-
-Recomputed features take the dual form, which needs no triangular system for each row:
-
-    Z V = k(X, B) (R_B^-T V)            Z^T G = R_B^-1 (k(B, X) G)
+    Z_rows = k(X_rows, B) R^-T
+    Z V    = k(X, B) (R^-T V)            Z^T G = R^-1 (k(B, X) G)
 
 Each thread takes runs of tiles and has a buffer of its own. Sums over tiles are float64 and in the order of the
 tiles, whichever thread is first.

@@ -51,10 +51,12 @@ class Likelihood(Protocol):
     workers: Workers
     #: How approximate inference is called, None where it is exact.
     approximation: str | None
-    #: How labels are inferred, where there is a choice.
-    inference: GraphInference | None
     #: What approximate inference said of its last answer: sentences such as that it did not converge.
     doubts: list[str]
+
+    @property
+    def inference(self) -> GraphInference | None:
+        """How labels are inferred, where there is a choice."""
 
     @property
     def layout(self) -> Layout:
@@ -84,28 +86,30 @@ class Likelihood(Protocol):
 class LabelStructure(Protocol):
     """Which labels meet, and how they are inferred."""
 
-    n_labels: int
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
 
-    def layout(self, data: Any, placed: Sequence[Placed]) -> Layout:
+    def layout(self, data: Any, /, placed: Sequence[Placed]) -> Layout:
         """Return where the scores of terms go in the potentials of data."""
 
-    def plan(self, data: Any, layout: Any = None) -> GraphInference | None:
+    def plan(self, data: Any, /, layout: Any = None) -> GraphInference | None:
         """Return how data are inferred; None where there is no choice, or it depends on a layout not given."""
 
     def likelihood(
-        self, data: Any, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
+        self, data: Any, /, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
     ) -> Likelihood:
         """Return the likelihood of labelled data scored by some terms; ``plan`` as :meth:`plan` gave it."""
 
-    def constrained(self, data: Any, layout: Any, potentials: Potentials) -> Potentials:
+    def constrained(self, data: Any, /, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with minus infinity where something is forbidden; they may be changed in place."""
 
     def answers(
-        self, data: Any, layout: Any, potentials: Potentials, workers: Workers, plan: GraphInference | None = None
+        self, data: Any, /, layout: Any, potentials: Potentials, workers: Workers, plan: GraphInference | None = None
     ) -> Answers:
         """Return what can be asked of data with the potentials of a field, constraints included."""
 
-    def batches(self, data: Any, terms: Sequence[Any], size: int | None = None) -> Iterator[Any]:
+    def batches(self, data: Any, /, terms: Sequence[Any], size: int | None = None) -> Iterator[Any]:
         """Cut data into batches of whole sequences, graphs or instances whose potentials fit in memory.
 
         ``size`` is about how many positions, rows or values of potentials a batch has; None for the usual number.

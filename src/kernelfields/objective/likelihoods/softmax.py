@@ -114,7 +114,7 @@ class SingleStructure:
         """Return None: there is one way."""
 
     def likelihood(
-        self, data: Graphs, placed: Sequence[Placed], workers: Workers, plan: None = None
+        self, data: Graphs, placed: Sequence[Placed], workers: Workers, plan: Any = None
     ) -> SoftmaxLikelihood:
         """Return the likelihood of labelled inputs."""
         return SoftmaxLikelihood(data.labels, self.n_labels, data.weights, workers)
@@ -124,7 +124,7 @@ class SingleStructure:
         return potentials
 
     def answers(
-        self, data: Graphs, layout: Any, potentials: Potentials, workers: Workers, plan: None = None
+        self, data: Graphs, layout: Any, potentials: Potentials, workers: Workers, plan: Any = None
     ) -> SingleAnswers:
         """Return what can be asked of inputs with potentials."""
         return SingleAnswers(data, potentials.node)

@@ -90,7 +90,7 @@ def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarr
     for rows in row_blocks(len(slopes), slopes.shape[1]):
         # A difference of float32 kernels would be noise.
         wide = inputs[rows].astype(np.float64, copy=False)
-        change = design.compress((ahead.features(wide) - behind.features(wide)).T)
+        change: Any = design.compress((ahead.features(wide) - behind.features(wide)).T)
         own = slopes[rows].T
         total += float(change.multiply(own).sum() if scipy.sparse.issparse(change) else np.vdot(change, own))
     return total / (2.0 * STEP)

@@ -1,4 +1,4 @@
-"""What a search for the largest evidence is told, and what it reports."""
+"""Settings of a search for the largest evidence, and its report."""
 
 from __future__ import annotations
 
