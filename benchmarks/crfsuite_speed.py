@@ -21,23 +21,21 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pycrfsuite
 import scipy.sparse
 
+from benchmarks.fit_parts import parts_of_fit
 from benchmarks.result_files import CHECKOUT, merge_results
 from benchmarks.shared_data import DataMissing
 from benchmarks.templates import chunking, tagging
 from kernelfields import ChainCRF
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.label_scores import token_accuracy
-from kernelfields.features.readers import ChainInputs
-from kernelfields.fields.cliques import EdgeCliques
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import ThreadsEngine
-from kernelfields.objective.designs.design import CliqueFeatures
+from kernelfields.features.readers import ChainReader
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.stochastic import StochasticStart
@@ -98,7 +96,7 @@ def count_weights(part: object) -> int:
 def fit_to_loss(X: list, y: list, loss: float, c1: float, c2: float, **parameters: object) -> dict:
     """Fit until the objective is within WITHIN of ``loss``; return seconds after ingest, passes, the estimator."""
     begin = time.perf_counter()
-    ChainInputs().fit_chains(X, y, None, keep_zeros=True)
+    ChainReader().learn(X, y, keep_zeros=True)
     ingested = time.perf_counter()
     reached: list[float] = []
 
@@ -130,22 +128,18 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
     tagger = pycrfsuite.Tagger()
     tagger.open(model)
     info = tagger.info()
-    inputs = ChainInputs()
-    chains, classes = inputs.fit_chains(X, y, None)
+    training, sample, designs = parts_of_fit(ChainCRF("linear", prior_variance=1.0 / (2.0 * c2)), X, y)
+    # Weights for all pairs of features and labels, not for contrasts: what CRFsuite leaves out is zero there.
+    designs = [replace(design.term, label_factor=None).on(sample) for design in designs]
+    chains, classes = training.data, training.classes
     places = {label: place for place, label in enumerate(classes.tolist())}
-    columns = inputs.encoder.vocabulary_
+    columns = training.reader.encoder.vocabulary_
     node, edge = np.zeros((len(columns), len(classes))), np.zeros((1, len(classes) ** 2))
     for (name, label), weight in info.state_features.items():
         node[columns[name], places[label]] = weight
     for (left, right), weight in info.transitions.items():
         edge[0, places[left] * len(classes) + places[right]] = weight
-    variance = 1.0 / (2.0 * c2)
-    shared = {"n_labels": len(classes), "prior_variance": variance}
-    sets = [
-        CliqueFeatures("node", chains.inputs, positions=None, labels_per_clique=1, **shared),
-        CliqueFeatures("edge", None, positions=EdgeCliques().positions(chains), labels_per_clique=2, **shared),
-    ]
-    posterior = LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes), workers=Workers()))
+    posterior = LogPosterior(sample.datafit(designs))
     point = posterior.at(posterior.compressed([node, edge]))
     marginals = point.evaluation.beliefs.node_marginals
     worst = 0.0

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fit_parts import parts_of_fit
 from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import write_results
+from kernelfields.engines import Dask
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import Solution, minimize
@@ -31,19 +33,13 @@ def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
     """Fit on the cluster; return the solution and the seconds it took from the first read to the end."""
     import dask
 
-    from kernelfields.engines.dask.sample import dask_fit_parts
-
     read = dask.delayed(proteins, pure=False, nout=2)
     parts = [read(share, part, 2) for part in range(2)]
     begin = time.perf_counter()
-    _, classes, _, spaces, engine_of = dask_fit_parts(
-        field(rank, dtype="float64", prior_variance=0.02),
-        [part[0] for part in parts],
-        [part[1] for part in parts],
-        None,
-        client,
-    )
-    posterior = LogPosterior(engine_of([each.clique_features(len(classes)) for each in spaces]))
+    X, y = ([part[number] for part in parts] for number in range(2))
+    crf = field(rank, dtype="float64", prior_variance=0.02)
+    _, sample, designs = parts_of_fit(crf, X, y, engine=Dask(client))
+    posterior = LogPosterior(sample.datafit(designs))
     solution = minimize(posterior, resolve_solver("lbfgs", posterior, TOLERANCE / 4), tol=TOLERANCE / 4, max_iter=500)
     return solution, time.perf_counter() - begin
 

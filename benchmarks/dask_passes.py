@@ -16,20 +16,15 @@ import json
 import subprocess
 import sys
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
-from kernelfields.estimators.chain_cliques import chain_cliques
 
+from benchmarks.fit_parts import parts_of_fit
 from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import CHECKOUT, merge_results
-from kernelfields.engines.engine import Threads
-from kernelfields.features.readers import ChainInputs
-from kernelfields.fields.reading import random_generator
-from kernelfields.models.build import chain_spaces, name_cliques
-from kernelfields.models.field import chain_engine
-from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.engines import Dask
+from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import minimize
@@ -64,25 +59,12 @@ def solved(posterior: LogPosterior, iterations: int) -> dict:
 
 def on_threads(share: float, rank: int, iterations: int) -> dict:
     """Measure the threads engine with two threads."""
-    crf = field(rank)
-    chains, classes = ChainInputs().fit_chains(*proteins(share), None)
-    workers = Workers(2)
     begin = time.perf_counter()
-    spaces = chain_spaces(
-        chains,
-        len(classes),
-        name_cliques(chain_cliques(crf)),
-        random=random_generator(crf.random_state),
-        say=lambda text: None,
-        tol=crf.tol,
-        dtype=crf.dtype,
-        engine=Threads(),
-    )
+    training, sample, designs = parts_of_fit(field(rank).set_params(n_jobs=2), *proteins(share))
     basis = time.perf_counter() - begin
-    engine_of = partial(chain_engine, chains, n_labels=len(classes), workers=workers)
-    posterior = LogPosterior(engine_of([each.clique_features(len(classes)) for each in spaces]))
+    posterior = LogPosterior(sample.datafit(designs))
     with blas_threads(1):
-        return {"basis_seconds": basis, "positions": chains.n_positions, **solved(posterior, iterations)}
+        return {"basis_seconds": basis, "positions": training.data.n_positions, **solved(posterior, iterations)}
 
 
 def on_cluster(share: float, rank: int, iterations: int) -> dict:
@@ -90,9 +72,6 @@ def on_cluster(share: float, rank: int, iterations: int) -> dict:
     import dask
     import distributed
 
-    from kernelfields.engines.dask.sample import dask_fit_parts
-
-    crf = field(rank)
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
     )
@@ -100,16 +79,15 @@ def on_cluster(share: float, rank: int, iterations: int) -> dict:
         read = dask.delayed(proteins, pure=True, nout=2)
         parts = [read(share, part, 2) for part in range(2)]
         begin = time.perf_counter()
-        _, classes, _, spaces, engine_of = dask_fit_parts(
-            crf, [part[0] for part in parts], [part[1] for part in parts], None, client
-        )
+        X, y = ([part[number] for part in parts] for number in range(2))
+        training, sample, designs = parts_of_fit(field(rank), X, y, engine=Dask(client))
         basis = time.perf_counter() - begin
-        posterior = LogPosterior(engine_of([each.clique_features(len(classes)) for each in spaces]))
-        positions = posterior.engine.sets[-2].stored_values // posterior.engine.sets[-2].shape[0]
+        posterior = LogPosterior(sample.datafit(designs))
+        positions = training.data.n_positions
         found = {"basis_seconds": basis, "positions": positions, **solved(posterior, iterations)}
         begin = time.perf_counter()
         for _ in range(20):
-            posterior.engine.group.ask(shard_number)
+            posterior.datafit.group.ask(shard_number)
         found["seconds_per_round_trip"] = (time.perf_counter() - begin) / 20
         return found
 

@@ -13,21 +13,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.fit_parts import parts_of_fit
 from benchmarks.fit_speed import FIELDS, words
 from benchmarks.result_files import merge_results
 from kernelfields import ChainCRF
-from kernelfields.engines.engine import Threads
-from kernelfields.engines.torch.engine import Torch
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.models.build import chain_spaces, name_cliques
-from kernelfields.models.field import chain_engine
-from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.engines import Threads, Torch
+from kernelfields.numerics.threads import blas_threads
 
 
 def median_seconds(call: Callable[[], Any], repeats: int) -> float:
@@ -44,26 +39,13 @@ def median_seconds(call: Callable[[], Any], repeats: int) -> float:
 def measure(engine: Any, X: list, y: list, rank: int, repeats: int) -> dict:
     """Return the seconds of the parts of a fit on one engine."""
     kernel, variance = FIELDS["cubic"]
-    classes, labels = np.unique(np.concatenate(y), return_inverse=True)
-    chains = Chains(np.vstack(X), np.cumsum([0, *map(len, y)]), labels)
-    cliques = name_cliques([NodeCliques(kernel, rank=rank, prior_variance=variance), EdgeCliques()])
-    workers = Workers()
+    settings = {"prior_variance": variance, "rank": rank, "dtype": "float32", "random_state": 0}
     begin = time.perf_counter()
-    spaces = chain_spaces(
-        chains,
-        len(classes),
-        cliques,
-        random=np.random.default_rng(0),
-        say=lambda text: None,
-        tol=1e-3,
-        dtype="float32",
-        engine=engine,
-    )
+    _, sample, designs = parts_of_fit(ChainCRF(kernel, **settings), X, y, engine=engine)
     seconds = {"basis": time.perf_counter() - begin}
-    engine_of = partial(chain_engine, chains, n_labels=len(classes), engine=engine, workers=workers)
-    sums = engine_of([space.clique_features(len(classes)) for space in spaces])
+    sums = sample.datafit(designs)
     random = np.random.default_rng(1)
-    coefficients = [0.1 * random.normal(size=each.shape) for each in sums.sets]
+    coefficients = [0.1 * random.normal(size=design.shape) for design in designs]
     # Our products are cut into runs for our own threads, as in a fit; those of torch have threads of their own.
     with blas_threads(1 if isinstance(engine, Threads) else None):
         potentials = sums.potentials(coefficients)
@@ -74,16 +56,7 @@ def measure(engine: Any, X: list, y: list, rank: int, repeats: int) -> dict:
         seconds["Hessian response"] = median_seconds(lambda: sums.hessian_response(evaluation, potentials), repeats)
     seconds["one pass"] = sum(seconds[part] for part in ("potentials", "value and marginals", "pulled back"))
     begin = time.perf_counter()
-    crf = ChainCRF(
-        kernel,
-        prior_variance=variance,
-        rank=rank,
-        engine=engine,
-        dtype="float32",
-        tol=1e-2,
-        max_iter=500,
-        random_state=0,
-    ).fit(X, y)
+    crf = ChainCRF(kernel, engine=engine, tol=1e-2, max_iter=500, **settings).fit(X, y)
     seconds["fit"] = time.perf_counter() - begin
     return {"seconds": seconds, "value": evaluation.value, "passes": crf.solution_.passes}
 

@@ -20,17 +20,14 @@ import time
 import numpy as np
 import scipy.optimize
 
+from benchmarks.fit_parts import posterior_of_fit
 from benchmarks.result_files import write_results
 from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
-from kernelfields.models.build import build_space, name_cliques
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import LowerBound
-from kernelfields.objective.datafit import ThreadsEngine
 from kernelfields.objective.posterior import LogPosterior
 
 #: Fixed by hand near what cross-validation picks in experiments/ocr_letters.py: for speed, not accuracy.
@@ -97,7 +94,7 @@ def measure(name: str, folds: list[int], rank: int) -> dict:
         if best and seconds >= best["fit_seconds"]:
             continue
         solution = model.solution_
-        n_positions, (rank_reached, outputs) = sum(map(len, y)), model.model_.sets[0].coefficients.shape
+        n_positions, (rank_reached, outputs) = sum(map(len, y)), model.field_.terms[0].known.shape
         flops = 4 * n_positions * rank_reached * outputs
         best = {
             "field": name,
@@ -121,17 +118,8 @@ def measure(name: str, folds: list[int], rank: int) -> dict:
 
 def posterior_of(name: str, folds: list[int], rank: int) -> LogPosterior:
     """Return the objective that a fit minimises."""
-    X, y = words(folds)
     kernel, variance = FIELDS[name]
-    chains, classes = Chains.from_sequences(X, y)
-    cliques = [NodeCliques(kernel, prior_variance=variance, rank=rank), EdgeCliques(prior_variance=variance)]
-    random = np.random.default_rng(0)
-    spaces = [
-        build_space(label, clique, chains, len(classes), tol=1e-3, dtype="auto", random=random)
-        for label, clique in name_cliques(cliques)
-    ]
-    sets = [space.clique_features(len(classes)) for space in spaces]
-    return LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes)))
+    return posterior_of_fit(ChainCRF(kernel, prior_variance=variance, rank=rank, random_state=0), *words(folds))
 
 
 def gradient_share(name: str, folds: list[int], rank: int) -> float:
@@ -144,7 +132,7 @@ def gradient_share(name: str, folds: list[int], rank: int) -> float:
             begin = time.perf_counter()
             posterior.at(theta)
             best = min(best, time.perf_counter() - begin)
-    return 4 * posterior.engine.sets[0].stored_values * posterior.blocks[0].shape[1] / best / rate
+    return 4 * posterior.datafit.designs[0].stored_values * posterior.blocks[0].shape[1] / best / rate
 
 
 def scipy_peer(name: str, folds: list[int], rank: int) -> dict:

@@ -27,6 +27,7 @@ from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
 from kernelfields.basis.selection import Uniform
 from kernelfields.engines.torch.engine import Torch
+from kernelfields.engines.torch.sample import TorchSample
 from kernelfields.kernels.dot_product import Polynomial
 
 N_FEATURES, N_LABELS, LENGTH = 128, 26, 20
@@ -49,8 +50,13 @@ class TimedTorch(Torch):
         self.seconds: dict[str, float] = {}
         self.last: Any = None
 
-    def _timed(self, part: str, call: Callable[[], Any]) -> Any:
-        device = self._resolved_device()
+    def place(self, data: Any, structure: Any, settings: Any) -> TimedSample:
+        """Return chains on the device, with the clock of this engine."""
+        return TimedSample(self, data, structure, settings)
+
+    def timed(self, part: str, call: Callable[[], Any]) -> Any:
+        """Return what a call returns; its seconds are added to those of a part."""
+        device = self.resolved_device()
         wait(device)
         begin = time.perf_counter()
         result = call()
@@ -58,22 +64,36 @@ class TimedTorch(Torch):
         self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
         return result
 
-    def panel(self, request: Any) -> Any:
-        """Return the panel; the clock of the basis starts here and ends in ``features``."""
-        panel = self._timed("inputs to the device", lambda: super(TimedTorch, self).panel(request))
-        self._basis_begin = time.perf_counter()
-        return panel
 
-    def features(self, request: Any, panel: Any) -> Any:
-        """Return the stored features."""
-        wait(panel.device)
-        self.seconds["basis"] = time.perf_counter() - self._basis_begin
-        return self._timed("stored in order", lambda: super(TimedTorch, self).features(request, panel))
+class TimedSample(TorchSample):
+    """Chains on the device; the clock of the basis runs from a panel to its design."""
 
-    def chain_sums(self, *arguments: Any, **settings: Any) -> Any:
-        """Return the sums."""
-        self.last = self._timed("likelihood", lambda: super(TimedTorch, self).chain_sums(*arguments, **settings))
-        return self.last
+    def __init__(self, engine: TimedTorch, data: Any, structure: Any, settings: Any):
+        super().__init__(data, structure, settings, engine.resolved_device())
+        self.engine = engine
+
+    def view(self, name: str, clique: Any) -> Any:
+        view = super().view(name, clique)
+        grown = view.panel
+
+        def panel(kernel: Any, capacity: int) -> Any:
+            made = self.engine.timed("inputs to the device", lambda: grown(kernel, capacity))
+            self._basis_begin = time.perf_counter()
+            return made
+
+        view.panel = panel
+        return view
+
+    def design(self, term: Any, view: Any = None, panel: Any = None) -> Any:
+        if panel is None:
+            return super().design(term, view, panel)
+        wait(self.device)
+        self.engine.seconds["basis"] = time.perf_counter() - self._basis_begin
+        return self.engine.timed("stored in order", lambda: super(TimedSample, self).design(term, view, panel))
+
+    def datafit(self, designs: Any) -> Any:
+        self.engine.last = self.engine.timed("likelihood", lambda: super(TimedSample, self).datafit(designs))
+        return self.engine.last
 
 
 def synthetic(n_sequences: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,8 +142,9 @@ def ceilings(device: torch.device) -> dict:
 def one_gradient(engine: TimedTorch, crf: ChainCRF, device: torch.device) -> dict:
     """Return the milliseconds of the parts of a gradient at the estimate, and the bytes of the features."""
     sums = engine.last
-    node = sums.sets[0]
-    coefficients = [each.compress(part.coefficients) for each, part in zip(sums.sets, crf.model_.sets, strict=True)]
+    node = sums.designs[0]
+    pairs = zip(sums.designs, crf.field_.terms, strict=True)
+    coefficients = [design.compress(term.known) for design, term in pairs]
     potentials = sums.potentials(coefficients)
     evaluation = sums.evaluate(potentials)
     rows = node.in_coordinates(sums.clique_residuals(evaluation.residual, node))
@@ -159,7 +180,7 @@ def fit(X: Any, y: Any, kernel: Any, variance: float, rank: int, device: str) ->
 
 def report(name: str, crf: ChainCRF, engine: TimedTorch, seconds: float, n_positions: int, limits: dict) -> dict:
     """Print one fit and return its row."""
-    device = engine._resolved_device()
+    device = engine.resolved_device()
     gradient = one_gradient(engine, crf, device)
     solution = crf.solution_
     row = {

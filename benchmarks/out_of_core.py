@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.fit_speed import FIELDS, words
 from benchmarks.result_files import merge_results, read_results
 from kernelfields import ChainCRF
-from kernelfields.engines.engine import Threads
+from kernelfields.engines import Threads
 from kernelfields.objective.designs.files import FeatureFile
 from kernelfields.objective.designs.memory import FeaturePlan
 
@@ -72,14 +72,22 @@ class WatchedThreads(Threads):
         self.keep = keep
         self.kept = "memory"
 
-    def _plan(self, request: Any, precision: np.dtype) -> Any:
-        plan = super()._plan(request, precision)
-        if self.keep == "file, not cached":
-            plan = UncachedPlan(**{**vars(plan), "keep": "file"})
-        elif self.keep is not None:
-            plan = replace(plan, keep=self.keep, stored_factor=self.keep == "file")
-        self.kept = "memory" if plan is None else plan.keep
-        return plan
+    def place(self, data: Any, structure: Any, settings: Any) -> Any:
+        """Return data whose features are kept in that way."""
+        sample = super().place(data, structure, settings)
+        planned = sample.memory_plan
+
+        def plan_of(*sizes: Any) -> Any:
+            plan = planned(*sizes)
+            if self.keep == "file, not cached":
+                plan = UncachedPlan(**{**vars(plan), "keep": "file"})
+            elif self.keep is not None:
+                plan = replace(plan, keep=self.keep, stored_factor=self.keep == "file")
+            self.kept = "memory" if plan is None else plan.keep
+            return plan
+
+        sample.memory_plan = plan_of
+        return sample
 
 
 def status(name: str) -> int:

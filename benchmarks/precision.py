@@ -18,18 +18,14 @@ features, and the value is recomputed from the kernel itself, in float64 and wit
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from benchmarks.fit_parts import parts_of_fit
 from benchmarks.result_files import write_results
 from benchmarks.solvers import synthetic
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields.chains import Chains
 from kernelfields.kernels.stationary import RBF
-from kernelfields.models.build import build_space, name_cliques
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import ThreadsEngine
+from kernelfields.objective.designs.design import DenseTable
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import minimize
@@ -43,22 +39,15 @@ YARDSTICK = 1e-10
 
 def posteriors(X: list, y: list, variance: float) -> dict[str, LogPosterior]:
     """Return one objective twice: with float32 features, and with the same numbers in float64."""
-    chains, classes = Chains.from_sequences(X, y)
-    cliques = name_cliques([NodeCliques(RBF(0.5), rank=RANK, prior_variance=variance), EdgeCliques()])
-    random = np.random.default_rng(0)
-    spaces = [
-        build_space(name, clique, chains, len(classes), tol=1e-3, dtype="float32", random=random)
-        for name, clique in cliques
-    ]
-    found = {}
-    for precision in ("float32", "float64"):
-        rounded = [
-            space if space.features is None else replace(space, features=space.features.astype(precision))
-            for space in spaces
-        ]
-        sets = [space.clique_features(len(classes)) for space in rounded]
-        found[precision] = LogPosterior(ThreadsEngine.for_chains(chains, sets, len(classes), workers=Workers(1)))
-    return found
+    cliques = [NodeCliques(RBF(0.5), rank=RANK, prior_variance=variance), EdgeCliques()]
+    crf = ChainCRF(cliques=cliques, dtype="float32", n_jobs=1, random_state=0)
+    _, sample, (node, edge) = parts_of_fit(crf, X, y)
+    wide = node.moved(DenseTable(node.features.astype(np.float64)), node.positions, None)
+    wide.dtype = np.dtype(np.float64)
+    return {
+        precision: LogPosterior(sample.datafit([design, edge]))
+        for precision, design in (("float32", node), ("float64", wide))
+    }
 
 
 def compare_products(X: list, y: list, variance: float) -> list[dict]:

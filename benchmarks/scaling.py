@@ -16,21 +16,20 @@ from __future__ import annotations
 
 import argparse
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.result_files import read_results, write_results
-from kernelfields.engines.dask.data import shards_of_chains
-from kernelfields.engines.dask.sample import dask_engine, remote_spaces
+from kernelfields.engines import Dask, SampleSettings
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.kernels.stationary import RBF
-from kernelfields.models.build import name_cliques
+from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers, available_cores
+from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.posterior import LogPosterior
 
 N_INPUTS, LENGTH, PIVOTS_AT_ONCE = 20, 20, 62
@@ -66,14 +65,11 @@ def measured(chains: Chains, n_labels: int, rank: int, n_workers: int) -> dict:
         Client(cluster) as client,
     ):
         client.wait_for_workers(n_workers)
-        group = shards_of_chains(client, chains)
+        structure = ChainStructure(n_labels, resolve_constraints(None, np.arange(n_labels)))
+        sample = Dask(client).place(chains, structure, SampleSettings(np.dtype("float32")))
         cliques = name_cliques([NodeCliques(RBF(0.05), rank=rank), EdgeCliques()])
-        settings = {"random": np.random.default_rng(0), "say": lambda text: None, "tol": 1e-3, "dtype": "float32"}
         begin = time.perf_counter()
-        spaces = remote_spaces(group, n_labels, cliques, **settings)
-        masks = resolve_constraints(None, np.arange(n_labels))
-        engine_of = partial(dask_engine, group, n_labels, masks)
-        posterior = LogPosterior(engine_of([space.clique_features(n_labels) for space in spaces]))
+        posterior = LogPosterior(sample.datafit(build_designs(cliques, sample, np.random.default_rng(0))))
         theta = 0.01 * np.random.default_rng(1).normal(size=posterior.size)
         basis = time.perf_counter() - begin
         posterior.at(theta)

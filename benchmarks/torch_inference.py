@@ -3,8 +3,8 @@
     python -m benchmarks.torch_inference [--device cuda] [--share 0.02] [--labels 26] [--write]
 
 Two shapes, 50,000 sequences of 20 positions and 200 sequences of 5,000, their number times ``--share``, with
-standard normal potentials and tied transitions. ``evaluate`` is value and residual, ``hessian`` a Hessian product,
-``decode`` the best labelling; the fastest of five counts, after one that is not counted. ``difference`` is the
+standard normal potentials and tied transitions. ``evaluate`` is value and residual, ``hessian`` a Hessian product;
+the fastest of five counts, after one that is not counted. ``difference`` is the
 largest of values (relative), residuals and responses from those of the first row. Triton kernels need a CUDA
 device. With ``--write`` the rows go to results/torch_inference.json.
 """
@@ -20,10 +20,8 @@ import numpy as np
 import torch
 
 from benchmarks.result_files import merge_results
-from kernelfields.engines.torch.decoding import step_viterbi
 from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.potentials import Potentials
 
@@ -60,7 +58,6 @@ class OnThreads:
 
     def __init__(self, chains: Chains, n_labels: int):
         self.likelihood = ChainLikelihood(chains, n_labels)
-        self.viterbi = lambda here: viterbi(here.node, here.edge, chains.offsets, self.likelihood.workers)
 
     def put(self, given: Potentials) -> Any:
         return given
@@ -81,7 +78,6 @@ class OnDevice:
         self.where = torch.cuda.get_device_name(self.likelihood.device) if on_cuda else "torch cpu"
         self.passes = "triton" if compiled else "steps"
         self.wait = torch.cuda.synchronize if on_cuda else lambda: None
-        self.viterbi = lambda here: step_viterbi(here.node, here.edge, self.likelihood.steps)
 
     def put(self, given: Potentials) -> TorchPotentials:
         node = torch.tensor(given.node[self.likelihood.order.permutation], device=self.likelihood.device)
@@ -104,7 +100,6 @@ def measure(place: Any, here: Potentials, direction: Potentials, reference: list
     row = {"where": place.where, "passes": place.passes, "difference": difference}
     row["evaluate"] = fastest(lambda: likelihood.evaluate(at), place.wait)
     row["hessian"] = fastest(lambda: likelihood.hessian_response(evaluation, along), place.wait)
-    row["decode"] = fastest(lambda: place.viterbi(at), place.wait)
     return row
 
 
@@ -116,7 +111,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     print(f"{'sequences':>9s} {'length':>6s} {'where':22s} {'passes':7s} {'evaluate':>9s} {'hessian':>9s}", end="")
-    print(f" {'decode':>9s}   difference")
+    print("   difference")
     rows = []
     for n_sequences, length in SHAPES:
         n_sequences = max(1, round(options.share * n_sequences))
@@ -134,7 +129,7 @@ def main() -> None:
             rows.append(row)
             print(
                 f"{n_sequences:9d} {length:6d} {row['where'][:22]:22s} {row['passes']:7s} {row['evaluate']:9.4f} "
-                f"{row['hessian']:9.4f} {row['decode']:9.4f}   {row['difference']:.1e}",
+                f"{row['hessian']:9.4f}   {row['difference']:.1e}",
                 flush=True,
             )
     if options.write:

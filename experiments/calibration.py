@@ -79,9 +79,7 @@ def run(name: str) -> list[dict]:
 
 def share_left_out(fitted: ChainCRF, X: list) -> float:
     """Return which share of k(x, x) the basis cannot express, on average over positions."""
-    node = fitted.model_.sets[0]
-    chains, _ = fitted._inputs.chains(X, None, None, fitted.classes_)
-    features = node.features(chains)
+    features = fitted.field_.terms[0].features(fitted._read(X))
     return float(1 - np.mean(np.einsum("ij,ij->i", features, features)))  # k(x, x) = 1 for an RBF kernel
 
 

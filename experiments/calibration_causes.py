@@ -58,7 +58,7 @@ def suspicions(crf: ChainCRF, X: list, y: list, X_held: list, y_held: list) -> I
     for count in DRAWS:
         crf.laplace_ = replace(exact, samples=[each[:count] for each in exact.samples])
         yield f"exact, {count} draws", {"rise": exact.rise, **scores(crf, X_held, y_held, "sampling")}
-    centre = [each.coefficients[None] for each in crf.model_.sets]
+    centre = [each.coefficients[None] for each in crf.field_.terms]
     for number, part in enumerate(("node potentials", "transitions")):
         drawn = [
             each if own == number else np.repeat(centre[own], len(each), axis=0)

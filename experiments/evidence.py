@@ -151,7 +151,7 @@ def standard_error(sums: np.ndarray, n_tokens: int) -> float:
 
 def parameters(fitted: ChainCRF) -> dict:
     """Return gamma and both prior variances of a fitted field."""
-    node, edge = fitted.model_.sets
+    node, edge = fitted.field_.terms
     return {
         "gamma": node.subspace.kernel.gamma,
         "prior_variance": node.clique.prior_variance,

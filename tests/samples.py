@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
@@ -138,14 +136,3 @@ def potentials_of(crf, chains):
     """Node and edge potentials of a fitted ChainCRF, forbidden ones included."""
     answers = crf.field_.answers(chains, Workers(1))
     return answers.node, answers.edge
-
-
-def parts_of_fit(crf, X, y, sample_weight=None, engine="threads"):
-    """What a fit works on before it starts to solve: its training data, the sample and the designs on it."""
-    crf = copy.copy(crf).set_params(engine=engine)
-    with crf._progress() as progress:
-        training = crf._training(X, y, sample_weight, progress)
-    training.cliques = crf._cliques(training)
-    sample = training.place(training.data, training.cliques)
-    designs, _ = crf._designs(training, sample)
-    return training, sample, designs

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.fit_parts import parts_of_fit
 from kernelfields import ChainCRF
 from kernelfields.engines.threads import Threads
 from kernelfields.objective.posterior import LogPosterior
-from tests.samples import parts_of_fit
 
 ENGINES = [
     "threads",

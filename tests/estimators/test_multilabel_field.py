@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from labelled_instances import labelled_instances
 
+from benchmarks.fit_parts import parts_of_fit
 from kernelfields import MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.fit import FitOptions, fit_field
 from kernelfields.structure.bounds import improvement_bounds
 from kernelfields.structure.search import StructureSearch, learn_structure
-from tests.samples import parts_of_fit
 
 X, Y = labelled_instances(150)
 EDGES = list(itertools.combinations(range(4), 2))

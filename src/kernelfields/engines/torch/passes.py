@@ -137,7 +137,7 @@ class LogDomainChains:
             target[here] = pairs
 
 
-# As in inference/chain/scaled_compiled.py: products of two numbers above this bound are still normal doubles relative to one.
+# As in scaled_compiled.py of inference: products of two numbers above this are still normal doubles relative to one.
 TINY = 1e-250
 # Marginals below this bound have no say in a derivative, and their reciprocals would overflow.
 NO_SAY = 1e-290

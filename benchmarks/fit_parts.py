@@ -1,0 +1,29 @@
+"""The parts of a fit before it is solved: training data, the sample where it runs, and the designs on it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from kernelfields.engines.engine import Sample
+from kernelfields.estimators.base import FieldEstimator, Training
+from kernelfields.objective.posterior import LogPosterior
+
+
+def parts_of_fit(
+    estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any = None, engine: Any = "threads"
+) -> tuple[Training, Sample, list]:
+    """Return what a fit on an engine works on: training data, sample and designs."""
+    estimator = copy.copy(estimator).set_params(engine=engine)
+    with estimator._progress() as progress:
+        training = estimator._training(X, y, sample_weight, progress)
+    training.cliques = estimator._cliques(training)
+    sample = training.place(training.data, training.cliques)
+    designs, _ = estimator._designs(training, sample)
+    return training, sample, designs
+
+
+def posterior_of_fit(estimator: FieldEstimator, X: Any, y: Any, engine: Any = "threads") -> LogPosterior:
+    """Return the objective that a fit minimises."""
+    _, sample, designs = parts_of_fit(estimator, X, y, engine=engine)
+    return LogPosterior(sample.datafit(designs))
