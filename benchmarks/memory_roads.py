@@ -1,6 +1,6 @@
 """Peak memory of everything that fits a field again, under one budget: development sets, warm starts, checkpoints, ...
 
-    python -m benchmarks.memory_roads [--folds 3] [--rank 1500] [--share 0.4]
+    python -m benchmarks.memory_roads [--folds 9] [--rank 2000] [--share 0.5]
 
 OCR letters, cubic kernel. ``Threads(memory=...)`` is given a share of what the features take in memory; every road runs
 in a process of its own, and what it adds to the memory of that process, inputs aside, is compared with the budget.
@@ -87,9 +87,9 @@ def measure(road: str, folds: int, rank: int, share: float) -> dict:
 def main() -> None:
     """Measure every road in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--rank", type=int, default=1500)
-    parser.add_argument("--share", type=float, default=0.4)
+    parser.add_argument("--folds", type=int, default=9)
+    parser.add_argument("--rank", type=int, default=2000)
+    parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--road", choices=ROADS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.road is not None:

@@ -160,11 +160,6 @@ def test_a_changed_file_is_noticed(tmp_path, monkeypatch):
     assert changed_files(settings, checksums) == []
 
 
-def test_what_was_given_wins_and_none_was_not_given():
-    settings = RunSettings(tol=0.1, kernel="rbf").updated({"tol": 0.01, "kernel": None, "standardize": False})
-    assert (settings.tol, settings.kernel, settings.standardize) == (0.01, "rbf", False)
-
-
 def test_differences_are_about_the_field_not_about_where_files_lie():
     one = RunSettings(train="here", tol=0.1, gamma=1.0)
     assert RunSettings(train="there", tol=0.2, gamma=1.0).differences(one) == []

@@ -5,7 +5,7 @@ import pytest
 from tagged_sentences import tagged_data
 
 from kernelfields.compat.crf import CRF
-from kernelfields.compat.options import CRFsuiteStopping
+from kernelfields.compat.training import CRFsuiteStopping
 from kernelfields.solvers.loop import Iteration
 
 

@@ -9,7 +9,7 @@ from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.likelihoods import fused as fused_passes
+from kernelfields.objective.likelihoods.fused import fused_passes
 from kernelfields.objective.posterior import Direction, LogPosterior
 from tests.samples import chain_datafit, design_of
 
@@ -41,12 +41,9 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
         designs.append(
             design_of("edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared)
         )
-    return LogPosterior(chain_datafit(chains, designs, N_LABELS, masks=masks, workers=Workers(threads)))
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(fused_passes, "_BLOCK_POSITIONS", 16)
+    datafit = chain_datafit(chains, designs, N_LABELS, masks=masks, workers=Workers(threads))
+    datafit.fused = fused_passes(datafit.likelihood, designs, at_once=16)
+    return LogPosterior(datafit)
 
 
 VARIANTS = [

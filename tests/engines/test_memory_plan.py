@@ -10,7 +10,13 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import RandomCholesky
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.designs import memory
-from kernelfields.objective.designs.memory import factor_bytes, parse_memory, plan_features, working_bytes
+from kernelfields.objective.designs.memory import (
+    factor_bytes,
+    parse_memory,
+    plan_features,
+    potential_bytes,
+    solver_bytes,
+)
 
 N_ROWS, RANK = 50_000, 2000
 VALUES = 4 * N_ROWS * RANK
@@ -133,9 +139,9 @@ def test_a_plan_makes_what_it_says(keep, tmp_path):
 
 
 def test_sizes_of_a_fit_grow_with_what_it_holds():
-    base = working_bytes(1000, 10, 500)
-    assert base == 8 * 1000 * 10 * 10 + 80 * 500 * 4 + 8 * 500 * 22
-    assert working_bytes(1000, 10, 500, tied=False) - base == 8 * 7 * 1000 * 10 * 10
-    assert working_bytes(1000, 10, 500, itemsize=8) > base
+    assert potential_bytes(1000, 10) == 8 * 1000 * 10 * 10
+    assert potential_bytes(1000, 10, tied=False) - potential_bytes(1000, 10) == 8 * 7 * 1000 * 10 * 10
+    assert solver_bytes(500) == 80 * 500 * 4 + 8 * 500 * 22
+    assert solver_bytes(500, itemsize=8) > solver_bytes(500)
     assert factor_bytes(10) == 800
     assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000

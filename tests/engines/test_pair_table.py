@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.fields.chains import Chains
-from kernelfields.numerics import threads as workers_module
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
 from tests.samples import chain_datafit, design_of
@@ -62,37 +61,34 @@ def test_products_of_random_supports(seed, n_rows, n_features, n_outcomes, dtype
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(5))
-def test_products_on_several_threads(seed, n_jobs, monkeypatch):
-    monkeypatch.setattr(workers_module, "_SMALL_PRODUCT", 1)
+def test_products_on_several_threads(seed, n_jobs):
     rng = np.random.default_rng(seed)
     features, support, mask = random_table(rng, n_rows=200)
-    workers = Workers(n_jobs)
+    workers = Workers(n_jobs, least_work=1)
     assert (len(workers.weighted_pieces(features.indptr, 9)) > 1) == (n_jobs > 1)
     assert_products_are_dense_ones(features, support, mask, workers, rng)
 
 
-def test_arrays_per_thread_do_not_outweigh_the_data(monkeypatch):
-    monkeypatch.setattr(workers_module, "_SMALL_PRODUCT", 1)
+def test_arrays_per_thread_do_not_outweigh_the_data():
     rng = np.random.default_rng(0)
     features = sp.csr_array(rng.normal(size=(50, 400)) * (rng.random((50, 400)) < 0.01))
     full = PairTable(features, support_of(np.ones((400, 50), dtype=bool)))
-    assert len(full._private_pieces(Workers(4))) == 1
+    assert len(full._private_pieces(Workers(4, least_work=1))) == 1
     slim = PairTable(features, support_of(np.eye(400, 50, dtype=bool)))
-    assert len(slim._private_pieces(Workers(4))) > 1
+    assert len(slim._private_pieces(Workers(4, least_work=1))) > 1
     for table in (full, slim):
         rows = rng.normal(size=(50, 50))
-        gradient = table.transposed_product(rows, Workers(4))
+        gradient = table.transposed_product(rows, Workers(4, least_work=1))
         np.testing.assert_allclose(gradient, table.transposed_product(rows, Workers(1)), rtol=1e-12, atol=1e-14)
 
 
-def test_the_sum_does_not_depend_on_which_thread_was_first(monkeypatch):
-    monkeypatch.setattr(workers_module, "_SMALL_PRODUCT", 1)
+def test_the_sum_does_not_depend_on_which_thread_was_first():
     rng = np.random.default_rng(1)
     features, support, _ = random_table(rng, n_rows=300)
     table, rows = PairTable(features, support), rng.normal(size=(300, 9))
-    first = table.transposed_product(rows, Workers(2))
+    first = table.transposed_product(rows, Workers(2, least_work=1))
     for _ in range(5):
-        np.testing.assert_array_equal(table.transposed_product(rows, Workers(2)), first)
+        np.testing.assert_array_equal(table.transposed_product(rows, Workers(2, least_work=1)), first)
 
 
 def test_features_with_many_pairs_get_a_full_row_and_single_pairs_never_do():

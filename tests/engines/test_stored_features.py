@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,19 +14,20 @@ from kernelfields.fields.chains import Chains
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs import tiles as tiled_features
+from kernelfields.objective.designs import files, tiles
 from kernelfields.objective.designs.design import DenseTable, SparseTable, table_of
-from kernelfields.objective.designs.files import FeatureFile, HalfColumns, HalfFeatures, StoredFactor
-from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedTable, TiledTable
+from kernelfields.objective.designs.files import HalfFeatures, StoredFactor
+from kernelfields.objective.designs.tiles import RecomputedTable, TiledTable
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
 
 N_ROWS, RANK = 700, 90
 
 
-@pytest.fixture(autouse=True)
-def many_tiles(monkeypatch):
-    monkeypatch.setattr(tiled_features, "TILE_BYTES", 4 * RANK * 100)
+#: Columns in many tiles.
+FeatureFile, HalfColumns, RecomputedColumns = (
+    partial(kind, tile_bytes=4 * RANK * 100) for kind in (files.FeatureFile, files.HalfColumns, tiles.RecomputedColumns)
+)
 
 
 def inputs(dtype=np.float64):
@@ -115,11 +117,10 @@ def test_half_precision_refuses_values_beyond_its_range():
         (RecomputedColumns, np.float32, 1e-4),
     ],
 )
-def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads, monkeypatch):
-    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
+def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads):
     features = grown(dtype=np.float64).features
     table = table_of(grown(columns(N_ROWS, RANK, dtype), dtype).features)
-    random, workers = np.random.default_rng(3), Workers(n_threads)
+    random, workers = np.random.default_rng(3), Workers(n_threads, least_work=1)
     coefficients, rows = random.normal(size=(RANK, 4)), random.normal(size=(N_ROWS, 4))
     product, pulled = table.product(coefficients, workers), table.transposed_product(rows, workers)
     assert product.dtype == pulled.dtype == np.float64
@@ -168,13 +169,15 @@ def test_the_file_has_no_name_and_its_room_is_taken_at_once(tmp_path):
     assert np.isfinite(np.asarray(panel.features)).all()
 
 
-def test_threads_read_into_buffers_of_their_own_that_are_used_again(monkeypatch):
-    monkeypatch.setattr("kernelfields.numerics.threads._SMALL_PRODUCT", 1)
-    columns = FeatureFile(N_ROWS, RANK, np.float32)
-    table, workers = table_of(grown(columns, np.float32).features), Workers(3)
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_read_into_buffers_of_their_own_that_are_used_again(n_threads):
+    columns = FeatureFile(N_ROWS, RANK, np.float32, n_threads=n_threads)
+    table = table_of(grown(columns, np.float32).features)
+    # The panel has grown with threads of its own, as many as the columns were told.
+    assert len(columns._buffers) <= n_threads
     for _ in range(5):
-        table.product(np.ones((RANK, 2)), workers)
-    assert 1 <= len(columns._buffers) <= 3
+        table.product(np.ones((RANK, 2)), Workers(n_threads, least_work=1))
+    assert 1 <= len(columns._buffers) <= n_threads
 
 
 def test_a_file_that_was_cut_short_is_an_error():

@@ -6,6 +6,7 @@ import re
 import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
-from kernelfields.estimators.feature_weights import largest, tabulate
+from kernelfields.estimators.inspection import largest, tabulate_weights
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
@@ -223,19 +224,19 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
         Term(EdgeCliques(), "edge", ConstantSubspace(Constant()), coefficients=steps),
     ]
     field = Field(terms, ChainStructure(n_labels, resolve_constraints(None, classes)))
-    return field, {"node": weights, "edge": steps}, classes
+    return SimpleNamespace(field_=field, coef_={"node": weights, "edge": steps}, classes_=classes)
 
 
 def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
-    field, weights, classes = large_field()
-    names = CountedNames(300_000)
+    crf, names = large_field(), CountedNames(300_000)
+    crf._reader = SimpleNamespace(n_features=300_000, encoder=SimpleNamespace(feature_names_=names))
     tracemalloc.start()
-    table = tabulate(field, weights, classes.tolist(), names, top=20, shown=range(22), pattern=None)
+    table = tabulate_weights(crf, 20, None, None, None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert names.asked == 22 * 20
     assert peak < 0.5 * 8 * 300_000 * 22
-    column = weights["node"][:, [7]].toarray().ravel()
+    column = crf.coef_["node"][:, [7]].toarray().ravel()
     listed = table.sets[0].lists[7]
     sizes = [abs(row.weight) for row in listed.rows]
     np.testing.assert_array_equal(np.sort(sizes), np.sort(np.abs(column))[-20:])

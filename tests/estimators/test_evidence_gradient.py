@@ -18,9 +18,8 @@ from kernelfields.objective.likelihoods.graph import GraphStructure
 from kernelfields.objective.likelihoods.softmax import SingleStructure
 from kernelfields.solvers.loop import minimize
 from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode
+from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, evidence_gradient
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
-from kernelfields.uncertainty.laplace import laplace as laplace_module
 from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on
 
@@ -157,17 +156,20 @@ def test_float32_features_give_about_the_same_gradient(monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
 
-def test_large_fields_estimate_the_gradient_by_probes(monkeypatch):
+def test_large_fields_estimate_the_gradient_by_probes():
     problem, logs = CASES["chain"]()
     laplace = problem.laplace(logs)
     expected = problem.gradient(laplace, logs)
-    monkeypatch.setattr(laplace_module, "ALL_ROOTS", 0)
-    size = laplace.posterior.size
+
+    def by_probes(count):
+        roots, signs = laplace.signed_roots(np.random.default_rng(0), all_up_to=0, probes=count)
+        designs = problem.designs_at(logs)
+        return evidence_gradient(laplace, roots, signs, designs, problem.parameters, logs, problem._inputs_of)
+
     # As many orthogonal probes as there are coefficients are exact; half of them come close.
-    monkeypatch.setattr(laplace_module, "GRADIENT_PROBES", size)
-    np.testing.assert_allclose(problem.gradient(laplace, logs), expected, rtol=1e-9)
-    monkeypatch.setattr(laplace_module, "GRADIENT_PROBES", size // 2)
-    estimated = problem.gradient(laplace, logs)
+    size = laplace.posterior.size
+    np.testing.assert_allclose(by_probes(size), expected, rtol=1e-9)
+    estimated = by_probes(size // 2)
     assert not np.allclose(estimated, expected, rtol=1e-6)
     np.testing.assert_allclose(estimated, expected, atol=1.0)
 

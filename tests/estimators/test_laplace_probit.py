@@ -156,13 +156,10 @@ def test_true_stands_for_probit_which_keeps_labels_and_shrinks_odds(kind):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("method", ["exact", "lanczos"])
-def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_when_large(
-    kind, method, monkeypatch, tmp_path
-):
+def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_when_large(kind, method, tmp_path):
     crf, X, y, new, predict = fitted(kind)
-    if method == "lanczos":
-        monkeypatch.setattr("kernelfields.uncertainty.laplace.laplace.EXACT_SIZE", 3)
-    crf.laplace(X, y, n_samples=8, random_state=0)
+    settings = {"n_samples": 8, "method": "auto" if method == "exact" else method}
+    crf.laplace(X, y, **settings, random_state=0)
     assert crf.laplace_.method == method
     drawn = crf.sample_coefficients()
     assert {len(each) for each in drawn.values()} == {8}
@@ -178,9 +175,9 @@ def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_whe
         np.testing.assert_allclose(np.vstack(ours), np.vstack(theirs), rtol=1e-12)
     # Another run with the same seed is the same; with another it is not.
     before = np.vstack(getattr(crf, predict)(new, uncertainty="sampling"))
-    crf.laplace(X, y, n_samples=8, random_state=0)
+    crf.laplace(X, y, **settings, random_state=0)
     np.testing.assert_array_equal(np.vstack(getattr(crf, predict)(new, uncertainty="sampling")), before)
-    crf.laplace(X, y, n_samples=8, random_state=1)
+    crf.laplace(X, y, **settings, random_state=1)
     assert np.abs(np.vstack(getattr(crf, predict)(new, uncertainty="sampling")) - before).max() > 1e-4
 
 

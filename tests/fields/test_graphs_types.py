@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.graph_reading import NodeTypes
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.node_types import NodeTypes
 
 X = np.arange(6.0).reshape(3, 2)
 EDGES = [[0, 1], [1, 2]]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 from kernelfields.fields.reading import pack_inputs
-from kernelfields.formats.prediction_files import write_predictions
-from kernelfields.formats.sequence_files import format_of, read_sequences, write_sequences
+from kernelfields.formats.sequence_files import format_of, read_sequences, write_predictions, write_sequences
 from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import SequenceFileError
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.logarithms_compiled import log_domain_beliefs
-from kernelfields.inference.chain.reference import reference_beliefs
 from kernelfields.numerics.threads import Workers
 from tests.oracles.chains import enumerate_chain
+from tests.oracles.log_domain import reference_beliefs
 
 
 def beliefs(node, edge):

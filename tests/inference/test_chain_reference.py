@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.reference import reference_beliefs, reference_hessian_product
 from tests.oracles.chains import enumerate_chain
+from tests.oracles.log_domain import reference_beliefs, reference_hessian_product
 from tests.samples import any_chain_potentials
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.beliefs import GraphBeliefs
+from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
 from kernelfields.inference.plan import plan_inference
 
 PAIRS = np.array([[0, 1], [1, 2]])
@@ -112,6 +112,7 @@ def test_hessian_products_of_approximations_are_refused_by_name():
     class Guess:
         method, exact, bound = "guess", False, None
 
-    beliefs = GraphBeliefs(Guess(), np.zeros(1), np.ones((1, 1)), tied=())
+    given = GraphPotentials(np.ones((1, 1)), [], ())
+    beliefs = GraphBeliefs(Guess(), given, np.zeros(1), np.ones((1, 1)))
     with pytest.raises(TypeError, match="Hessian products need exact inference, and 'guess' is approximate"):
         beliefs.hessian_product(np.ones((1, 1)), [])

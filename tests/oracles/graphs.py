@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
-from kernelfields.inference.packing import check_structure, infeasible_graph
+from kernelfields.inference.packing import InfeasibleGraph, check_structure
 from kernelfields.numerics.threads import Workers
 
 MOST_LABELLINGS = 1_000_000
@@ -26,16 +26,10 @@ class EnumeratedGraphs(GraphBeliefs):
 
     inference: GraphEnumeration
 
-    def __init__(self, inference, tied, weights, labellings, scores):
+    def __init__(self, inference, given, labellings, scores):
         peaks = np.array([each.max() for each in scores])
         sums = np.array([np.exp(each - peak).sum() for each, peak in zip(scores, peaks, strict=True)])
-        super().__init__(
-            inference,
-            peaks + np.log(sums),
-            np.zeros((inference.n_nodes, inference.n_labels)),
-            tied=tied,
-            weights=weights,
-        )
+        super().__init__(inference, given, peaks + np.log(sums), np.zeros((inference.n_nodes, inference.n_labels)))
         self.labellings = labellings
         self.scores = scores
         # Subtracting the best score first keeps the digits that a large log partition would swallow.
@@ -46,12 +40,8 @@ class EnumeratedGraphs(GraphBeliefs):
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
         return self._counts(self.inference.members[group], self.probabilities)
 
-    def hessian_product(
-        self, d_node: np.ndarray, d_factors: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
-        d_node, tables = self._check_direction(d_node, d_factors)
-        d_scores = self.inference.scores_of(self.labellings, d_node, tables)
+    def _responses(self, d_node, d_tables):
+        d_scores = self.inference.scores_of(self.labellings, d_node, d_tables)
         centred = [p * (d - p @ d) for p, d in zip(self.probabilities, d_scores, strict=True)]
         node = self._counts(np.arange(len(d_node))[:, None], centred)
         return self._weighted(node, self.inference.node_graphs), [
@@ -86,25 +76,16 @@ class GraphEnumeration(GraphInference):
                 f"a graph has {self.n_labels}^{largest} labellings, enumeration takes at most {MOST_LABELLINGS}"
             )
 
-    def infer(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        *,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-    ) -> EnumeratedGraphs:
-        """Compute log partition functions and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
-        node, tables, tied = self.check_potentials(node, factors)
+    def _infer(self, given, workers):
         labellings = [
             np.arange(self.n_labels**size)[:, None] // self.n_labels ** np.arange(size) % self.n_labels
             for size in np.diff(self.offsets).tolist()
         ]
-        scores = self.scores_of(labellings, node, tables)
+        scores = self.scores_of(labellings, given.node, given.tables)
         for graph, each in enumerate(scores):
             if each.max() == -np.inf:
-                raise infeasible_graph(graph)
-        return EnumeratedGraphs(self, tied, self.check_weights(weights), labellings, scores)
+                raise InfeasibleGraph(graph)
+        return EnumeratedGraphs(self, given, labellings, scores)
 
     def scores_of(
         self, labellings: list[np.ndarray], node: np.ndarray, factors: Sequence[np.ndarray]
@@ -121,27 +102,16 @@ class GraphEnumeration(GraphInference):
                 scores[graph] += table[tuple(labellings[graph][:, row - self.offsets[graph]].T)]
         return scores
 
-    def decode(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], workers: Workers | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score per graph (S,)."""
-        beliefs = self.infer(node, factors)
+    def _decode(self, given, workers):
+        beliefs = self._infer(given, workers)
         best = [each.argmax() for each in beliefs.scores]
         labels = [each[b] for each, b in zip(beliefs.labellings, best, strict=True)]
         return np.concatenate(labels), np.array([each.max() for each in beliefs.scores])
 
-    def sample(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Draw independent labellings (n_samples, N) from p(y)."""
-        rng = np.random.default_rng(random)
-        beliefs = self.infer(node, factors)
+    def _sample(self, given, n_samples, random):
+        beliefs = self._infer(given, Workers(1))
         drawn = [
-            each[rng.choice(len(each), size=n_samples, p=p)]
+            each[random.choice(len(each), size=n_samples, p=p)]
             for each, p in zip(beliefs.labellings, beliefs.probabilities, strict=True)
         ]
         return np.concatenate(drawn, axis=1)

@@ -128,11 +128,10 @@ def test_the_rise_of_draws_is_one_near_a_gaussian_and_large_where_the_posterior_
     assert rises[1] > 1.1
 
 
-def test_small_fields_are_exact_and_large_ones_probed(monkeypatch):
+def test_small_fields_are_exact_and_large_ones_probed():
     point = mode(single_posterior())
     assert Laplace(point).method == "exact"
-    monkeypatch.setattr("kernelfields.uncertainty.laplace.laplace.EXACT_SIZE", 3)
-    assert Laplace(point).method == "lanczos"
+    assert Laplace(point, exact_size=3).method == "lanczos"
 
 
 def test_what_cannot_be_is_refused():

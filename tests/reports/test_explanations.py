@@ -3,7 +3,7 @@
 import json
 from xml.etree import ElementTree
 
-from kernelfields.reports.explanations import Contribution, Explanation, PositionExplanation
+from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 from kernelfields.reports.tables import TEXT_WIDTH, shade
 
 HOSTILE = "<script>alert('x')</script>"

@@ -9,7 +9,7 @@ from test_model_summary import small_summary
 
 from kernelfields.evaluation import evaluate
 from kernelfields.reports import LabelledSequence, Markup, plot_heat_map, report_page
-from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
+from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList, WeightsTable
 
 TRUE = [["B-X", "I-X", "O"], ["O", "B-X"], ["O", "O", "B-Y"]]
 PREDICTED = [["B-X", "I-X", "O"], ["O", "O"], ["O", "O", "B-Y"]]

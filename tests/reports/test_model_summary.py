@@ -7,7 +7,7 @@ import numpy as np
 from parsed_pages import HOSTILE, ParsedPage
 
 from kernelfields.objective.bounds import Certificate
-from kernelfields.reports.summary import ModelSummary, SetSummary
+from kernelfields.reports.inspection import ModelSummary, SetSummary
 from kernelfields.solvers import Iteration, Solution
 
 

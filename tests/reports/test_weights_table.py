@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList, WeightsTable
 from kernelfields.reports.tables import TEXT_WIDTH, printable, shade
-from kernelfields.reports.weights import FeatureWeight, SetWeights, WeightList, WeightsTable
 
 HOSTILE = "<script>alert(1)</script>"
 

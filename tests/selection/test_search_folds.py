@@ -5,7 +5,7 @@ import pytest
 from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
-from kernelfields.selection.search import Fold, make_folds, spread_folds
+from kernelfields.selection.folds import Fold, make_folds, spread_folds
 
 X, y = search_sequences()
 

@@ -7,8 +7,7 @@ from rich.console import Console
 
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.progress import SearchProgress, describe
-from kernelfields.selection.results import Evaluation, tabulate
+from kernelfields.selection.results import Evaluation, SearchProgress, tabulate
 
 CANDIDATES = [Candidate({"kernel": RBF(0.5), "rank": 9, "prior_variance": s}, (0,)) for s in (1.0, 10.0)]
 
@@ -66,4 +65,4 @@ def test_a_later_rung_leads_whatever_its_scores():
     later = evaluation(CANDIDATES[0], -9.0, rung=1)
     table = tabulate([*EVALUATIONS, later], "accuracy")
     assert [row[3] for row in table.rows] == ["-9.0000", "-1.2500"]
-    assert describe(CANDIDATES[0]) == "kernel RBF(gamma=0.5), rank 9, prior variance 1.0"
+    assert CANDIDATES[0].words == "kernel RBF(gamma=0.5), rank 9, prior variance 1.0"

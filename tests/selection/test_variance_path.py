@@ -11,7 +11,7 @@ from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
-from kernelfields.selection.training_data import TrainingData
+from kernelfields.selection.folds import TrainingData
 from kernelfields.selection.variance_path import VariancePath, extrapolated
 
 X, y = search_sequences()

@@ -110,18 +110,16 @@ def test_errors_of_a_callback_are_not_swallowed():
         minimize(small_posterior(), SOLVERS["lbfgs"](), watch=fail)
 
 
-def test_dense_solvers_refuse_what_does_not_fit(monkeypatch):
+def test_dense_solvers_refuse_what_does_not_fit():
     posterior = small_posterior()  # 4 * 3 + 9 = 21 coefficients, blocks of 12 and 9
-    monkeypatch.setattr("kernelfields.solvers.newton.MAX_BYTES", 16 * 20**2)
     with pytest.raises(MemoryError, match=r"solver='newton' would factor the Hessian of 21 coefficients, .*"):
-        minimize(posterior, SOLVERS["newton"]())
-    assert minimize(posterior, SOLVERS["block-jacobi"](), tol=1e-3).converged
-    monkeypatch.setattr("kernelfields.solvers.newton.MAX_BYTES", 16 * 10**2)
+        minimize(posterior, SOLVERS["newton"](max_bytes=16 * 20**2))
+    assert minimize(posterior, SOLVERS["block-jacobi"](max_bytes=16 * 20**2), tol=1e-3).converged
     with pytest.raises(MemoryError, match=r"the block of clique set 'node' of 12 coefficients, .* use solver='"):
-        minimize(posterior, SOLVERS["block-jacobi"]())
+        minimize(posterior, SOLVERS["block-jacobi"](max_bytes=16 * 10**2))
     before = posterior.passes
     with pytest.raises(MemoryError):
-        minimize(posterior, SOLVERS["newton"]())
+        minimize(posterior, SOLVERS["newton"](max_bytes=16 * 10**2))
     assert posterior.passes == before, "refused before any work"
 
 

@@ -8,8 +8,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import choice
-from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.choice import choose, resolve_solver
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import NewtonCG
@@ -145,19 +144,17 @@ def test_the_callers_start_goes_before_the_rules_own():
     assert minimize(posterior, rule, start=best, tol=1e-6).iterations == 0
 
 
-def test_many_sparse_values_ask_for_a_stochastic_start(monkeypatch):
+def test_many_sparse_values_ask_for_a_stochastic_start():
     posterior = tagging_posterior(prior_variance=1.0)
-    monkeypatch.setattr(choice, "SMALL", 10)
-    assert choice.choose(posterior, 1e-3) == "lbfgs"
-    monkeypatch.setattr(choice, "MANY_VALUES", 10)
+    assert choose(posterior, small=10) == "lbfgs"
     assert posterior.sparse_values == posterior.datafit.designs[0].stored_values > 10
-    assert choice.choose(posterior, 1e-3) == "sgd+lbfgs"
+    assert choose(posterior, small=10, many_values=10) == "sgd+lbfgs"
     dense = tagging_posterior(observed=False, sparse=False)
     assert dense.sparse_values == 0
-    assert choice.choose(dense, 1e-3) == "newton-cg", "raw dense inputs"
-    monkeypatch.setattr(choice, "SMALL", 10_000)
-    assert choice.choose(posterior, 1e-3) == "newton-cg"
-    assert choice.choose(tagging_posterior(prior_variance=np.inf), 1e-3) == "sgd+lbfgs", "no prior, no Newton"
+    assert choose(dense, small=10, many_values=10) == "newton-cg", "raw dense inputs"
+    assert choose(posterior, small=10_000, many_values=10) == "newton-cg"
+    without_prior = tagging_posterior(prior_variance=np.inf)
+    assert choose(without_prior, small=10_000, many_values=10) == "sgd+lbfgs", "no prior, no Newton"
 
 
 @pytest.mark.parametrize("stored_zeros", [False, True])

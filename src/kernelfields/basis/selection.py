@@ -1,17 +1,10 @@
 """Bases: strategies that choose pivots, all growing the same incomplete Cholesky factor.
 
-| class          | next pivots                                                   | cost               |
-|----------------|---------------------------------------------------------------|--------------------|
-| GreedyCholesky | the largest residual k(x,x) - |z(x)|^2 (the paper's choice)   | O(N r^2), r rounds |
-| RandomCholesky | drawn in proportion to the residual, blocks with rejection    | O(N r^2), r/b rounds |
-| Uniform        | drawn uniformly                                               | O(N r^2)           |
-| AllPoints      | every training input that is not in the span of the others    | O(N^3)             |
-| Gradient       | where the bound of Corollary 10 is largest                    | a fit per round    |
+``rank`` bounds the number of pivots, ``tol`` is a relative residual trace at which to stop earlier. The residual of
+an input is k(x, x) - |z(x)|^2. Cost: O(N r^2) for r pivots, and what the classes say of their rounds.
 
-``rank`` bounds the number of pivots, ``tol`` is a relative residual trace at which to stop earlier.
-
-Gradient: at the optimum within the span of the present pivots, letting f move along the part of k(x_j, .) outside
-the span can improve the objective by at most (s/2) score_j, and
+Gradient (Corollary 10): at the optimum within the span of the present pivots, letting f move along the part of k(x_j,
+.) outside the span can improve the objective by at most (s/2) score_j, and
 
     score_j = ||(K - Z Z^T)_j R||^2 / d_j,      R = marginals - labels, d = diag(K - Z Z^T)
 
@@ -61,7 +54,7 @@ class Basis(BaseEstimator):
 
 
 class GreedyCholesky(Basis):
-    """The largest residual next, one at a time (Fine and Scheinberg 2001, the paper's section 5.3)."""
+    """The largest residual next, one at a time: r rounds (Fine and Scheinberg 2001, the paper's section 5.3)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         panel.extend(panel.largest_outside())
@@ -70,9 +63,9 @@ class GreedyCholesky(Basis):
 class RandomCholesky(Basis):
     """Randomly pivoted Cholesky: P(next = j) proportional to the residual of j.
 
-    Blocks of ``block_size`` proposals are drawn at once and each is kept with probability (its residual now)
-    / (its residual when drawn), which leaves the law of the pivots that of drawing one at a time
-    (Epperly, Tropp and Webber, arXiv 2410.03969).
+    Blocks of ``block_size`` proposals are drawn at once, in about r / block_size rounds, and each is kept with
+    probability (its residual now) / (its residual when drawn), which leaves the law of the pivots that of drawing one
+    at a time (Epperly, Tropp and Webber, arXiv 2410.03969).
     """
 
     def __init__(self, rank: int | None = None, *, tol: float = 0.0, block_size: int | None = None):
@@ -86,10 +79,7 @@ class RandomCholesky(Basis):
         drawn_at, floor = panel.residuals_of(proposals)
         block = panel.residual_block(proposals)
         room = panel.capacity - panel.rank
-        kept, factor = select_rows(
-            block,
-            lambda i, residual: residual > floor[i] and chances[i] * drawn_at[i] < residual,
-        )
+        kept, factor = select_rows(block, lambda i, left: left > floor[i] and chances[i] * drawn_at[i] < left)
         if len(kept) == 0:
             # Only rounding separates these from the span: without this the same ones come back for ever.
             panel.set_aside(proposals)
@@ -107,7 +97,7 @@ class Uniform(Basis):
 
 
 class AllPoints(Basis):
-    """Every training input: the exact, non-sparse model. ``rank`` is not used."""
+    """Every training input outside the span of the others: the exact, non-sparse model. ``rank`` is not used."""
 
     def capacity(self, default_rank: int | None, n_inputs: int) -> int:
         """Return the number of inputs."""
@@ -118,7 +108,7 @@ class AllPoints(Basis):
 
 
 class Gradient(RandomCholesky):
-    """Grow where the bound is largest until the RKHS certificate is below the fit's ``tol``.
+    """Grow where the bound is largest, a fit per round, until the RKHS certificate is below the fit's ``tol``.
 
     Starts from ``initial`` randomly pivoted columns (default: an eighth of the rank) and multiplies the rank
     by ``growth`` per round; each round scores ``candidates`` inputs per pivot wanted.

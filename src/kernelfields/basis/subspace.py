@@ -12,7 +12,7 @@ for the product, no triangular solve per input. A kernel with an explicit featur
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -111,11 +111,7 @@ class ConstantSubspace:
     """The one-dimensional space of functions that do not depend on the input: z(x) = 1."""
 
     kernel: Kernel
-
-    @property
-    def rank(self) -> int:
-        """One."""
-        return 1
+    rank: ClassVar[int] = 1
 
     def features(self, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
         """Return a column of ones."""

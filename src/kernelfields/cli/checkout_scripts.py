@@ -58,11 +58,13 @@ def bench(context: typer.Context, name: _Name = None) -> None:
 
 def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
     folder = _find(folder_name)
-    scripts = {path.stem: path for path in sorted(folder.glob("*.py")) if _is_script(path)}
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    scripts = {stem: text for stem, text in texts.items() if '__name__ == "__main__"' in text}
     if name is None:
         width = max(map(len, scripts), default=0)
-        for stem, path in scripts.items():
-            typer.echo(f"{stem:{width}}  {_first_line(path)}")
+        for stem, text in scripts.items():
+            title, *_ = (ast.get_docstring(ast.parse(text)) or "").split("\n")
+            typer.echo(f"{stem:{width}}  {title}")
         return 0
     wanted = name.removesuffix(".py").replace("-", "_")
     if wanted not in scripts:
@@ -82,12 +84,3 @@ def _find(folder_name: str) -> Path:
         f"the folder {folder_name!r} comes with the source of kernelfields, not with the installed package: run "
         "this inside a checkout"
     )
-
-
-def _is_script(path: Path) -> bool:
-    return '__name__ == "__main__"' in path.read_text(encoding="utf-8")
-
-
-def _first_line(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return docstring.partition("\n")[0]

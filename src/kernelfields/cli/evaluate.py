@@ -35,8 +35,7 @@ def evaluate(
         str, typer.Option("--scheme", help="Entities: bio, iob1, bioes, bilou, none, or auto by the labels.")
     ] = "auto",
     labels_only: Annotated[
-        bool,
-        typer.Option("--labels-only", help="No likelihood or calibration; labels never seen count as errors."),
+        bool, typer.Option("--labels-only", help="No likelihood or calibration; labels never seen count as errors.")
     ] = False,
     resamples: Annotated[
         int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0)
@@ -135,11 +134,10 @@ def write_report(
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
-    truth = file.y or [None] * len(file.X)
-    sequences = [
-        crf.show(x, labels, tokens=words)
-        for x, labels, words, _ in zip(file.X, truth, words_of(file), range(_how_many(file)), strict=False)
-    ]
+    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
+    shown = max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
+    given = list(zip(file.X, file.y or [None] * len(file.X), words_of(file), strict=True))
+    sequences = [crf.show(x, labels, tokens=words) for x, labels, words in given[:shown]]
     page = report_page(
         title,
         model=crf.summary(),
@@ -150,12 +148,6 @@ def write_report(
     )
     with open_text_output(path) as stream:
         stream.write(page)
-
-
-def _how_many(file: SequenceFile) -> int:
-    """Return how many of the first sequences fit on a page: at least one."""
-    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    return max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
 
 
 def words_of(file: SequenceFile) -> list[list[str] | None]:

@@ -12,11 +12,7 @@ import typer
 
 from kernelfields.cli.messages import ExitCode, Jobs, ModelFile, Voice, command
 
-_HEADINGS = {
-    "model": "The model",
-    "weights": "What speaks for which label?",
-    "explanation": "Why this labelling?",
-}
+_HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
 
 
 @command()
@@ -56,20 +52,18 @@ def inspect(
 
     trained = load_model(model)
     crf = trained.crf
-    shown: dict[str, Any]
     if explain is not None:
         if label or features is not None:
             raise ValueError("--label and --features are for tables of weights, not for --explain")
         read = trained.reader.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        explanation = crf.explain(read.X[sequence], top=top, tokens=words_of(read)[sequence])
-        shown = {"explanation": explanation}
+        shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, tokens=words_of(read)[sequence])}
     else:
-        labels = None if not label else [_as_class(each, crf.classes_) for each in label]
-        weights = crf.weights(top=top, labels=labels, feature_re=features)
-        summary = crf.summary()
-        shown = {"model": summary, "weights": weights}
+        # Labels of .npz files may be numbers.
+        known = {str(each): each for each in crf.classes_.tolist()}
+        labels = [known.get(each, each) for each in label] if label else None
+        shown = {"model": crf.summary(), "weights": crf.weights(top=top, labels=labels, feature_re=features)}
     if html is not None:
         parts = [section(_HEADINGS[name], each) for name, each in shown.items()]
         with open_text_output(html) as stream:
@@ -79,26 +73,18 @@ def inspect(
     voice.result("\n\n".join(map(str, shown.values())), document)
 
 
-def _as_class(text: str, classes: object) -> object:
-    """Return the label that a text stands for: labels of .npz files may be numbers."""
-    return next((each for each in classes.tolist() if str(each) == text), text)  # type: ignore[attr-defined]
-
-
 @command()
 def certify(
     voice: Voice,
     model: ModelFile,
     file: Annotated[
-        str | None,
-        typer.Argument(help="Its training file.", metavar="FILE", show_default="the one it remembers"),
+        str | None, typer.Argument(help="Its training file.", metavar="FILE", show_default="the one it remembers")
     ] = None,
     scope: Annotated[
-        str,
-        typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower)."),
+        str, typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower).")
     ] = "span",
     limit: Annotated[
-        float | None,
-        typer.Option("--limit", help="Largest relative gap to accept: the exit code is 1 if it is above."),
+        float | None, typer.Option("--limit", help="Largest relative gap to accept: the exit code is 1 if it is above.")
     ] = None,
     n_jobs: Jobs = None,
 ) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import sys
 import traceback
 import warnings
@@ -27,8 +26,7 @@ from typing import Annotated, Any
 import typer
 
 Jobs = Annotated[
-    int | None,
-    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores"),
+    int | None, typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores")
 ]
 ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]
 #: The options that become the voice of a command.
@@ -100,17 +98,9 @@ class Voice:
 
 def json_text(document: Any) -> str:
     """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+    from kernelfields.reports.tables import json_value  # here, because help must come fast
 
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(json_value(document), ensure_ascii=False, allow_nan=False)
 
 
 def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Callable[[Command], Command]:

@@ -28,7 +28,7 @@ import numpy as np
 
 from kernelfields.cli.settings import SETTINGS, RunSettings, from_document, to_document
 from kernelfields.formats import ModelFileError, SequenceFile, Template, format_of, read_sequences
-from kernelfields.formats.text_files import input_name, write_whole
+from kernelfields.formats.text_files import input_name
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
@@ -285,10 +285,10 @@ def engine_of(settings: RunSettings) -> Any:
             raise ValueError("memory is a budget for engine='threads': a device has the memory it has")
         if engine == "dask":
             raise ValueError("memory is a budget for engine='threads': set the memory of Dask workers in Dask")
-    if memory is not None and engine in ("auto", "threads"):
-        from kernelfields.engines.threads import Threads
+        if engine in ("auto", "threads"):
+            from kernelfields.engines.threads import Threads
 
-        return Threads(memory)
+            return Threads(memory)
     if device is not None:
         from kernelfields.engines.torch.engine import Torch
 
@@ -308,11 +308,6 @@ class TrainedModel:
     reader: InputReader
     settings: RunSettings
     checksums: dict[str, str]
-
-
-def save_model(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> None:
-    """Write a model with its notes, atomically."""
-    write_whole({os.fspath(path): model_content(path, crf, reader, settings)})
 
 
 def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settings: RunSettings) -> bytes:
@@ -339,5 +334,4 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
         settings, checksums = from_document(notes["settings"], path)
         return TrainedModel(crf, InputReader.from_document(notes["reader"]), settings, checksums)
 
-    trained: TrainedModel = read_document(path, ChainCRF.kind, rebuild)
-    return trained
+    return read_document(path, ChainCRF.kind, rebuild)

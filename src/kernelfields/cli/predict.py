@@ -34,8 +34,7 @@ def predict(
         int, typer.Option("--nbest", help="Write so many labellings of each sequence, the best first.", min=0)
     ] = 0,
     posterior: Annotated[
-        bool,
-        typer.Option("--posterior", help="The most probable label at each position, not the best whole."),
+        bool, typer.Option("--posterior", help="The most probable label at each position, not the best whole.")
     ] = False,
     n_jobs: Jobs = None,
 ) -> None:
@@ -56,6 +55,8 @@ def predict(
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
     """
+    import numpy as np
+
     from kernelfields.cli.models import load_model
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
@@ -73,22 +74,12 @@ def predict(
         _write_nbest(output, crf, read, nbest)
     else:
         labels = crf.predict(read.X, "posterior" if posterior else "viterbi")
-        if marginals:
-            write_predictions(output, read, labels, crf.predict_marginals(read.X), crf.classes_.tolist())
-        elif confidence:
-            write_predictions(output, read, labels, _confidences(crf, read, labels))
-        else:
-            write_predictions(output, read, labels)
+        probabilities: Any = crf.predict_marginals(read.X) if marginals or confidence else None
+        if confidence and not marginals:
+            chosen = [np.searchsorted(crf.classes_, each) for each in labels]
+            probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
+        write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
-
-
-def _confidences(crf: ChainCRF, file: SequenceFile, labels: list) -> list:
-    """Return the marginal probability of each predicted label, (T,) for every sequence."""
-    import numpy as np
-
-    chosen = (np.searchsorted(crf.classes_, each) for each in labels)
-    every: Any = crf.predict_marginals(file.X)
-    return [table[np.arange(len(table)), columns] for table, columns in zip(every, chosen, strict=True)]
 
 
 def _documents(

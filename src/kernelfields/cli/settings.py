@@ -172,11 +172,7 @@ class RunSettings:
     )
     separator: str | None = _reading(None, "--separator", "tab or space; for CSV any character.", metavar="NAME")
     arrays: list[str] | None = _reading(
-        None,
-        "--array",
-        "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
-        metavar="R=N",
-        repeated=True,
+        None, "--array", "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.", metavar="R=N", repeated=True
     )
     standardize: bool = _data(False, "--standardize/--no-standardize", "Scale columns of numbers to mean 0, spread 1.")
     report: str | None = _output(None, "--report", "Write an HTML report of the fit here.")
@@ -215,9 +211,7 @@ class RunSettings:
     folds: int = _search(3, "--folds", "Parts the training file is cut into, 3.")
     scoring: str = _search("log_likelihood", "--scoring", "log_likelihood unless told; accuracy or entity_f1.")
     prior_variances: tuple[float, ...] = _search(
-        (0.01, 0.1, 1.0, 10.0, 100.0),
-        "--prior-variances",
-        "Those to choose from, 0.01,0.1,1,10,100 unless told.",
+        (0.01, 0.1, 1.0, 10.0, 100.0), "--prior-variances", "Those to choose from, 0.01,0.1,1,10,100 unless told."
     )
     ranks: tuple[int, ...] | None = _search(
         None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it."
@@ -236,10 +230,6 @@ class RunSettings:
     checkpoint: str | None = _checkpoint(None, "--checkpoint", "Write what there is so far to this file now and then.")
     checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
     resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
-
-    def updated(self, given: dict[str, Any]) -> RunSettings:
-        """Return a copy with what was given on the command line; None means not given."""
-        return replace(self, **{name: each for name, each in given.items() if each is not None})
 
     def part(self, part: str) -> dict[str, Any]:
         """Return the settings that are parameters of a part, by name."""

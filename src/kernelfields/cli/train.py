@@ -7,6 +7,7 @@ The options come from the fields of ``RunSettings``. What was given on the comma
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -45,23 +46,19 @@ def train(voice: Voice, **options: Any) -> None:
     if "c2" in given:
         if "prior_variance" in given:
             raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
-        given["prior_variance"] = _prior_variance_of(given["c2"])
+        if not given["c2"] >= 0:
+            raise ValueError(f"--c2 must be a number of at least 0, got {given['c2']}")
+        given["prior_variance"] = 1 / (2 * given["c2"]) if given["c2"] else float("inf")
     settings = RunSettings()
     if "config" in given:
         settings, checksums = read_settings(given["config"])
         for path in changed_files(settings, checksums):
             voice.warn(f"{path} has changed since {given['config']} was written")
-    settings = settings.updated(given)
+    settings = replace(settings, **given)
     _check_together(settings, given)
     from kernelfields.cli.training_run import run_training
 
     raise typer.Exit(run_training(settings, voice))
-
-
-def _prior_variance_of(c2: float) -> float:
-    if not c2 >= 0:
-        raise ValueError(f"--c2 must be a number of at least 0, got {c2}")
-    return 1 / (2 * c2) if c2 else float("inf")
 
 
 def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:

@@ -3,6 +3,12 @@
 The files are written in this order: checkpoints during the fit, the model with the settings beside it, both or
 none, the report. Then the checkpoint goes, unless there is something left to continue. Whether they can be written
 is tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
+
+``--search`` is cross-validation on the training file, before the fit. Kernels are names, several of them separated
+by commas; each stands for a grid around what its default would be: rbf for values of gamma, poly for degrees. A
+kernel with parameters of its own, or a sum, is taken as it is. Ranks are that of the settings and a quarter of it,
+unless told. What was chosen becomes part of the settings, which repeat the fit without the search.
+
 Fails: ValueError and OSError with messages for users; nothing is left half-written.
 """
 
@@ -20,24 +26,23 @@ from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
-    InputReader,
     TrainedModel,
     build_estimator,
     check_labels,
     fit_parameters,
     is_dense,
+    kernel_settings,
     load_model,
     model_content,
+    named_kernel,
     read_training_file,
-    save_model,
 )
-from kernelfields.cli.search import Choice, search_settings
 from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
 from kernelfields.formats import ModelFileError, SequenceFile
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF
+    from kernelfields import ChainCRF, ChainCRFCV
 
 # Columns whose spreads differ by more than this are worth a hint.
 _UNEVEN = 30.0
@@ -51,40 +56,210 @@ def settings_path(model: str) -> str:
 
 def run_training(settings: RunSettings, voice: Voice) -> ExitCode:
     """Fit a model as the settings say, and write it."""
-    _check_outputs(settings)
-    reader, file = read_training_file(settings)
-    voice.say(_sizes(file, settings))
-    development = None if settings.dev is None else _read_development(reader, settings.dev, file)
-    _say_how_inputs_are_seen(settings, reader, file, voice)
-    before = _checkpointed(settings, voice)
-    choice: Choice | None = None
-    if settings.search and before is not None:
-        searched = ("kernel", "rank", "prior_variance", *KERNEL_PARAMETERS)
-        settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
-    elif settings.search:
-        choice = search_settings(settings, reader, file, voice)
-        settings = choice.settings
-        voice.say(f"chosen: {choice.words}; {settings.scoring.replace('_', ' ')} {choice.score:.4f}")
-    elif settings.kernel == "auto":
-        settings = replace(settings, kernel="rbf" if is_dense(file.X) else "linear")
-    crf = build_estimator(settings, reader) if before is None else _continued(settings, before)
-    _fit(crf, settings, reader, file, development, voice)
-    beside = settings_path(settings.model)
-    write_whole(
-        {
-            settings.model: model_content(settings.model, crf, reader, settings),
-            beside: settings_text(settings, beside).encode(),
+    return TrainingRun(settings, voice).go()
+
+
+class TrainingRun:
+    """One run: what was read for it, what a search chose, and the estimator that it fits."""
+
+    def __init__(self, settings: RunSettings, voice: Voice):
+        _check_outputs(settings)
+        self.settings, self.voice = settings, voice
+        self.reader, self.file = read_training_file(settings)
+        self.development: SequenceFile | None = None
+        self.search: ChainCRFCV | None = None
+
+    def go(self) -> ExitCode:
+        """Search if asked for, fit, write the files and tell how it went."""
+        labels = {label for labels in self.file.y or [] for label in labels}
+        positions, name = sum(map(len, self.file.y or [])), input_name(str(self.settings.train))
+        self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels")
+        if self.settings.dev is not None:
+            self.development = self.reader.read(self.settings.dev)
+            check_labels(self.development, sorted(labels), self.settings.dev)
+        self._say_how_inputs_are_seen()
+        before = self._checkpointed()
+        self._choose_settings(before)
+        self.crf = build_estimator(self.settings, self.reader) if before is None else self._continued(before)
+        self._fit()
+        settings, beside = self.settings, settings_path(self.settings.model)
+        write_whole(
+            {
+                settings.model: model_content(settings.model, self.crf, self.reader, settings),
+                beside: settings_text(settings, beside).encode(),
+            }
+        )
+        if settings.report is not None:
+            self._write_report(settings.report)
+        finished = self.crf.solution_.reason in _FINISHED
+        if settings.checkpoint is not None and finished:
+            self._remove(settings.checkpoint)
+        self._tell()
+        if self.crf.solution_.reason == "interrupted":
+            return ExitCode.INTERRUPTED
+        searched = self.search is None or not self.search.interrupted_
+        return ExitCode.DONE if finished and searched else ExitCode.SHORT
+
+    def _say_how_inputs_are_seen(self) -> None:
+        settings, template, voice = self.settings, self.reader.template, self.voice
+        if template is not None and settings.template is None:
+            voice.say(f"no --template: every column at -1, 0 and 1, {len(template.unigrams)} features a position")
+            voice.detail(template.text.rstrip())
+        if not self.reader.has_transitions:
+            voice.say("the template has no B line: labels do not depend on their neighbours")
+        if is_dense(self.file.X) and not settings.standardize and settings.kernel != "linear":
+            spreads = np.concatenate(self.file.X).std(axis=0)
+            spreads = spreads[spreads > 0]
+            if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
+                voice.say(
+                    f"the columns have very different spreads, {spreads.min():.3g} to {spreads.max():.3g}: "
+                    "--standardize brings them to one scale"
+                )
+
+    def _checkpointed(self) -> TrainedModel | None:
+        """Return what the checkpoint to go on from holds; None to start afresh."""
+        path = self.settings.checkpoint
+        if path is None or not self.settings.resume:
+            return None
+        if not os.path.exists(path):
+            self.voice.say(f"there is no checkpoint {path} yet: starting afresh")
+            return None
+        try:
+            before = load_model(path)
+        except ModelFileError as error:
+            raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
+        self.voice.say(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
+        return before
+
+    def _choose_settings(self, before: TrainedModel | None) -> None:
+        """Fill in what the settings leave to a search, to the checkpoint of an earlier one, or to the inputs."""
+        settings = self.settings
+        if settings.search and before is not None:
+            searched = ("kernel", "rank", "prior_variance", *KERNEL_PARAMETERS)
+            self.settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
+        elif settings.search:
+            self.search = self._searched()
+        elif settings.kernel == "auto":
+            self.settings = replace(settings, kernel="rbf" if is_dense(self.file.X) else "linear")
+
+    def _searched(self) -> ChainCRFCV:
+        """Search for kernel, rank and prior variance, and put the best into the settings."""
+        from kernelfields import ChainCRFCV
+
+        settings = self.settings
+        if not self.reader.has_transitions:
+            raise ValueError("--search needs transitions, and the template has no B line: add a line B")
+        kernels = _kernels(settings, is_dense(self.file.X))
+        plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
+        ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
+        search = ChainCRFCV(
+            build_estimator(plain, self.reader),
+            kernels=kernels,
+            prior_variances=settings.prior_variances,
+            ranks=[rank or None for rank in ranks],
+            cv=settings.folds,
+            scoring=settings.scoring,
+            refit=False,
+            random_state=settings.random_state,
+            verbose=self.voice.level,
+        )
+        with self.voice.hears_warnings():
+            search.fit(self.file.X, self.file.y, self.file.weights)
+        best = search.best_params_
+        chosen = {"rank": best["rank"] or 0, "prior_variance": best["prior_variance"]}
+        if best["kernel"] not in [each for each in kernels if not isinstance(each, str)]:
+            chosen |= kernel_settings(best["kernel"])
+        self.settings = settings = replace(settings, **chosen)
+        own = {name: value for name, value in settings.part("kernel").items() if value is not None}
+        words = ", ".join([f"kernel {settings.kernel}", *(f"{name} {value:g}" for name, value in own.items())])
+        self.voice.say(
+            f"chosen: {words}, rank {settings.rank}, prior variance {settings.prior_variance:g}; "
+            f"{settings.scoring.replace('_', ' ')} {search.best_score_:.4f}"
+        )
+        return search
+
+    def _continued(self, before: TrainedModel) -> ChainCRF:
+        """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
+        settings = self.settings
+        differences = settings.differences(before.settings)
+        for name in ("train", "template"):
+            digest = file_digest(getattr(settings, name))
+            if digest is not None and before.checksums.get(name, digest) != digest:
+                differences.append(f"the file {getattr(settings, name)} has changed")
+        if differences:
+            raise ValueError(
+                f"{settings.checkpoint} is the checkpoint of another run: {'; '.join(differences)}. "
+                "Leave out --resume to start afresh"
+            )
+        return before.crf.set_params(warm_start=True, **fit_parameters(settings))
+
+    def _fit(self) -> None:
+        self.crf.set_params(verbose=self.voice.level)
+        if self.settings.checkpoint is not None:
+            from kernelfields.models.checkpoints import Checkpoint
+
+            def write(path: Any, estimator: Any) -> None:
+                write_whole({os.fspath(path): model_content(path, estimator, self.reader, self.settings)})
+
+            path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
+            self.crf.set_params(callbacks=[Checkpoint(path, seconds, write=write)])
+        held_out = self.development
+        dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
+        with self.voice.hears_warnings():
+            self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
+        self.crf.set_params(callbacks=None, verbose=0, warm_start=False)
+
+    def _write_report(self, path: str) -> None:
+        """Write the page about the fit; who cannot have it hears that the model is there all the same."""
+        table, model = None if self.search is None else self.search.table(), self.settings.model
+        title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
+        try:
+            write_report(path, self.crf, self.development or self.file, title, search=table)
+        except OSError as error:
+            kept = f"{error.strerror}; the model was written to {model}"
+            raise OSError(error.errno, kept, error.filename) from error
+        except KeyboardInterrupt as interrupt:
+            self.voice.warn(f"interrupted: there is no report, but the model was written to {model}")
+            raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+
+    def _remove(self, checkpoint: str) -> None:
+        remove_leftovers(checkpoint)
+        try:
+            Path(checkpoint).unlink(missing_ok=True)
+        except OSError as error:
+            reason = f"is no longer needed, but cannot be removed: {error.strerror}"
+            self.voice.warn(f"the checkpoint {checkpoint} {reason}")
+
+    def _tell(self) -> None:
+        """Say how the fit went and what was written."""
+        solution, settings, voice = self.crf.solution_, self.settings, self.voice
+        figures = ("converged", "reason", "lower_bound", "relative_gap", "solver", "iterations", "passes", "seconds")
+        document: dict[str, Any] = {
+            "model": settings.model,
+            "config": settings_path(settings.model),
+            "objective": solution.value,
+            **{name: getattr(solution, name) for name in figures},
+            "n_sequences": len(self.file.X),
+            "n_positions": sum(map(len, self.file.y or [])),
+            "labels": self.crf.classes_,
         }
-    )
-    if settings.report is not None:
-        _write_report(crf, settings, development or file, choice, voice)
-    if settings.checkpoint is not None and crf.solution_.reason in _FINISHED:
-        _remove(settings.checkpoint, voice)
-    _tell(crf, settings, file, development, choice, voice)
-    if crf.solution_.reason == "interrupted":
-        return ExitCode.INTERRUPTED
-    finished = crf.solution_.reason in _FINISHED and not (choice is not None and choice.interrupted)
-    return ExitCode.DONE if finished else ExitCode.SHORT
+        # A fit that ended otherwise has warned already, and said why.
+        why = f": {solution.message}" if solution.reason in _FINISHED else ""
+        voice.say(
+            f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, {solution.iterations} "
+            f"iterations of {solution.solver} in {solution.seconds:.1f} s{why}"
+        )
+        if self.development is not None:
+            document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
+            voice.say(f"token accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
+        if self.search is not None:
+            table = self.search.table()
+            rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            document["search"] = {"score": self.search.best_score_, "candidates": rows}
+        written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
+        voice.say(f"wrote {', '.join(written)}")
+        if voice.as_json:
+            voice.result("", document)
 
 
 def _check_outputs(settings: RunSettings) -> None:
@@ -101,146 +276,18 @@ def _check_outputs(settings: RunSettings) -> None:
         check_writable(settings.report)
 
 
-def _read_development(reader: InputReader, path: str, training: SequenceFile) -> SequenceFile:
-    file = reader.read(path)
-    check_labels(file, sorted({label for labels in training.y or [] for label in labels}), path)
-    return file
-
-
-def _say_how_inputs_are_seen(settings: RunSettings, reader: InputReader, file: SequenceFile, voice: Voice) -> None:
-    if reader.template is not None and settings.template is None:
-        count = len(reader.template.unigrams)
-        voice.say(f"no --template: every column at -1, 0 and 1, {count} features a position")
-        voice.detail(reader.template.text.rstrip())
-    if not reader.has_transitions:
-        voice.say("the template has no B line: labels do not depend on their neighbours")
-    if is_dense(file.X) and not settings.standardize and settings.kernel != "linear":
-        spreads = np.concatenate(file.X).std(axis=0)
-        spreads = spreads[spreads > 0]
-        if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
-            voice.say(
-                f"the columns have very different spreads, {spreads.min():.3g} to {spreads.max():.3g}: "
-                "--standardize brings them to one scale"
+def _kernels(settings: RunSettings, dense: bool) -> list[Any]:
+    """Return the kernels to choose from: names, which stand for grids, or one kernel as it is."""
+    parameters = settings.part("kernel")
+    given = any(value is not None for value in parameters.values())
+    if settings.kernel == "auto" and not given:
+        return ["poly", "rbf"] if dense else ["linear", "poly", "rbf"]
+    names = [name.strip() for name in settings.kernel.split(",")]
+    if given or "+" in settings.kernel:
+        if len(names) > 1 or settings.kernel == "auto":
+            raise ValueError(
+                "with --search, parameters and sums of kernels are for one --kernel: name several without them, "
+                "and each is searched by itself"
             )
-
-
-def _checkpointed(settings: RunSettings, voice: Voice) -> TrainedModel | None:
-    """Return what the checkpoint to go on from holds; None to start afresh."""
-    path = settings.checkpoint
-    if path is None or not settings.resume:
-        return None
-    if not os.path.exists(path):
-        voice.say(f"there is no checkpoint {path} yet: starting afresh")
-        return None
-    try:
-        before = load_model(path)
-    except ModelFileError as error:
-        raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
-    voice.say(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
-    return before
-
-
-def _continued(settings: RunSettings, before: TrainedModel) -> ChainCRF:
-    """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
-    differences = settings.differences(before.settings)
-    for name in ("train", "template"):
-        digest = file_digest(getattr(settings, name))
-        if digest is not None and before.checksums.get(name, digest) != digest:
-            differences.append(f"the file {getattr(settings, name)} has changed")
-    if differences:
-        raise ValueError(
-            f"{settings.checkpoint} is the checkpoint of another run: {'; '.join(differences)}. "
-            "Leave out --resume to start afresh"
-        )
-    return before.crf.set_params(warm_start=True, **fit_parameters(settings))
-
-
-def _fit(
-    crf: ChainCRF,
-    settings: RunSettings,
-    reader: InputReader,
-    file: SequenceFile,
-    development: SequenceFile | None,
-    voice: Voice,
-) -> None:
-    crf.set_params(verbose=voice.level)
-    if settings.checkpoint is not None:
-        from kernelfields.models.checkpoints import Checkpoint
-
-        def write(path: Any, estimator: Any) -> None:
-            save_model(path, estimator, reader, settings)
-
-        crf.set_params(callbacks=[Checkpoint(settings.checkpoint, settings.checkpoint_seconds, write=write)])
-    dev = {} if development is None else {"X_dev": development.X, "y_dev": development.y}
-    with voice.hears_warnings():
-        crf.fit(file.X, file.y, sample_weight=file.weights, **dev)
-    crf.set_params(callbacks=None, verbose=0, warm_start=False)
-
-
-def _write_report(
-    crf: ChainCRF, settings: RunSettings, file: SequenceFile, choice: Choice | None, voice: Voice
-) -> None:
-    """Write the page about the fit; who cannot have it hears that the model is there all the same."""
-    table = None if choice is None else choice.table
-    title = f"{Path(settings.model).name}, trained on {os.path.basename(input_name(str(settings.train)))}"
-    try:
-        write_report(str(settings.report), crf, file, title, search=table)
-    except OSError as error:
-        kept = f"{error.strerror}; the model was written to {settings.model}"
-        raise OSError(error.errno, kept, error.filename) from error
-    except KeyboardInterrupt as interrupt:
-        voice.warn(f"interrupted: there is no report, but the model was written to {settings.model}")
-        raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
-
-
-def _remove(checkpoint: str, voice: Voice) -> None:
-    remove_leftovers(checkpoint)
-    try:
-        Path(checkpoint).unlink(missing_ok=True)
-    except OSError as error:
-        voice.warn(f"the checkpoint {checkpoint} is no longer needed, but cannot be removed: {error.strerror}")
-
-
-def _sizes(file: SequenceFile, settings: RunSettings) -> str:
-    labels = {label for labels in file.y or [] for label in labels}
-    positions = sum(map(len, file.y or []))
-    name = input_name(str(settings.train))
-    return f"{name}: {len(file.X):,} sequences, {positions:,} positions, {len(labels)} labels"
-
-
-def _tell(
-    crf: ChainCRF,
-    settings: RunSettings,
-    file: SequenceFile,
-    development: SequenceFile | None,
-    choice: Choice | None,
-    voice: Voice,
-) -> None:
-    """Say how the fit went and what was written."""
-    solution = crf.solution_
-    figures = ("converged", "reason", "lower_bound", "relative_gap", "solver", "iterations", "passes", "seconds")
-    document: dict[str, Any] = {
-        "model": settings.model,
-        "config": settings_path(settings.model),
-        "objective": solution.value,
-        **{name: getattr(solution, name) for name in figures},
-        "n_sequences": len(file.X),
-        "n_positions": sum(map(len, file.y or [])),
-        "labels": crf.classes_,
-    }
-    # A fit that ended otherwise has warned already, and said why.
-    why = f": {solution.message}" if solution.reason in _FINISHED else ""
-    voice.say(
-        f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, {solution.iterations} "
-        f"iterations of {solution.solver} in {solution.seconds:.1f} s{why}"
-    )
-    if development is not None:
-        document["dev_accuracy"] = crf.score(development.X, development.y)
-        voice.say(f"token accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
-    if choice is not None:
-        rows = [dict(zip(choice.table.columns, row, strict=True)) for row in choice.table.rows]
-        document["search"] = {"score": choice.score, "candidates": rows}
-    written = [settings.model, settings_path(settings.model), *([settings.report] if settings.report else [])]
-    voice.say(f"wrote {', '.join(written)}")
-    if voice.as_json:
-        voice.result("", document)
+        return [named_kernel(settings.kernel, parameters)]
+    return list(names)

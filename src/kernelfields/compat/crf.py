@@ -4,7 +4,7 @@
     loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
 
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
-import changed; options.py says how parameters translate. Cost and memory are those of ChainCRF.
+import changed; training.py says how parameters translate. Cost and memory are those of ChainCRF.
 
 Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
 answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
@@ -35,13 +35,14 @@ from kernelfields.compat.feature_sequences import (
     without_empty,
 )
 from kernelfields.compat.metrics import flat_accuracy_score
-from kernelfields.compat.options import Options, read_options
-from kernelfields.compat.training_log import Holdout, TrainingLog
+from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.fields.reading import encode_labels
 from kernelfields.models.documents import read_document, write_document
 from kernelfields.numerics.parameters import is_whole
+
+KIND = "compat.CRF"
 
 
 class OneLabel:
@@ -63,6 +64,15 @@ class OneLabel:
         _, offsets = encoder.fit_transform(X)
         encode_labels(y, [label], np.diff(offsets))
         return cls(label, encoder)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the label and the names of the features, for a model file."""
+        return {"label": self.classes_[0].item(), "feature_names": self.encoder.spec()}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> OneLabel:
+        """Return what ``to_document`` described."""
+        return cls(document["label"], FeatureDictEncoder.from_spec(document["feature_names"]))
 
     def predict(self, X: list) -> list[np.ndarray]:
         """Return the label for every position."""
@@ -89,11 +99,6 @@ class NamedWeights:
         self.transitions = _keyed(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
 
 
-def n_weights(field: Any) -> int:
-    """Return how many weights a field has, zero or not."""
-    return sum(each.nnz if scipy.sparse.issparse(each) else each.size for each in field.coef_.values())
-
-
 def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
     sparse = scipy.sparse.csr_array(matrix, copy=True)
@@ -105,51 +110,6 @@ def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
-
-
-KIND = "compat.CRF"
-
-
-def write_crf(path: str | os.PathLike, crf: Any) -> None:
-    """Write a fitted CRF to a model file: its parameters, its log, and the document of the field behind it."""
-    log = crf.training_log_
-    parameters = crf.get_params(deep=False)
-    if not is_whole(parameters["random_state"]):
-        parameters["random_state"] = None
-    document = {
-        "parameters": parameters,
-        "reason": log.reason,
-        "holdout": None if log.holdout is None else asdict(log.holdout),
-        "field": _describe(crf.chain_),
-    }
-    write_document(path, KIND, document)
-
-
-def read_crf(cls: type, path: str | os.PathLike) -> Any:
-    """Read a CRF from a model file."""
-
-    def rebuild(document: dict[str, Any]) -> Any:
-        crf = cls(**document["parameters"])
-        crf.chain_ = _rebuild(document["field"])
-        solution = getattr(crf.chain_, "solution_", None)
-        holdout = None if document["holdout"] is None else Holdout(**document["holdout"])
-        history = solution.history if solution else []
-        crf.training_log_ = TrainingLog(document["reason"], n_weights(crf.chain_), history, holdout)
-        return crf
-
-    return read_document(path, KIND, rebuild)
-
-
-def _describe(field: ChainCRF | OneLabel) -> dict[str, Any]:
-    if isinstance(field, OneLabel):
-        return {"label": field.classes_[0].item(), "feature_names": field.encoder.spec()}
-    return {"chain": field.to_document()}
-
-
-def _rebuild(described: dict[str, Any]) -> ChainCRF | OneLabel:
-    if "label" in described:
-        return OneLabel(described["label"], FeatureDictEncoder.from_spec(described["feature_names"]))
-    return ChainCRF.from_document(described["chain"])
 
 
 class CRF(BaseEstimator):
@@ -271,9 +231,14 @@ class CRF(BaseEstimator):
         if held_out is not None:
             predictions = _predictions(field, held_out[0])
             holdout = Holdout.count(held_out[1], predictions.tolist(), field.classes_.tolist())
+        return self._keep(field, reason, holdout)
+
+    def _keep(self, field: ChainCRF | OneLabel, reason: str, holdout: Holdout | None) -> CRF:
+        """Take a trained field for one's own."""
+        n_weights = sum(each.nnz if scipy.sparse.issparse(each) else each.size for each in field.coef_.values())
         history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
-        self.training_log_ = TrainingLog(reason, n_weights(field), history, holdout)
+        self.training_log_ = TrainingLog(reason, n_weights, history, holdout)
         self._named: NamedWeights | None = None
         return self
 
@@ -323,13 +288,28 @@ class CRF(BaseEstimator):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the trained model to one file of data (safetensors), atomically."""
-        self._fitted()
-        write_crf(path, self)
+        field, log, parameters = self._fitted(), self.training_log_, self.get_params(deep=False)
+        if not is_whole(parameters["random_state"]):
+            parameters["random_state"] = None
+        document = {
+            "parameters": parameters,
+            "reason": log.reason,
+            "holdout": None if log.holdout is None else asdict(log.holdout),
+            "field": field.to_document() if isinstance(field, OneLabel) else {"chain": field.to_document()},
+        }
+        write_document(path, KIND, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> CRF:
         """Read a model written by :meth:`save`."""
-        return read_crf(cls, path)
+
+        def rebuild(document: dict[str, Any]) -> CRF:
+            described, holdout = document["field"], document["holdout"]
+            kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
+            scores = None if holdout is None else Holdout(**holdout)
+            return cls(**document["parameters"])._keep(kind.from_document(described), document["reason"], scores)
+
+        return read_document(path, KIND, rebuild)
 
     @property
     def classes_(self) -> list:

@@ -29,7 +29,7 @@ def feature_sequences(X: Any, name: str = "X") -> list:
     """Return X as a list of sequences; raise TypeError where its first features are no names."""
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
         raise TypeError(f"{name} {_EXPECTED}, got {_describe(X)}. {_ARRAYS}.")
-    if not isinstance(X, Iterable) or isinstance(X, str | bytes | Mapping):
+    if not _is_iterable(X):
         raise TypeError(f"{name} {_EXPECTED}, got {_describe(X)}")
     sequences = [list(sequence) if isinstance(sequence, Iterator) else sequence for sequence in X]
     if problem := _first_without_names(sequences):
@@ -95,16 +95,16 @@ def answer_each(sequences: list, answer: Callable[[list], Iterable]) -> np.ndarr
     return answers
 
 
+def _is_iterable(values: Any) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+
+
 def _label_sequences(y: Any, name: str) -> list:
-    if not isinstance(y, Iterable) or isinstance(y, str | bytes | Mapping):
+    if not _is_iterable(y):
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {_describe(y)}")
     listed = []
     for index, labels in enumerate(y):
-        if (
-            not isinstance(labels, Iterable)
-            or isinstance(labels, str | bytes | Mapping)
-            or getattr(labels, "ndim", 1) != 1
-        ):
+        if not _is_iterable(labels) or getattr(labels, "ndim", 1) != 1:
             raise ValueError(f"sequence {index} of {name} is {_describe(labels)}: each sequence needs a list of labels")
         listed.append(labels.tolist() if isinstance(labels, np.ndarray) else list(labels))
     return listed

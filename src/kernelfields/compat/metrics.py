@@ -11,49 +11,37 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from sklearn.metrics import make_scorer
+import sklearn.metrics
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
     """Return the share of positions whose label is right."""
-    from sklearn.metrics import accuracy_score
-
-    return float(accuracy_score(*_flat(y_true, y_pred)))
+    return float(sklearn.metrics.accuracy_score(*_flat(y_true, y_pred)))
 
 
 def flat_precision_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return ``sklearn.metrics.precision_score`` over all positions."""
-    from sklearn.metrics import precision_score
-
-    return precision_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_recall_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return ``sklearn.metrics.recall_score`` over all positions."""
-    from sklearn.metrics import recall_score
-
-    return recall_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_f1_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return ``sklearn.metrics.f1_score`` over all positions."""
-    from sklearn.metrics import f1_score
-
-    return f1_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
     """Return ``sklearn.metrics.fbeta_score`` over all positions."""
-    from sklearn.metrics import fbeta_score
-
-    return fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+    return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
 
 
 def flat_classification_report(y_true: Any, y_pred: Any, labels: Any = None, **kwargs: Any) -> Any:
     """Return ``sklearn.metrics.classification_report`` over all positions."""
-    from sklearn.metrics import classification_report
-
-    return classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+    return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
 
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
@@ -82,5 +70,5 @@ def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
     return true, predicted
 
 
-flat_accuracy = make_scorer(flat_accuracy_score)
-sequence_accuracy = make_scorer(sequence_accuracy_score)
+flat_accuracy = sklearn.metrics.make_scorer(flat_accuracy_score)
+sequence_accuracy = sklearn.metrics.make_scorer(sequence_accuracy_score)

@@ -37,7 +37,8 @@ class SampleSettings:
     """How labelled data are put in a place.
 
     ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
-    ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions.
+    ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions; data
+    that are only looked at, such as a development set, are not ``solved``.
     """
 
     dtype: np.dtype | None = None
@@ -45,6 +46,7 @@ class SampleSettings:
     workers: Workers = field(default_factory=Workers)
     n_terms: int = 1
     beside: int = 0
+    solved: bool = True
 
 
 class View(Protocol):

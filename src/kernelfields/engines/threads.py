@@ -24,7 +24,8 @@ from kernelfields.objective.designs.memory import (
     feature_dtype,
     parse_memory,
     plan_features,
-    working_bytes,
+    potential_bytes,
+    solver_bytes,
 )
 from kernelfields.objective.designs.pairs import Support, observed_support
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
@@ -148,26 +149,22 @@ class LocalSample:
         if self._budget is None:
             return None
         settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
-        share = n_positions / (n_positions + settings.beside)
-        working = working_bytes(
-            n_positions,
-            n_labels,
-            rank * clique.n_configurations(n_labels),
-            itemsize=precision.itemsize,
-            tied=clique.labels_per_clique == 1,
-            n_threads=settings.workers.n_threads,
-        )
+        n_threads, n_coefficients = settings.workers.n_threads, rank * clique.n_configurations(n_labels)
+        solver = solver_bytes(n_coefficients, itemsize=precision.itemsize, n_threads=n_threads)
+        working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1)
+        # There is one solver, whatever the number of samples: they share what it leaves.
+        budget = (self._budget // settings.n_terms - solver) * n_positions // (n_positions + settings.beside)
         return plan_features(
             name,
             n_rows,
             rank,
             precision,
-            budget=int(share * self._budget) // settings.n_terms,
-            other_bytes=working,
+            budget=budget + (solver if settings.solved else 0),
+            other_bytes=working + (solver if settings.solved else 0),
             # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
             may_round=settings.dtype is None and precision == np.float32 and settings.tol >= _HALF_TOLERANCE,
             folder=self._folder,
-            n_threads=settings.workers.n_threads,
+            n_threads=n_threads,
         )
 
 

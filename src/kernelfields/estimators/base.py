@@ -116,10 +116,10 @@ class Training:
     structure_path: StructurePath | None = None
     evidence_path: EvidencePath | None = None
 
-    def place(self, data: Any, cliques: NamedCliques, beside: int = 0) -> Sample:
+    def place(self, data: Any, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
-        settings = replace(self.settings, n_terms=n_terms, beside=beside)
+        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
         return self.engine.place(data, self.structure, settings)
 
 

@@ -36,10 +36,8 @@ from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.reports.explanations import Explanation
+from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.summary import ModelSummary
-from kernelfields.reports.weights import WeightsTable
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques
 from kernelfields.structure.candidates import resolve_search as resolve_structure_search
 from kernelfields.structure.search import StructurePath, StructureSearch
@@ -328,7 +326,7 @@ class ChainCRF(FieldEstimator):
         chains = self._development_chains(training)
         if chains is None:
             return 0
-        sample = training.place(chains, training.cliques, training.data.n_positions)
+        sample = training.place(chains, training.cliques, training.data.n_positions, solved=False)
         training.development = DevelopmentSet(sample, self.patience)
         return chains.n_positions
 

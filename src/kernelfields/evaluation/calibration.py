@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
 from kernelfields.fields.reading import is_sequence, locate
 
 _SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(Figures):
     """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
 
     Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
@@ -42,27 +42,14 @@ class ReliabilityCurve:
     accuracy_low: np.ndarray | None = None
     accuracy_high: np.ndarray | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return lists for JSON, None for NaN."""
-        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: None if column is None else _plain_list(column) for name, column in columns.items()}
-
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(Figures):
     """Expected calibration error, Brier score and reliability curve of marginals."""
 
     expected_error: Estimate
     brier: Estimate
     curve: ReliabilityCurve
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "expected_error": self.expected_error.to_dict(),
-            "brier": self.brier.to_dict(),
-            "curve": self.curve.to_dict(),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +216,3 @@ def _from_dicts(rows: Any, classes: list, index: int) -> np.ndarray:
                 f"expected {sorted(classes)}"
             )
     return np.array([[row[label] for label in classes] for row in rows])
-
-
-def _plain_list(column: np.ndarray) -> list:
-    return [None if np.isnan(value) else value for value in column.tolist()]

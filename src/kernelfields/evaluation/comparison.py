@@ -9,15 +9,15 @@ narrower than the two intervals suggest. Cost and failures as in evaluation.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
 from kernelfields.evaluation.label_scores import Counts, choose_labels, label_counts, wrong_sequences
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Resampling
-from kernelfields.reports.tables import Table, html_of, text_of
+from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
+from kernelfields.reports.tables import Table
 
 _NAMES = {
     "accuracy": "token accuracy",
@@ -28,7 +28,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Figures):
     """A figure of both predictions, second minus first, and the share of resamples in which second is better.
 
     Resamples in which both are equal count half for the share; without resamples it is None.
@@ -39,58 +39,30 @@ class Difference:
     difference: Estimate
     share_better: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        figures = {name: getattr(self, name).to_dict() for name in ("first", "second", "difference")}
-        return {**figures, "share_better": self.share_better}
-
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(ResampledFigures):
     """What :func:`compare` found; ``entity_f1`` is None if no entities were asked for."""
 
-    n_sequences: int
-    n_tokens: int
-    n_resamples: int
-    confidence: float
     accuracy: Difference
     sequence_accuracy: Difference
     macro_f1: Difference
     entity_f1: Difference | None = None
+    _resamples: ClassVar[str] = "paired resamples"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        sizes = {name: getattr(self, name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
-        return {**sizes, **{name: None if each is None else each.to_dict() for name, each in self._figures()}}
-
-    def __str__(self) -> str:
-        return text_of(self._heading(), [self._table()])
-
-    def _repr_html_(self) -> str:
-        return html_of(self._heading(), [self._table()])
-
-    def _figures(self) -> list[tuple[str, Difference | None]]:
-        return [(name, getattr(self, name)) for name in _NAMES]
-
-    def _heading(self) -> str:
-        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
-        if self.n_resamples == 0:
-            return size
-        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} paired resamples"
-
-    def _table(self) -> Table:
+    def _tables(self) -> list[Table]:
         rows = [
             (
-                _NAMES[name],
+                words,
                 f"{each.first.value:.4f}",
                 f"{each.second.value:.4f}",
                 f"{each.difference:+.4f}",
                 "" if each.share_better is None else f"{each.share_better:.3f}",
             )
-            for name, each in self._figures()
-            if each is not None
+            for name, words in _NAMES.items()
+            if (each := getattr(self, name)) is not None
         ]
-        return Table(("figure", "first", "second", "second - first", "second better in"), rows)
+        return [Table(("figure", "first", "second", "second - first", "second better in"), rows)]
 
 
 def compare(
@@ -114,7 +86,7 @@ def compare(
     reader = find_entities(scheme, packed.labels)
     statistics = {"tokens": packed.lengths}
     for name in ("first", "second"):
-        statistics |= {f"{name} {part}": each for part, each in _statistics(packed, name, reader).items()}
+        statistics |= {f"{name} {part}": each for part, each in label_statistics(packed, reader, name).items()}
     sums = resampling.sums(statistics)
     figures = [_resampled_figures(sums, name, chosen, packed.n_sequences) for name in ("first", "second")]
     return Comparison(
@@ -126,10 +98,13 @@ def compare(
     )
 
 
-def _statistics(packed: PackedLabels, name: str, reader: EntityReader | None) -> dict[str, np.ndarray]:
-    parts = {"wrong": wrong_sequences(packed, name), "labels": label_counts(packed, name).stacked}
+def label_statistics(
+    packed: PackedLabels, reader: EntityReader | None, predicted: str = "y_pred"
+) -> dict[str, np.ndarray]:
+    """Return what is counted by sequence of one prediction: whether it is wrong, its labels, its entities."""
+    parts = {"wrong": wrong_sequences(packed, predicted), "labels": label_counts(packed, predicted).stacked}
     if reader is not None:
-        parts["entities"] = entity_counts(packed, reader, name).stacked
+        parts["entities"] = entity_counts(packed, reader, predicted).stacked
     return parts
 
 

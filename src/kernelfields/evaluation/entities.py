@@ -88,16 +88,11 @@ def entity_counts(packed: PackedLabels, reader: EntityReader, predicted: str = "
     stop, kind = np.zeros(packed.n_positions, dtype=np.int64), np.zeros(packed.n_positions, dtype=np.int64)
     stop[true.starts], kind[true.starts] = true.stops, true.types
     found = (stop[guessed.starts] == guessed.stops) & (kind[guessed.starts] == guessed.types)
-    sequence, n_types = packed.sequence, len(reader.types)
-
-    def count(starts: np.ndarray, types: np.ndarray) -> np.ndarray:
-        cells = np.bincount(sequence[starts] * n_types + types, minlength=packed.n_sequences * n_types)
-        return cells.reshape(packed.n_sequences, n_types)
-
+    n_types = len(reader.types)
     return Counts(
-        count(guessed.starts[found], guessed.types[found]),
-        count(guessed.starts, guessed.types),
-        count(true.starts, true.types),
+        packed.count(guessed.starts[found], guessed.types[found], n_types),
+        packed.count(guessed.starts, guessed.types, n_types),
+        packed.count(true.starts, true.types, n_types),
     )
 
 

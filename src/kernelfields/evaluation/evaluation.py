@@ -19,26 +19,20 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
-from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
-from kernelfields.evaluation.label_scores import (
-    Counts,
-    Scores,
-    average_table,
-    choose_labels,
-    label_counts,
-    score_table,
-    wrong_sequences,
-)
+from kernelfields.evaluation.comparison import label_statistics
+from kernelfields.evaluation.entities import EntityReader, find_entities
+from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Resampling
-from kernelfields.reports.tables import Table, html_of, text_of
+from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
+from kernelfields.reports.report import precision_table
+from kernelfields.reports.tables import Table
 
 # A sum of rounded terms may end up above zero by this much.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class EntityScores:
+class EntityScores(Figures):
     """Scores of entities by type and averaged, with the name of the scheme that was read."""
 
     scheme: str
@@ -46,41 +40,29 @@ class EntityScores:
     averages: dict[str, Scores]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        types = [{"type": kind, **scores.to_dict()} for kind, scores in self.per_type.items()]
-        averages = {name: scores.to_dict() for name, scores in self.averages.items()}
-        return {"scheme": self.scheme, "types": types, "averages": averages}
+        """Return plain values for JSON, a list of types with their scores."""
+        figures = super().to_dict()
+        types = [{"type": kind, **scores} for kind, scores in figures["per_type"].items()]
+        return {"scheme": self.scheme, "types": types, "averages": figures["averages"]}
 
 
 @dataclass(frozen=True)
-class LogLikelihood:
+class LogLikelihood(Figures):
     """Mean log p(y | x) per sequence and per token, and how many sequences have probability zero."""
 
     per_sequence: Estimate
     per_token: Estimate
     n_impossible: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; minus infinity is None, and ``n_impossible`` says so."""
-        return {
-            "per_sequence": self.per_sequence.to_dict(),
-            "per_token": self.per_token.to_dict(),
-            "n_impossible": self.n_impossible,
-        }
-
 
 @dataclass(frozen=True)
-class Evaluation:
-    """What :func:`evaluate` found; print it, show it in a notebook, or take ``to_dict()`` for JSON.
+class Evaluation(ResampledFigures):
+    """What :func:`evaluate` found.
 
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
     ``log_likelihood`` and ``calibration`` are None if they were not asked for.
     """
 
-    n_sequences: int
-    n_tokens: int
-    n_resamples: int
-    confidence: float
     accuracy: Estimate
     sequence_accuracy: Estimate
     per_label: dict[Any, Scores]
@@ -90,34 +72,14 @@ class Evaluation:
     calibration: Calibration | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        parts = {
-            name: None if (part := getattr(self, name)) is None else part.to_dict()
-            for name in ("accuracy", "sequence_accuracy", "entities", "log_likelihood", "calibration")
-        }
-        return {
-            "n_sequences": self.n_sequences,
-            "n_tokens": self.n_tokens,
-            "n_resamples": self.n_resamples,
-            "confidence": self.confidence,
-            "labels": [{"label": label, **scores.to_dict()} for label, scores in self.per_label.items()],
-            "averages": {name: scores.to_dict() for name, scores in self.averages.items()},
-            **parts,
-        }
-
-    def __str__(self) -> str:
-        return text_of(self._heading(), self._tables())
-
-    def _repr_html_(self) -> str:
-        return html_of(self._heading(), self._tables())
-
-    def _heading(self) -> str:
-        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
-        if self.n_resamples == 0:
-            return size
-        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} resamples of sequences"
+        """Return plain values for JSON, a list of labels with their scores."""
+        figures = super().to_dict()
+        sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
+        labels = [{"label": label, **scores} for label, scores in figures.pop("per_label").items()]
+        return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def _tables(self) -> list[Table]:
+        plain = self.to_dict()
         figures = [("token accuracy", self.accuracy), ("sequence accuracy", self.sequence_accuracy)]
         if self.log_likelihood is not None:
             impossible = self.log_likelihood.n_impossible
@@ -129,11 +91,11 @@ class Evaluation:
             figures.append(("Brier score", self.calibration.brier))
         tables = [
             Table(("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
-            _score_table("label", self.per_label, self.averages),
+            precision_table("label", "label", plain["labels"], plain["averages"]),
         ]
-        if self.entities is not None:
-            title = f"entity ({self.entities.scheme})"
-            tables.append(_score_table(title, self.entities.per_type, self.entities.averages))
+        if (entities := plain["entities"]) is not None:
+            title = f"entity ({entities['scheme']})"
+            tables.append(precision_table(title, "type", entities["types"], entities["averages"]))
         return tables
 
 
@@ -170,14 +132,8 @@ def evaluate(
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     averaged = choose_labels(labels, packed)
-    statistics = {
-        "tokens": packed.lengths,
-        "wrong": wrong_sequences(packed),
-        "labels": label_counts(packed).stacked,
-    }
     reader = find_entities(scheme, packed.labels)
-    if reader is not None:
-        statistics["entities"] = entity_counts(packed, reader).stacked
+    statistics = {"tokens": packed.lengths, **label_statistics(packed, reader)}
     if log_likelihood is not None:
         statistics["log_likelihood"] = _likelihood_statistics(log_likelihood, packed)
     if marginals is not None:
@@ -230,14 +186,3 @@ def _likelihood_statistics(given: Any, packed: PackedLabels) -> np.ndarray:
 def _log_likelihood(sums: np.ndarray, tokens: np.ndarray, n_sequences: int, resampling: Resampling) -> LogLikelihood:
     total = np.where(sums[:, 1] > 0, -np.inf, sums[:, 0])
     return LogLikelihood(resampling.estimate(total / n_sequences), resampling.estimate(total / tokens), int(sums[0, 1]))
-
-
-def _score_table(title: str, scores: dict[Any, Scores], averages: dict[str, Scores]) -> Table:
-    rows: list[tuple[str, ...]] = [_score_row(str(name), each) for name, each in scores.items()]
-    rows.append(())
-    rows += [_score_row(f"{name} average", each) for name, each in averages.items()]
-    return Table((title, "precision", "recall", "F1", "support"), rows)
-
-
-def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
-    return (name, str(scores.precision), str(scores.recall), str(scores.f1), f"{scores.support:,}")

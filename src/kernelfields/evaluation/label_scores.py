@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
 
 AVERAGES = ("micro", "macro", "weighted")
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(Figures):
     """Precision, recall and F1 of a label, an entity type or an average, and how many were true and predicted."""
 
     precision: Estimate
@@ -35,11 +35,6 @@ class Scores:
     f1: Estimate
     support: int
     predicted: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        figures = {name: getattr(self, name).to_dict() for name in ("precision", "recall", "f1")}
-        return {**figures, "support": self.support, "predicted": self.predicted}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +87,11 @@ class Counts:
 def label_counts(packed: PackedLabels, predicted: str = "y_pred") -> Counts:
     """Count labels by sequence, (S, L) each."""
     true, guessed, n_labels = packed.codes["y_true"], packed.codes[predicted], len(packed.labels)
-    everywhere = np.ones(len(true), dtype=bool)
+    right, everywhere = true == guessed, slice(None)
     return Counts(
-        packed.count(true, n_labels, true == guessed),
-        packed.count(guessed, n_labels, everywhere),
-        packed.count(true, n_labels, everywhere),
+        packed.count(right, true[right], n_labels),
+        packed.count(everywhere, guessed, n_labels),
+        packed.count(everywhere, true, n_labels),
     )
 
 

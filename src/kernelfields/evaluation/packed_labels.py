@@ -48,9 +48,9 @@ class PackedLabels:
         """Number of the sequence that each position belongs to, (N,)."""
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
-    def count(self, groups: np.ndarray, n_groups: int, where: np.ndarray) -> np.ndarray:
-        """Count the positions ``where`` (N,) holds, by sequence and group (N,): (S, n_groups)."""
-        cells = self.sequence[where] * n_groups + groups[where]
+    def count(self, positions: np.ndarray | slice, groups: np.ndarray, n_groups: int) -> np.ndarray:
+        """Count some positions, by sequence and the group of each: (S, n_groups)."""
+        cells = self.sequence[positions] * n_groups + groups
         return np.bincount(cells, minlength=self.n_sequences * n_groups).reshape(self.n_sequences, n_groups)
 
 

@@ -13,19 +13,28 @@ choice of sequences reaches; it is too narrow for figures that rest on a handful
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernelfields.fields.reading import random_generator
+from kernelfields.reports.tables import Table, html_of, json_value, text_of
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
 
 
+class Figures:
+    """The base of results: dataclasses of numbers, arrays, and other results."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, by the names of the fields."""
+        return json_value({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Figures):
     """A figure and the ends of its interval, None where nothing was resampled."""
 
     value: float
@@ -44,10 +53,33 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self}"
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Return value, low and high for JSON, which has no infinity: None stands for it."""
-        ends = {"value": self.value, "low": self.low, "high": self.high}
-        return {name: end if end is not None and np.isfinite(end) else None for name, end in ends.items()}
+
+@dataclass(frozen=True)
+class ResampledFigures(Figures):
+    """What figures of sequences rest on; print them, show them in a notebook, or take ``to_dict()`` for JSON."""
+
+    n_sequences: int
+    n_tokens: int
+    n_resamples: int
+    confidence: float
+    #: What the resamples are in the heading.
+    _resamples: ClassVar[str] = "resamples of sequences"
+
+    def __str__(self) -> str:
+        return text_of(self._heading(), self._tables())
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading(), self._tables())
+
+    def _heading(self) -> str:
+        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
+        if self.n_resamples == 0:
+            return size
+        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} {self._resamples}"
+
+    def _tables(self) -> list[Table]:
+        """Return the tables below the heading."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

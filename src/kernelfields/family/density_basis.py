@@ -14,6 +14,7 @@ import numpy as np
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.basis.subspace import ExplicitSubspace, Subspace
+from kernelfields.family.quadrature import sobol_points
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 
@@ -43,11 +44,8 @@ def density_basis(
         few = len(points) <= MOST_CANDIDATES
         candidates.append(points if few else points[random.choice(len(points), MOST_CANDIDATES, replace=False)])
     if pivots != "sample":
-        from scipy.stats import qmc
-
         # The same points every time: they stand for the box, not for chance.
-        spread = qmc.Sobol(points.shape[1], scramble=True, seed=np.random.default_rng(0))
-        candidates.append(spread.random(BOX_CANDIDATES))
+        candidates.append(sobol_points(points.shape[1], BOX_CANDIDATES, 0))
     inputs = np.vstack(candidates)
     strategy = resolve_basis(basis)
     panel = PanelCholesky(kernel, inputs, strategy.capacity(rank, len(inputs)))

@@ -150,8 +150,15 @@ class ExponentialFamily(ABC):
         ``mean`` (d,) is that of a sample of n, and precision = 1 / (n s) is that of a normal prior of variance s:
         the minimum is the maximum a posteriori. Stops when the value is within ``tol`` of the minimum.
         """
+        if not 0 <= precision < np.inf:
+            raise ValueError(f"precision must be a finite number of at least 0, got {precision!r}")
+        if not tol > 0:
+            raise ValueError(f"tol must be positive, got {tol!r}")
         first = np.zeros(self.n_statistics) if start is None else self.check(start, "the start")
-        return estimate(self.at, self.check(mean, "the mean"), first, precision=precision, tol=tol, max_iter=max_iter)
+        return self._minimise(self.check(mean, "the mean"), first, precision, tol, max_iter)
+
+    def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
+        return minimise(self.at, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
         """Return a vector as float64 of shape (d,), finite or, where allowed, minus infinity; else ValueError."""
@@ -176,20 +183,10 @@ class Estimate:
     member: Member
 
 
-def estimate(
-    at: Callable[[np.ndarray], Member],
-    mean: np.ndarray,
-    start: np.ndarray,
-    *,
-    precision: float,
-    tol: float,
-    max_iter: int,
+def minimise(
+    at: Callable[[np.ndarray], Member], mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int
 ) -> Estimate:
     """Minimise P from ``start``; see :meth:`ExponentialFamily.estimate`."""
-    if not 0 <= precision < np.inf:
-        raise ValueError(f"precision must be a finite number of at least 0, got {precision!r}")
-    if not tol > 0:
-        raise ValueError(f"tol must be positive, got {tol!r}")
 
     def value_of(member: Member) -> float:
         theta = member.theta

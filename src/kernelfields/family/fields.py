@@ -15,7 +15,6 @@ Fails: ValueError where graphs are too entangled for exact inference, since the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike
 from kernelfields.family.exponential_family import ExponentialFamily, Member
 from kernelfields.inference.beliefs import GraphBeliefs
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
-from kernelfields.inference.packing import check_offsets
+from kernelfields.inference.packing import check_offsets, check_whole, in_shapes
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.vectors import conjugate_gradients
 
@@ -78,8 +77,7 @@ class ChainFamily(ExponentialFamily):
         if bounds.ndim != 1 or not bounds.size:
             raise ValueError(f"offsets must be whole numbers of shape (sequences + 1,), got shape {bounds.shape}")
         self.offsets = check_offsets(bounds, int(bounds[-1]))
-        if isinstance(n_labels, bool) or not isinstance(n_labels, int | np.integer) or n_labels < 1:
-            raise ValueError(f"n_labels must be a whole number of at least 1, got {n_labels!r}")
+        check_whole("n_labels", n_labels)
         self.n_labels, self.tied = int(n_labels), bool(tied)
         n_positions = int(self.offsets[-1])
         self._node_shape = (n_positions, self.n_labels)
@@ -98,14 +96,13 @@ class ChainFamily(ExponentialFamily):
 
     def unpack(self, vector: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return a vector (d,) as node (N, L) and edge (1 or N, L, L)."""
-        node, edge = np.split(np.asarray(vector), [int(np.prod(self._node_shape))])
-        return node.reshape(self._node_shape), edge.reshape(self._edge_shape)
+        node, edge = in_shapes(np.asarray(vector), [self._node_shape, self._edge_shape])
+        return node, edge
 
     def at(self, theta: ArrayLike) -> FieldMember:
         """Return the distribution with these potentials, laid end to end."""
         checked = self.check(theta, "theta", forbidden=True)
-        node, edge = self.unpack(checked)
-        return FieldMember(self, checked, infer_chains(node, edge, self.offsets))
+        return FieldMember(self, checked, infer_chains(*self.unpack(checked), self.offsets))
 
 
 class GraphFamily(ExponentialFamily):
@@ -149,9 +146,7 @@ class GraphFamily(ExponentialFamily):
 
     def unpack(self, vector: ArrayLike) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return a vector (d,) as node (N, L) and a list of factor tables."""
-        ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1].astype(int)
-        parts: list[Any] = np.split(np.asarray(vector), ends)
-        node, *factors = (part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True))
+        node, *factors = in_shapes(np.asarray(vector), self._shapes)
         return node, factors
 
     def at(self, theta: ArrayLike) -> FieldMember:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, estimate
+from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, minimise
 from kernelfields.fields.reading import random_generator
 
 _BLOCK_ROWS = 4096
@@ -137,22 +137,13 @@ class FiniteFamily(ExponentialFamily):
         mean, count = self._observed(outcomes, weights)
         return self.estimate(mean, precision=1.0 / (count * prior_variance)).theta
 
-    def estimate(
-        self,
-        mean: ArrayLike,
-        *,
-        precision: float = 0.0,
-        start: ArrayLike | None = None,
-        tol: float = 1e-12,
-        max_iter: int = 200,
-    ) -> Estimate:
-        """Minimise g(theta) - <theta, mean> + precision / 2 ||theta||^2; without a prior the theta of least norm.
+    def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
+        """Find the theta of least norm where there is no prior.
 
-        Without a prior, directions in which all statistics agree are left out: the likelihood does not see them.
+        Directions in which all statistics agree are then left out: the likelihood does not see them.
         """
         if precision > 0:
-            return super().estimate(mean, precision=precision, start=start, tol=tol, max_iter=max_iter)
-        mean = self.check(mean, "the mean")
+            return super()._minimise(mean, start, precision, tol, max_iter)
         possible = self.base_measure > 0
         statistics = self.statistics[possible]
         centre = statistics.mean(axis=0)
@@ -162,16 +153,9 @@ class FiniteFamily(ExponentialFamily):
         away = float(np.abs(mean - centre - inside @ axes).max())
         if away > 1e-8 * (1 + float(np.abs(statistics).max())):
             raise NoEstimate(f"the mean lies {away:.3g} outside the plane that the statistics of the outcomes span")
-        first = np.zeros(len(axes)) if start is None else axes @ self.check(start, "the start")
-        reduced = (statistics - centre) @ axes.T
-        log_base = self._log_base[possible]
-        found = estimate(
-            lambda theta: FiniteMember(reduced, log_base, theta),
-            inside,
-            first,
-            precision=0.0,
-            tol=tol,
-            max_iter=max_iter,
+        reduced, log_base = (statistics - centre) @ axes.T, self._log_base[possible]
+        found = minimise(
+            lambda theta: FiniteMember(reduced, log_base, theta), inside, axes @ start, precision, tol, max_iter
         )
         return Estimate(found.theta @ axes, found.value, found.gap, found.iterations, self.at(found.theta @ axes))
 

@@ -43,6 +43,10 @@ class Rule:
     log_masses: np.ndarray
     replicates: int = 1
 
+    def __post_init__(self) -> None:
+        if not np.any(self.log_masses > -np.inf):
+            raise ValueError("the base measure is improper: it is zero at all nodes of the quadrature over the box")
+
     def log_integral(self, log_values: np.ndarray) -> tuple[float, float]:
         """Return log sum_j mass_j exp(log_values_j), and its standard error where there are replicates, else 0."""
         total = float(logsumexp(self.log_masses + log_values))
@@ -93,23 +97,23 @@ class Quadrature:
         for _ in axes:
             log_products = np.add.outer(log_products, log_weights).ravel()
         nodes = measure.box.from_unit(units)
-        return _possible(Rule(nodes, log_products + measure.box.log_volume + measure.log_density(nodes)))
+        return Rule(nodes, log_products + measure.box.log_volume + measure.log_density(nodes))
 
     def _sobol_rule(self, measure: Measure) -> Rule:
-        from scipy.stats import qmc
-
-        parts = [
-            qmc.Sobol(measure.box.dimension, scramble=True, seed=np.random.default_rng([self.seed, i])).random(
-                self.size
-            )
-            for i in range(REPLICATES)
-        ]
+        parts = [sobol_points(measure.box.dimension, self.size, [self.seed, i]) for i in range(REPLICATES)]
         # Inside the cube, not on its faces, where a normal distribution would be at infinity.
         nodes = measure.from_uniform(np.clip(np.concatenate(parts), 2.0**-40, 1 - 2.0**-40))
         log_masses = np.full(len(nodes), -np.log(len(nodes)))
         if isinstance(measure, FunctionMeasure):
             log_masses += measure.box.log_volume + measure.log_density(nodes)
-        return _possible(Rule(nodes, log_masses, REPLICATES))
+        return Rule(nodes, log_masses, REPLICATES)
+
+
+def sobol_points(dimension: int, size: int, seed: int | list[int]) -> np.ndarray:
+    """Return points of the unit cube, (size, dimension), from a scrambled Sobol sequence."""
+    from scipy.stats import qmc
+
+    return qmc.Sobol(dimension, scramble=True, seed=np.random.default_rng(seed)).random(size)
 
 
 def first_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> Quadrature:
@@ -150,8 +154,9 @@ def check_proper(measure: Measure, quadrature: Quadrature) -> None:
     """Raise where the integral of a function of the user's goes on growing, or is not known by the finest rule."""
     if not isinstance(measure, FunctionMeasure):
         return
-    sizes = [Quadrature(quadrature.kind, size, quadrature.seed) for size in _halvings(quadrature)]
-    totals = [float(logsumexp(each.rule(measure).log_masses)) for each in sizes]
+    size = max(quadrature.size, 8)
+    rules = [Quadrature(quadrature.kind, each, quadrature.seed).rule(measure) for each in (size // 4, size // 2, size)]
+    totals = [float(logsumexp(rule.log_masses)) for rule in rules]
     earlier, later = totals[1] - totals[0], totals[2] - totals[1]
     if later > _STILL_GROWING and later > _NOT_SLOWER * earlier > 0:
         raise ValueError(
@@ -161,7 +166,9 @@ def check_proper(measure: Measure, quadrature: Quadrature) -> None:
         )
     current: Quadrature | None = quadrature
     while current is not None:
-        error = _unsettled(measure, current)
+        coarse = float(logsumexp(current.rule(measure).log_masses))
+        fine, error = judged_log_integral(current, measure, lambda nodes: np.zeros(len(nodes)), coarse)
+        error = max(abs(coarse - fine), error)
         if error <= _UNSETTLED:
             return
         current = current.finer(measure.box.dimension)
@@ -170,25 +177,3 @@ def check_proper(measure: Measure, quadrature: Quadrature) -> None:
         f"still be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point "
         "where it is infinite"
     )
-
-
-def _unsettled(measure: Measure, quadrature: Quadrature) -> float:
-    """Return by how many nats rules disagree about the integral of a base measure."""
-
-    def nothing(nodes: np.ndarray) -> np.ndarray:
-        return np.zeros(len(nodes))
-
-    coarse = float(logsumexp(quadrature.rule(measure).log_masses))
-    fine, error = judged_log_integral(quadrature, measure, nothing, coarse)
-    return max(abs(coarse - fine), error)
-
-
-def _halvings(quadrature: Quadrature) -> tuple[int, int, int]:
-    size = max(quadrature.size, 8)
-    return size // 4, size // 2, size
-
-
-def _possible(rule: Rule) -> Rule:
-    if not np.any(rule.log_masses > -np.inf):
-        raise ValueError("the base measure is improper: it is zero at all nodes of the quadrature over the box")
-    return rule

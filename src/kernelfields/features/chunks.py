@@ -13,11 +13,10 @@ text and the weights one array, without a Python step per feature: chunks of pla
 strings, are read by built-in functions that run over all features; what they cannot read, such as nested values or
 chunks of both kinds, is left to its twin, which also says what is wrong and where.
 
-Only CRFsuite's own program reads strings that carry their weights, and ``read_weighted`` does:
+Only CRFsuite's own program reads strings that carry their weights after a colon, and ``read_weighted`` does; in a
+name, "\:" is a colon and "\\" a backslash:
 
     ["bias", "len:2.5", "time=12\:30"]  ->  {"bias": 1.0, "len": 2.5, "time=12:30": 1.0}
-
-A colon separates name and weight; in a name, "\:" is a colon and "\\" a backslash.
 
 Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that says which feature is wrong,
 and quotes the string where CRFsuite would go on with a weight of zero; the caller knows where.
@@ -27,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import chain, count, pairwise
 from math import isfinite
 from numbers import Number
@@ -46,6 +45,7 @@ _MAPPINGS = (dict, Mapping)
 _COLLECTIONS = (list, tuple, set, frozenset, Set)
 _NUMBERS = (float, int)
 _ARRAYS = "Rows of numbers are passed as one array of shape (rows, features) for each sequence."
+_UNKNOWN = "leave the feature out where it is unknown."
 _TEXTS = {str, np.str_}
 _NUMBER_TYPES = {bool, int, float, np.bool_} | {
     np.dtype(code).type for code in np.typecodes["AllInteger"] + np.typecodes["Float"]
@@ -122,7 +122,7 @@ def features_of(position: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
             else:
                 yield full, _other_number(full, value)
     elif is_collection(position):
-        for name in _ordered(position):
+        for name in sorted(position, key=str) if isinstance(position, set | frozenset) else position:
             yield prefix + _text(name), 1.0
     else:
         raise TypeError(_not_a_position(position))
@@ -155,10 +155,6 @@ def _weight(string: str, text: str) -> float:
     return weight
 
 
-def _ordered(names: Collection) -> Collection:
-    return sorted(names, key=str) if isinstance(names, set | frozenset) else names
-
-
 def _text(text: Any) -> str:
     if type(text) is str:
         return text
@@ -181,9 +177,7 @@ def _finite(name: str, value: Any) -> float:
     except OverflowError as error:
         raise ValueError(f"feature {name!r} is {value!r:.60}, too large for a weight") from error
     if not isfinite(weight):
-        raise ValueError(
-            f"feature {name!r} is {weight}. Weights must be finite; leave the feature out where it is unknown."
-        )
+        raise ValueError(f"feature {name!r} is {weight}. Weights must be finite; {_UNKNOWN}")
     return weight
 
 
@@ -193,7 +187,7 @@ def _other_number(name: str, value: Any) -> float:
     if not numeric or isinstance(value, np.complexfloating) or getattr(value, "ndim", 0) != 0:
         raise TypeError(
             f"feature {name!r} is {value!r:.60} ({type(value).__name__}). Use a number, a bool, a string, a dict "
-            "or a list of strings; leave the feature out where it is unknown."
+            f"or a list of strings; {_UNKNOWN}"
         )
     return _finite(name, value)
 

@@ -1,8 +1,6 @@
 """Feature dicts or lists of feature strings, one per position, to sparse rows.
 
-    {"word": "cat", "upper": True, "len": 3.0}  ->  word:cat = 1, upper = 1, len = 3
-
-Names and weights are those of python-crfsuite, as chunks.py spells out. A name seen twice in one
+Names and weights are those of python-crfsuite, as chunks.py spells out with an example. A name seen twice in one
 position adds up. Weights of zero leave no trace, so that they do not enter the vocabulary, unless asked for.
 
 Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
@@ -16,7 +14,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, islice
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,8 @@ import scipy.sparse as sp
 
 from kernelfields.features.chunks import kept_counts, read_chunk
 from kernelfields.features.names import NameTable
-from kernelfields.fields.reading import is_listing, locate, offsets_of
+from kernelfields.fields.reading import SEQUENCES, is_listing, offsets_of
+from kernelfields.numerics.parameters import is_real
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 #: Large enough that a step per chunk costs nothing, small enough that chunks need little memory.
@@ -43,8 +41,7 @@ class FeatureDictEncoder:
     """
 
     def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False):
-        number = isinstance(min_freq, Real) and not isinstance(min_freq, bool)
-        if not number or not 0 <= min_freq < np.inf:
+        if not is_real(min_freq) or not 0 <= min_freq < np.inf:
             raise ValueError(f"min_freq must be a number of positions that is not negative, got {min_freq!r}")
         self.min_freq = min_freq
         self.keep_zeros = keep_zeros
@@ -130,8 +127,7 @@ def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool) -> tuple[
     positions = chain.from_iterable(_walk(X, lengths))
 
     def place(row: int) -> str:
-        sequence, position = locate(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
-        return f"sequence {sequence}, position {position}"
+        return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
 
     while some := list(islice(positions, _POSITIONS_PER_CHUNK)):
         chunk = read_chunk(some, place)

@@ -54,12 +54,12 @@ def split_names(text: str, count: int) -> NameText | None:
 
 
 def _scan(text: np.ndarray, count: int) -> NameText:
-    from kernelfields.features import names_compiled as compiled_names
+    from kernelfields.features import names_compiled as compiled
 
     text = text.view()
     text.flags.writeable = False
     starts, stops, hashes = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint64)
-    compiled_names.scan(text, starts, stops, hashes)
+    compiled.scan(text, starts, stops, hashes)
     return NameText(text, starts, stops, hashes)
 
 
@@ -95,24 +95,22 @@ class NameTable:
 
     def find(self, names: NameText) -> np.ndarray:
         """Return the columns (n,) int32 of names, -1 for unknown ones."""
-        from kernelfields.features import names_compiled as compiled_names
+        from kernelfields.features import names_compiled as compiled
 
         columns = np.empty(len(names.starts), dtype=np.int32)
-        compiled_names.find(*names, self._slots, self._names, self._begins, columns)
+        compiled.find(*names, self._slots, self._names, self._begins, columns)
         return columns
 
     def add(self, names: NameText) -> np.ndarray:
         """Return the columns (n,) int32 of names; unknown names get the next ones."""
-        from kernelfields.features import names_compiled as compiled_names
+        from kernelfields.features import names_compiled as compiled
 
         columns = self.find(names)
         missing = columns < 0
         if missing.any():
             n_missing = int(missing.sum())
             self._make_room(n_missing, int((names.stops - names.starts)[missing].sum()) + n_missing)
-            self._count = compiled_names.add_missing(
-                *names, self._slots, self._names, self._begins, self._count, columns
-            )
+            self._count = compiled.add_missing(*names, self._slots, self._names, self._begins, self._count, columns)
         return columns
 
     def keep(self, kept: np.ndarray) -> NameTable:
@@ -122,7 +120,7 @@ class NameTable:
         return table
 
     def _make_room(self, n_names: int, n_bytes: int) -> None:
-        from kernelfields.features import names_compiled as compiled_names
+        from kernelfields.features import names_compiled as compiled
 
         self._names = _with_room(self._names, int(self._begins[self._count]) + n_bytes + _SPARE)
         self._begins = _with_room(self._begins, self._count + n_names + 1)
@@ -131,7 +129,7 @@ class NameTable:
             n_slots *= 2
         if n_slots > len(self._slots):
             self._slots = np.zeros(n_slots, dtype=np.uint64)
-            compiled_names.enter_all(self._slots, _scan(self._names, self._count).hashes)
+            compiled.enter_all(self._slots, _scan(self._names, self._count).hashes)
 
 
 def _with_room(values: np.ndarray, size: int) -> np.ndarray:

@@ -10,7 +10,7 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,13 @@ def is_feature_sequences(X: Any) -> bool:
     return False
 
 
+@dataclass(eq=False)
 class ChainReader:
     """Kind of inputs of sequences (dense, sparse, feature dicts) and their width, learnt by ``learn``."""
 
-    def __init__(self, n_features: int = 0, sparse: bool = False, encoder: FeatureDictEncoder | None = None):
-        self.n_features = n_features
-        self.sparse = sparse
-        self.encoder = encoder
+    n_features: int = 0
+    sparse: bool = False
+    encoder: FeatureDictEncoder | None = None
 
     def learn(
         self, X: Any, y: Any, sample_weight: Any = None, *, keep_zeros: bool = False
@@ -79,12 +79,7 @@ class ChainReader:
             )
         else:
             inputs, offsets = pack_inputs(X)
-            if inputs.shape[1] != self.n_features:
-                raise ValueError(
-                    f"X has {inputs.shape[1]} features per position, but this model was fitted with "
-                    f"{self.n_features}; pass the same features in the same order"
-                )
-            inputs = same_kind(inputs, self.sparse)
+            inputs = _as_fitted(inputs, self, Chains.part)
         if y is None:
             return Chains(inputs, offsets)
         return _labelled(inputs, offsets, y, sample_weight, classes)[0]
@@ -112,9 +107,17 @@ def _labelled(
     inputs: Any, offsets: np.ndarray, y: Any, sample_weight: Any, classes: np.ndarray | None
 ) -> tuple[Chains, np.ndarray]:
     labels, classes = encode_labels(y, classes, np.diff(offsets))
-    if sample_weight is None:
-        return Chains(inputs, offsets, labels), classes
     return Chains(inputs, offsets, labels, check_sample_weight(sample_weight, len(offsets) - 1)), classes
+
+
+def _as_fitted(inputs: Any, reader: ChainReader | GraphReader, part: str) -> Any:
+    """Return inputs of the kind of the fit; ValueError if they have another width."""
+    if inputs.shape[1] != reader.n_features:
+        raise ValueError(
+            f"X has {inputs.shape[1]} features per {part}, but this model was fitted with {reader.n_features}; pass "
+            "the same features in the same order"
+        )
+    return same_kind(inputs, reader.sparse)
 
 
 def same_kind(inputs: Any, sparse: bool) -> Any:
@@ -124,6 +127,7 @@ def same_kind(inputs: Any, sparse: bool) -> Any:
     return scipy.sparse.csr_array(inputs) if sparse else inputs.toarray()
 
 
+@dataclass(eq=False)
 class GraphReader:
     """Widths and kinds of the inputs of nodes and of each type of factors, learnt by ``learn``.
 
@@ -131,17 +135,10 @@ class GraphReader:
     ``node_types`` are the names of the types of nodes, None where nodes had none.
     """
 
-    def __init__(
-        self,
-        n_features: int = 0,
-        sparse: bool = False,
-        factors: dict[str, tuple[int, int | None, bool]] | None = None,
-        node_types: tuple[str, ...] | None = None,
-    ):
-        self.n_features = n_features
-        self.sparse = sparse
-        self.factors = factors or {}
-        self.node_types = node_types
+    n_features: int = 0
+    sparse: bool = False
+    factors: dict[str, tuple[int, int | None, bool]] = field(default_factory=dict)
+    node_types: tuple[str, ...] | None = None
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
@@ -167,16 +164,8 @@ class GraphReader:
         if (graphs.node_types is None) != (self.node_types is None):
             came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
             raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
-        if graphs.inputs.shape[1] != self.n_features:
-            raise ValueError(
-                f"X has {graphs.inputs.shape[1]} features per node, but this model was fitted with "
-                f"{self.n_features}; pass the same features in the same order"
-            )
-        return replace(
-            graphs,
-            inputs=same_kind(graphs.inputs, self.sparse),
-            factors=tuple(self._checked(each) for each in graphs.factors),
-        )
+        inputs = _as_fitted(graphs.inputs, self, graphs.part)
+        return replace(graphs, inputs=inputs, factors=tuple(self._checked(each) for each in graphs.factors))
 
     def _checked(self, factors: Factors) -> Factors:
         _, width, sparse = self.factors[factors.name]
@@ -219,15 +208,16 @@ class GraphReader:
 
 INSTANCES = Nouns(whole="instance", part="label")
 _EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"
+_SETS = "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
 
 
+@dataclass(eq=False)
 class TableReader:
     """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
 
-    def __init__(self, n_features: int = 0, sparse: bool = False, feature_names: list[str] | None = None):
-        self.n_features = n_features
-        self.sparse = sparse
-        self.feature_names = feature_names
+    n_features: int = 0
+    sparse: bool = False
+    feature_names: list[str] | None = None
 
     def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return X (n, d), and y where it is among the options, checked; learn its kind."""
@@ -240,10 +230,7 @@ class TableReader:
 
     def read(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return new X (n, d), and y where it is among the options, checked and of the kind of the fit."""
-        checked = _validated(estimator, X, reset=False, **options)
-        if isinstance(checked, tuple):
-            return same_kind(checked[0], self.sparse), checked[1]
-        return same_kind(checked, self.sparse)
+        return _validated(estimator, X, self.sparse, reset=False, **options)
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see."""
@@ -260,8 +247,8 @@ class TableReader:
         return cls(int(description["n_features"]), bool(description["sparse"]), list(names) if names else None)
 
 
-def _validated(estimator: Any, X: Any, **options: Any) -> Any:
-    """Check X, and y if it is given, by scikit-learn; X comes back contiguous or as CSR in canonical format."""
+def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
+    """Check X, and y if it is given, by scikit-learn; X comes back contiguous or, if ``sparse``, as canonical CSR."""
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
         checked = estimator._validate_data(X, **options)
@@ -277,6 +264,7 @@ def _validated(estimator: Any, X: Any, **options: Any) -> Any:
             inputs.sum_duplicates()
     else:
         inputs = np.ascontiguousarray(inputs)
+    inputs = inputs if sparse is None else same_kind(inputs, sparse)
     return (inputs, checked[1]) if isinstance(checked, tuple) else inputs
 
 
@@ -285,15 +273,17 @@ def read_indicator(Y: Any, n_instances: int, n_labels: int | None = None) -> tup
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
     names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
-    table = Y.toarray() if scipy.sparse.issparse(Y) else _array_of(Y)
+    try:
+        table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
+    except ValueError as error:
+        raise ValueError(f"{_EXPECTED}: {error}. {_SETS}") from error
     if table.ndim == 1:
         raise ValueError(f"{_EXPECTED}, got one dimension. {_hint(table)}")
     if table.ndim != 2 or table.shape[1] == 0:
         raise ValueError(f"{_EXPECTED}, got shape {table.shape}")
     if len(table) != n_instances:
-        raise ValueError(
-            f"X and Y have inconsistent numbers of samples: X has {n_instances} instances, Y has {len(table)}"
-        )
+        counts = f"X has {n_instances} instances, Y has {len(table)}"
+        raise ValueError(f"X and Y have inconsistent numbers of samples: {counts}")
     if n_labels is not None and table.shape[1] != n_labels:
         raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {n_labels} labels")
     return _binary(table), names
@@ -302,22 +292,12 @@ def read_indicator(Y: Any, n_instances: int, n_labels: int | None = None) -> tup
 def _hint(table: np.ndarray) -> str:
     """Return what to do about labels of one dimension."""
     if table.dtype.kind == "O":
-        return "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
+        return _SETS
     if table.dtype.kind == "f" and not np.array_equal(table, np.floor(table)):
         return "Unknown label type: these values are continuous, as for regression."
     if len(np.unique(table)) > 2:
         return "Only binary classification is supported. For classes that exclude each other use a classifier."
     return "For a single label of two classes use Y.reshape(-1, 1)."
-
-
-def _array_of(Y: Any) -> np.ndarray:
-    try:
-        return np.asarray(Y)
-    except ValueError as error:
-        raise ValueError(
-            f"{_EXPECTED}: {error}. Sets of labels become one by "
-            "sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
-        ) from error
 
 
 def _binary(table: np.ndarray) -> np.ndarray:

@@ -74,10 +74,8 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return stacked, labels, offsets
 
 
-def _split(stacked: Any, offsets: np.ndarray) -> list:
-    if stacked.shape[0] != offsets[-1]:
-        raise ValueError(
-            f"the transformer made {stacked.shape[0]} rows of {offsets[-1]} positions: it must keep every row"
-        )
-    rows = stacked.tocsr() if sp.issparse(stacked) else stacked
+def _split(rows: Any, offsets: np.ndarray) -> list:
+    if rows.shape[0] != offsets[-1]:
+        raise ValueError(f"the transformer made {rows.shape[0]} rows of {offsets[-1]} positions: it must keep each row")
+    rows = rows.tocsr() if sp.issparse(rows) else rows
     return [rows[first:last] for first, last in pairwise(offsets.tolist())]

@@ -4,28 +4,30 @@
 
 Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,)
 int64 indices into the sorted classes (L,); weights (S,) float64. Everything else in the package walks
-these arrays and never Python lists. Cost: one copy of the data; the checks are in reading.py.
+these arrays and never Python lists. Graphs are packed alike, with nodes for positions (graphs.py).
+Cost: one copy of the data; the checks are in reading.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs, rows_of
+from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs, place_of, rows_of
 
 
-@dataclass(frozen=True, eq=False)
-class Chains:
-    """Packed sequences with their labels (None when unknown) and one weight per sequence."""
+class Packed:
+    """Rows of S sequences or graphs, one after the other, with labels (None when unknown) and a weight for each."""
 
     inputs: Any
     offsets: np.ndarray
-    labels: Any = None
-    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in below
+    labels: Any
+    weights: np.ndarray
+    #: What messages call a row.
+    part: ClassVar[str] = "position"
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -35,6 +37,47 @@ class Chains:
             raise ValueError(
                 f"offsets must run from 0 to the number of rows, {rows}, got {self.offsets[0]} to {self.offsets[-1]}"
             )
+
+    @property
+    def n_positions(self) -> int:
+        """Number of rows N, all sequences or graphs together."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of rows of every sequence or graph, (S,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """First row of every sequence or graph, (S,)."""
+        return self.offsets[:-1]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Last row of every sequence or graph, (S,)."""
+        return self.offsets[1:] - 1
+
+    @property
+    def position_weights(self) -> np.ndarray:
+        """The weight of its sequence or graph for every row, (N,)."""
+        return np.repeat(self.weights, self.lengths)
+
+    def split(self, array: Any) -> list:
+        """Cut an array with N rows into one view per sequence or graph."""
+        if array.shape[0] != self.n_positions:
+            raise ValueError(f"expected {self.n_positions} rows, one per {self.part}, got {array.shape[0]}")
+        return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+
+@dataclass(frozen=True, eq=False)
+class Chains(Packed):
+    """Packed sequences with their labels and weights."""
+
+    inputs: Any
+    offsets: np.ndarray
+    labels: Any = None
+    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
 
     @classmethod
     def from_sequences(
@@ -57,42 +100,11 @@ class Chains:
         return len(self.offsets) - 1
 
     @property
-    def n_positions(self) -> int:
-        """Number of positions N, all sequences together."""
-        return int(self.offsets[-1])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of positions of every sequence, (S,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def starts(self) -> np.ndarray:
-        """Row of the first position of every sequence, (S,)."""
-        return self.offsets[:-1]
-
-    @property
-    def ends(self) -> np.ndarray:
-        """Row of the last position of every sequence, (S,)."""
-        return self.offsets[1:] - 1
-
-    @property
     def is_start(self) -> np.ndarray:
         """Mask of the rows that begin a sequence, (N,)."""
         mask = np.zeros(self.n_positions, dtype=bool)
         mask[self.starts] = True
         return mask
-
-    @property
-    def position_weights(self) -> np.ndarray:
-        """The weight of its sequence for every position, (N,)."""
-        return np.repeat(self.weights, self.lengths)
-
-    def split(self, array: Any) -> list:
-        """Cut an array with N rows into one view per sequence."""
-        if array.shape[0] != self.n_positions:
-            raise ValueError(f"expected {self.n_positions} rows, one per position, got {array.shape[0]}")
-        return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def subset(self, indices: Any) -> Chains:
         """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""
@@ -113,11 +125,7 @@ def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any) -> Cha
         places = {label: place for place, label in enumerate(classes.tolist())}
         weights = np.ones(len(classes))
         for label, weight in class_weight.items():
-            plain = label.item() if isinstance(label, np.generic) else label
-            if plain not in places:
-                shown = ", ".join(repr(known) for known in list(places)[:10])
-                raise ValueError(f"class_weight names the unknown label {label!r}: known are {shown}")
-            weights[places[plain]] = weight
+            weights[place_of(label, places, "class_weight names")] = weight
     means = np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths
     weighed = chains.weights * means
     if not weighed.any():

@@ -33,18 +33,19 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.chains import Chains
+from kernelfields.numerics.parameters import is_whole
 
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
 
 
 def check_window(window: Any) -> tuple[int, int]:
     """Return the numbers of neighbours (before, after) that a window names."""
-    if _is_whole(window):
+    if is_whole(window):
         if window < 1 or window % 2 == 0:
             advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
             raise ValueError(f"{_EXPECTED}, got {window}{advice}")
         return int(window) // 2, int(window) // 2
-    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(_is_whole, window)):
+    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(is_whole, window)):
         raise ValueError(f"{_EXPECTED}, got {window!r}")
     before, after = window
     if before < 0 or after < 0:
@@ -59,10 +60,6 @@ def window_view(inputs: Any, offsets: np.ndarray, window: Any) -> Any:
         return inputs
     shifts = np.arange(-before, after + 1)
     return _sparse(inputs, offsets, shifts) if sp.issparse(inputs) else _dense(inputs, offsets, shifts)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
@@ -111,7 +108,6 @@ class CliqueSet(BaseEstimator):
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1
-    default_name: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -148,6 +144,11 @@ class CliqueSet(BaseEstimator):
     symmetric: bool = False
     #: Name of the factors of a graph that the set scores; None for single labels.
     group: str | None = None
+
+    @property
+    def default_name(self) -> str:
+        """What the set is called where it has no name: as its factors are."""
+        return self.group or ""
 
     def positions(self, chains: Any) -> np.ndarray | None:
         """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
@@ -210,17 +211,21 @@ def _full_signature(kind: type) -> inspect.Signature:
     return inspect.Signature(sorted(both, key=lambda each: each.kind))
 
 
-class NodeCliques(CliqueSet):
+class CliquesEverywhere(CliqueSet):
+    """Cliques at every position or, with a group, of every factor in it."""
+
+    def positions(self, chains: Any) -> np.ndarray | None:
+        """Return None."""
+        return None
+
+
+class NodeCliques(CliquesEverywhere):
     """One label and its view of the inputs, at every position."""
 
     default_name = "node"
 
     def __init__(self, kernel: Any = "rbf", **shared: Any):
         super().__init__(kernel, **shared)
-
-    def positions(self, chains: Chains) -> np.ndarray | None:
-        """Return None: every position."""
-        return None
 
 
 class EdgeCliques(CliqueSet):
@@ -257,11 +262,6 @@ class EndCliques(CliqueSet):
 
 class _LongCliques(CliqueSet):
     """Labels of a chain that meet across more than one step; inference is a junction tree's."""
-
-    @property
-    def default_name(self) -> str:  # type: ignore[override]
-        """The name of the factors."""
-        return str(self.group)
 
     @property
     def reach(self) -> int:
@@ -321,5 +321,5 @@ class OrderCliques(_LongCliques):
 
 
 def _check_whole(value: Any, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")

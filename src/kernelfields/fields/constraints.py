@@ -21,9 +21,8 @@ begin a sequence, and what has to be followed may not end one.
 
 Arrays: penalties edge (L, L), start, end, label (L,), float64; of schemes allowed pairs (L, L), first and last
 labels (L,), bool. Cost: O(L^2) to resolve, O(N L) to apply, O(N) to check labels. Fails: ValueError for an unknown
-name, a label that is not in the form of the scheme (named, with the form), a label that no sequence could hold
-because the labels that have to be beside it are missing, constraints that leave no labelling, and labels that
-break one (sequence and position are named).
+name, a label that has not the form of the scheme, or without the labels that have to be beside it, constraints that
+leave no labelling, and labels that break one (sequence and position are named).
 """
 
 from __future__ import annotations
@@ -34,12 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.reading import locate
+from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
 _KEYS = (*_COLLECTIONS, "scheme")
-# Messages list so many of the known classes.
-_SHOWN_CLASSES = 10
 _EVERYWHERE, _FIRST = "is forbidden everywhere", "is forbidden at the first position"
 _LAST, _AFTER = "is forbidden at the last position", "is forbidden after"
 _UNMARKED_END = ", or use 'bio' if the ends of entities are not marked"
@@ -102,9 +99,7 @@ class Scheme:
             return f"{expected}, the tag first: write {turned!r}"
         return expected
 
-    def _check_way(
-        self, labels: Sequence, steps: np.ndarray, ends: np.ndarray, needed: dict[str, str], side: str
-    ) -> None:
+    def _check_way(self, labels: Sequence, steps: np.ndarray, ends: np.ndarray, needed: dict, side: str) -> None:
         """Raise if steps (L, L) from the labels that may end a sequence on one side do not reach a label."""
         lost = np.flatnonzero(~reachable(ends, steps))
         if lost.size:
@@ -179,7 +174,7 @@ class Constraints:
             if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
                 wanted = "(a, b) pairs" if key == "transitions" else "labels"
                 raise TypeError(f"{key} must be a collection of {wanted}, got {items!r}: write [{items!r}]")
-            plain = _pairs(items) if key == "transitions" else tuple(_plain(label) for label in items)
+            plain = _pairs(items) if key == "transitions" else tuple(map(plain_label, items))
             object.__setattr__(self, key, plain)
 
     @classmethod
@@ -200,14 +195,9 @@ class Constraints:
 
     def spec(self) -> dict[str, Any]:
         """Describe the constraints with lists that JSON can hold, and the name of the scheme if there is one."""
-        pairs = [list(pair) for pair in self.transitions]
-        return {
-            "transitions": pairs,
-            "start": list(self.start),
-            "end": list(self.end),
-            "labels": list(self.labels),
-            **({} if self.scheme is None else {"scheme": self.scheme}),
-        }
+        lists: dict[str, Any] = {key: list(getattr(self, key)) for key in _COLLECTIONS}
+        lists["transitions"] = [list(pair) for pair in self.transitions]
+        return lists if self.scheme is None else {**lists, "scheme": self.scheme}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Constraints:
@@ -287,10 +277,8 @@ class ConstraintMasks:
         reason = self._reason(labels[row - 1], labels[row], rule, classes)
         if rule == _AFTER:
             rule = f"{rule} {classes[labels[row - 1]].item()!r}"
-        sequence, place = locate(offsets, row)
-        raise ValueError(
-            f"sequence {sequence}, position {place}: label {classes[labels[row]].item()!r} {rule} by {reason}."
-        )
+        place = SEQUENCES.place(offsets, row)
+        raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 
     def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
         """Say who forbids it, the scheme or the constraints beside it, and what to do."""
@@ -308,9 +296,12 @@ def resolve_constraints(constraints: Any, classes: np.ndarray) -> ConstraintMask
     checked = Constraints.of(constraints)
     place = {label: index for index, label in enumerate(np.asarray(classes).tolist())}
 
+    def numbers(labels: Iterable, where: str) -> list[int]:
+        return [place_of(label, place, "constraints name", f" in {where!r}") for label in labels]
+
     def mask(labels: Iterable, where: str) -> np.ndarray:
         penalties = np.zeros(len(place))
-        penalties[[_index(label, place, where) for label in labels]] = -np.inf
+        penalties[numbers(labels, where)] = -np.inf
         return penalties
 
     masks = ConstraintMasks(
@@ -324,8 +315,8 @@ def resolve_constraints(constraints: Any, classes: np.ndarray) -> ConstraintMask
         allowed = find_scheme(checked.scheme).rules(list(place))
         for penalties, known in zip((masks.edge, masks.start, masks.end), allowed, strict=True):
             penalties[~known] = -np.inf
-    for before, after in checked.transitions:
-        masks.edge[_index(before, place, "transitions"), _index(after, place, "transitions")] = -np.inf
+    for pair in checked.transitions:
+        masks.edge[tuple(numbers(pair, "transitions"))] = -np.inf
     _check_possible(masks)
     return masks
 
@@ -339,21 +330,7 @@ def _check_possible(masks: ConstraintMasks) -> None:
             raise ValueError(f"the constraints leave no label to {name} a sequence with: allow one in {name!r}")
     reached = reachable(allowed & (masks.start == 0), allowed & (masks.edge == 0))
     if not (reached & (masks.end == 0)).any():
-        raise ValueError(
-            "the constraints forbid every labelling: no allowed path leads from a start label to an end label"
-        )
-
-
-def _index(label: Any, place: dict, where: str) -> int:
-    if label not in place:
-        shown = ", ".join(repr(known) for known in list(place)[:_SHOWN_CLASSES])
-        more = f" and {len(place) - _SHOWN_CLASSES} more" if len(place) > _SHOWN_CLASSES else ""
-        raise ValueError(f"constraints name the unknown label {label!r} in {where!r}: known are {shown}{more}")
-    return place[label]
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+        raise ValueError("the constraints forbid every labelling: no allowed path leads from a start to an end label")
 
 
 def _pairs(transitions: Iterable) -> tuple:
@@ -361,5 +338,5 @@ def _pairs(transitions: Iterable) -> tuple:
     for pair in transitions:
         if isinstance(pair, str | bytes) or not isinstance(pair, Iterable) or len(both := tuple(pair)) != 2:
             raise ValueError(f"transitions must be pairs (label, next label), got {pair!r}")
-        pairs.append((_plain(both[0]), _plain(both[1])))
+        pairs.append((plain_label(both[0]), plain_label(both[1])))
     return tuple(pairs)

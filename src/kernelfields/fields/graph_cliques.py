@@ -13,11 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.fields.graphs import Factors, Graphs
 
 
-class GraphNodes(CliqueSet):
+class _Windowless(CliqueSet):
+    """Cliques of graphs: what is near a node or a factor, its features must say."""
+
+    def check_reach(self) -> None:
+        """Raise ValueError for a window."""
+        if self.window != 1:
+            raise ValueError(
+                f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
+                "features of neighbours into those of the node or edge"
+            )
+
+
+class GraphNodes(_Windowless):
     """One label and the features of its node, at all nodes or at those of one type."""
 
     default_name = "node"
@@ -25,10 +37,6 @@ class GraphNodes(CliqueSet):
     def __init__(self, kernel: Any = "rbf", *, node_type: str | None = None, **shared: Any):
         super().__init__(kernel, **shared)
         self.node_type = node_type
-
-    def check_reach(self) -> None:
-        """Raise ValueError for a window: what is near a node in a graph, its features must say."""
-        _refuse_window(self)
 
     def positions(self, graphs: Graphs) -> np.ndarray | None:
         """Return the nodes of the type, None for every node."""
@@ -41,13 +49,8 @@ class GraphNodes(CliqueSet):
             )
         return graphs.node_types.nodes_of(self.node_type)
 
-    def view(self, graphs: Graphs) -> Any:
-        """Return the inputs that the cliques see, (n, d)."""
-        positions = self.positions(graphs)
-        return graphs.inputs if positions is None else graphs.inputs[positions]
 
-
-class GraphFactors(CliqueSet):
+class GraphFactors(_Windowless, CliquesEverywhere):
     """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
 
     def __init__(
@@ -58,27 +61,14 @@ class GraphFactors(CliqueSet):
         self.order = order
         self.symmetric = symmetric
 
-    def check_reach(self) -> None:
-        """Raise ValueError for a window: what is near a factor in a graph, its features must say."""
-        _refuse_window(self)
-
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """How many nodes a factor has."""
         return self.order
 
-    @property
-    def default_name(self) -> str:  # type: ignore[override]
-        """The name of the type."""
-        return self.group or "edge"
-
-    def positions(self, graphs: Graphs) -> np.ndarray | None:
-        """Return None: every factor of the group."""
-        return None
-
     def factors(self, graphs: Graphs) -> Factors:
         """Return the factors of the group."""
-        return graphs.group(self.default_name)
+        return graphs.group(self.group or "edge")
 
     def view(self, graphs: Graphs) -> Any:
         """Return the inputs that the cliques see, (M, d)."""
@@ -94,11 +84,3 @@ class GraphFactors(CliqueSet):
         """Return the observed labelling of each factor, as one number."""
         members = self.factors(graphs).members
         return np.ravel_multi_index(tuple(graphs.labels[members].T), (n_labels,) * members.shape[1])
-
-
-def _refuse_window(clique: CliqueSet) -> None:
-    if clique.window != 1:
-        raise ValueError(
-            f"{type(clique).__name__} has window={clique.window!r}, and windows are for sequences: put the "
-            "features of neighbours into those of the node or edge"
-        )

@@ -13,12 +13,12 @@ networkx is not imported: what is asked of a graph is listed in ``is_networkx``.
 an edge is its type, nodes are numbered in the order of graph.nodes, and edges have the direction in which
 graph.edges lists them. Features of edges belong to all edges of a type or to none.
 
-Result: packed inputs (N, d) and offsets (S + 1,), for each type of edges its name, members (M, k) int64 in numbers
-of packed nodes, offsets (S + 1,) int64 and inputs None or (M, e), and the types of the nodes or None. The members
-of a row are distinct, and no two rows of a type join the same nodes, in whatever order. Cost: one copy of the data
-and O(M k log M) in NumPy; Python walks graphs, and nodes and edges of networkx graphs only. Fails: ValueError or
-TypeError naming the graph (counted from 0), the row, or the node or edge of a networkx graph by its own name, and
-what to do about it.
+Result: packed inputs (N, d) and offsets (S + 1,), for each type of edges its name, members (M, k) int64 in numbers of
+packed nodes, offsets (S + 1,) int64 and inputs None or (M, e), and the types of the nodes or None: node v has the type
+names[codes[v]], codes (N,) int64, names sorted or as declared. The members of a row are distinct, and no two rows of a
+type join the same nodes, in whatever order. Cost: one copy of the data and O(M k log M) in NumPy; Python walks graphs,
+and nodes and edges of networkx graphs only. Fails: ValueError or TypeError naming the graph (counted from 0), the row,
+or the node or edge of a networkx graph by its own name, and what to do about it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.fields.node_types import NodeTypes, read_types, stack_types
-from kernelfields.fields.reading import Nouns, is_sequence, locate, offsets_of, stack_tables
+from kernelfields.fields.reading import Nouns, is_sequence, list_wholes, listed, locate, offsets_of, stack_tables
 
 #: The type of edges that come without one.
 PLAIN = "edge"
@@ -49,6 +48,24 @@ _EXPECTED_X = (
 # Keys of a graph that comes as a dict, and attributes of networkx that hold features.
 _PARTS = ("x", "edges", "edge_features", "node_types")
 _FEATURES = ("x", "features")
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTypes:
+    """The type of every packed node, as a number, and the names of the types."""
+
+    names: tuple[str, ...]
+    codes: np.ndarray
+
+    def nodes_of(self, name: str) -> np.ndarray:
+        """Return the packed nodes of a type, in rising order."""
+        if name not in self.names:
+            raise ValueError(f"no nodes have the type {name!r}; there are {listed(self.names)}")
+        return np.flatnonzero(self.codes == self.names.index(name))
+
+    def take(self, nodes: Any) -> NodeTypes:
+        """Return the types of some nodes; names stay as they are."""
+        return NodeTypes(self.names, self.codes[nodes])
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,7 @@ def read_graphs(
     ``types`` declares names and how many nodes each type of edges joins, ``node_types`` the names of types of
     nodes; None takes those that appear.
     """
-    graphs = [_read_graph(item, index) for index, item in enumerate(_list_graphs(X))]
+    graphs = [_read_graph(item, GRAPHS.name(index)) for index, item in enumerate(_list_graphs(X))]
     inputs, offsets = stack_tables([graph.nodes for graph in graphs], replace(GRAPHS, table="node_features of "))
     groups = []
     for kind, width in _types(graphs, types).items():
@@ -81,74 +98,65 @@ def read_graphs(
         members, places = stack_members(tables, np.diff(offsets), of_type("edges", kind), width)
         features = [graph.features.get(kind) for graph in graphs]
         groups.append((kind, members, places, _stack_features(features, np.diff(places), kind)))
-    return inputs, offsets, groups, stack_types([graph.node_types for graph in graphs], offsets, node_types)
+    return inputs, offsets, groups, _stack_types([graph.node_types for graph in graphs], offsets, node_types)
 
 
 def _list_graphs(X: Any) -> list:
     one_graph = isinstance(X, tuple) and len(X) in (2, 3) and getattr(X[0], "ndim", 0) == 2
     if one_graph or is_networkx(X) or (isinstance(X, Mapping) and "x" in X):
         raise ValueError(f"{_EXPECTED_X}, got one graph: wrap it, [X]")
-    if getattr(X, "ndim", 1) != 1 or not is_sequence(X):
-        raise TypeError(f"{_EXPECTED_X}, got {type(X).__name__}. Collect the graphs in a list first.")
-    items = list(X)
-    if not items:
-        raise ValueError(f"{_EXPECTED_X}, got an empty one: at least one graph is needed")
-    return items
+    return list_wholes(X, _EXPECTED_X, GRAPHS)
 
 
-def _read_graph(item: Any, index: int) -> _Graph:
+def _read_graph(item: Any, name: str) -> _Graph:
     kinds = None
     if isinstance(item, Mapping):
-        item, kinds = _read_parts(item, index)
+        item, kinds = _read_parts(item, name)
     elif not isinstance(item, tuple | list) and is_networkx(item):
-        nodes, edges, features, kinds = read_networkx(item, index)
+        nodes, edges, features, kinds = read_networkx(item, name)
         item = (nodes, edges or [], features or None)
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         came = f"{type(item).__name__} of {len(item)}" if isinstance(item, tuple | list) else type(item).__name__
         raise ValueError(
-            f"graph {index} is a {came}, expected (node_features, edges) or (node_features, edges, edge_features)."
+            f"{name} is a {came}, expected (node_features, edges) or (node_features, edges, edge_features)."
             " For a graph without edges pass (node_features, []); if X is one graph, wrap it: [X]."
         )
     nodes, edges, features = (*item, None)[:3]
     typed = isinstance(edges, Mapping)
     if typed:
         if (other := [kind for kind in edges if not isinstance(kind, str)]) != []:
-            raise ValueError(f"edges of graph {index} has the type {other[0]!r}: types are named by strings")
-        members = {
-            kind: member_table(table, f"{of_type('edges', kind)} of graph {index}") for kind, table in edges.items()
-        }
+            raise _unnamed(other[0], f"edges of {name}")
+        members = {kind: member_table(table, f"{of_type('edges', kind)} of {name}") for kind, table in edges.items()}
     else:
-        members = {PLAIN: member_table(edges, f"edges of graph {index}", 2)}
-    types = None if kinds is None else read_types(kinds, index)
-    return _Graph(nodes, members, _features_by_type(features, members, typed, index), typed, types)
+        members = {PLAIN: member_table(edges, f"edges of {name}", 2)}
+    types = None if kinds is None else _read_types(kinds, name)
+    return _Graph(nodes, members, _features_by_type(features, members, typed, name), typed, types)
 
 
-def _read_parts(item: Mapping, index: int) -> tuple[tuple, Any]:
+def _read_parts(item: Mapping, name: str) -> tuple[tuple, Any]:
     """Return the parts of a graph that came as a dict, as a tuple, and the types of its nodes."""
     if unknown := [part for part in item if part not in _PARTS]:
-        known = ", ".join(map(repr, _PARTS))
-        raise ValueError(f"graph {index} is a dict with the key {unknown[0]!r}, known are {known}")
+        raise ValueError(f"{name} is a dict with the key {unknown[0]!r}, known are {listed(_PARTS)}")
     if "x" not in item:
-        raise ValueError(f"graph {index} is a dict without 'x': the features of its nodes, one row for each")
+        raise ValueError(f"{name} is a dict without 'x': the features of its nodes, one row for each")
     edges = item.get("edges")
     return (item["x"], [] if edges is None else edges, item.get("edge_features")), item.get("node_types")
 
 
-def _features_by_type(features: Any, members: dict[str, np.ndarray], typed: bool, index: int) -> dict[str, Any]:
+def _features_by_type(features: Any, members: dict[str, np.ndarray], typed: bool, name: str) -> dict[str, Any]:
     if features is None:
         return {}
     if not isinstance(features, Mapping):
         if typed:
             raise ValueError(
-                f"edge_features of graph {index} is a {type(features).__name__}, but its edges come by type: pass "
+                f"edge_features of {name} is a {type(features).__name__}, but its edges come by type: pass "
                 f"a dict with the features of each, for example {{{next(iter(members), 'edge')!r}: features}}"
             )
         return {PLAIN: features}
     if unknown := [kind for kind in features if kind not in members]:
-        known = ", ".join(map(repr, members)) or "none"
         raise ValueError(
-            f"edge_features of graph {index} names the type {unknown[0]!r}, which its edges do not have: "
-            f"there are {known}"
+            f"edge_features of {name} names the type {unknown[0]!r}, which its edges do not have: "
+            f"there are {listed(members)}"
         )
     return {kind: table for kind, table in features.items() if table is not None}
 
@@ -158,13 +166,10 @@ def _types(graphs: list[_Graph], declared: Mapping[str, int] | None) -> dict[str
     for index, graph in enumerate(graphs):
         for kind, table in graph.members.items():
             if declared is not None and kind not in declared and len(table):
-                known = ", ".join(map(repr, declared)) or "none"
-                raise ValueError(f"graph {index} has edges of the type {kind!r}, known are {known}")
+                raise ValueError(f"graph {index} has edges of the type {kind!r}, known are {listed(declared)}")
             if graph.typed or len(table):
                 named[kind] = None
-    if declared is not None:
-        return dict(declared)
-    return named or {PLAIN: 2}
+    return dict(declared) if declared is not None else named or {PLAIN: 2}
 
 
 def _stack_features(features: list, counts: np.ndarray, kind: str) -> Any:
@@ -200,9 +205,58 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Any:
     return sp.csr_array(empty.shape) if sp.issparse(empty) else np.empty(empty.shape)
 
 
+def _read_types(given: Any, name: str) -> np.ndarray:
+    """Return the types of the nodes of a graph as an array of strings, (n,)."""
+    if not is_sequence(given):
+        raise ValueError(f"node_types of {name} is {given!r:.60}, expected a list with one string for each node")
+    # As objects: NumPy would turn numbers among strings into strings.
+    types = given if getattr(given, "dtype", np.dtype(object)).kind == "U" else np.asarray(given, dtype=object)
+    if types.ndim != 1:
+        raise ValueError(f"node_types of {name} has shape {types.shape}, expected one string for each node")
+    if types.dtype.kind == "U":
+        return types
+    for node, each in enumerate(types):
+        if not isinstance(each, str):
+            raise ValueError(f"node_types of {name} holds {each!r:.60} at node {node}: types are named by strings")
+    return types
+
+
+def _stack_types(tables: list[Any], offsets: np.ndarray, declared: Sequence[str] | None) -> NodeTypes | None:
+    """Stack the types of the nodes of graphs, packed at ``offsets``; None where no graph has any."""
+    present = [table is not None for table in tables]
+    if not any(present):
+        return None
+    if not all(present):
+        raise ValueError(
+            f"graph {present.index(False)} has no node_types, but graph {present.index(True)} has them: give them "
+            "for all graphs or for none"
+        )
+    for index, (table, count) in enumerate(zip(tables, np.diff(offsets).tolist(), strict=True)):
+        if len(table) != count:
+            raise ValueError(
+                f"node_types of graph {index} has {len(table)} entries but node_features has {count} rows: each "
+                "node needs one type"
+            )
+    stacked = np.concatenate([np.asarray(table, dtype=object) for table in tables])
+    names, codes = np.unique(stacked, return_inverse=True)
+    if declared is None:
+        return NodeTypes(tuple(map(str, names)), codes.astype(np.int64, copy=False))
+    place = {name: number for number, name in enumerate(declared)}
+    numbers = np.array([place.get(name, -1) for name in names], dtype=np.int64)[codes]
+    if (numbers < 0).any():
+        row = int((numbers < 0).argmax())
+        graph, node = locate(offsets, row)
+        raise ValueError(f"node {node} of graph {graph} has the type {stacked[row]!r}, known are {listed(declared)}")
+    return NodeTypes(tuple(declared), numbers)
+
+
 def of_type(argument: str, kind: str) -> str:
     """Return what messages call the part of an argument that is of a type, as in ``edges['horizontal']``."""
     return argument if kind == PLAIN else f"{argument}[{kind!r}]"
+
+
+def _unnamed(kind: Any, owner: str) -> ValueError:
+    return ValueError(f"{owner} has the type {kind!r}: types are named by strings")
 
 
 def member_table(item: Any, where: str, width: int | None = None) -> np.ndarray:
@@ -336,10 +390,10 @@ def is_networkx(graph: Any) -> bool:
     return all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed"))
 
 
-def read_networkx(graph: Any, index: int) -> tuple[list, dict[str, list], dict[str, list], list | None]:
+def read_networkx(graph: Any, name: str) -> tuple[list, dict[str, list], dict[str, list], list | None]:
     """Return rows of node features, by type the pairs of node numbers and rows of edge features, types of nodes.
 
-    The types of nodes are None where no node has one. ``index`` is the number of the graph in messages.
+    The types of nodes are None where no node has one. ``name`` is how messages call the graph.
     """
     numbers: dict[Any, int] = {}
     nodes = []
@@ -349,22 +403,20 @@ def read_networkx(graph: Any, index: int) -> tuple[list, dict[str, list], dict[s
         features = _features(attributes)
         if features is None:
             raise ValueError(
-                f"node {node!r} of graph {index} has no attribute 'x' or 'features': set "
+                f"node {node!r} of {name} has no attribute 'x' or 'features': set "
                 f"graph.nodes[{node!r}]['x'] to its row of features"
             )
         nodes.append(features)
         if "type" in attributes:
             types[node] = attributes["type"]
             if not isinstance(types[node], str):
-                raise ValueError(
-                    f"node {node!r} of graph {index} has the type {types[node]!r}: types are named by strings"
-                )
+                raise _unnamed(types[node], f"node {node!r} of {name}")
     if not nodes:
-        raise ValueError(f"graph {index} has no nodes: remove empty graphs from X and y")
+        raise ValueError(f"{name} has no nodes: remove empty graphs from X and y")
     if types and len(types) < len(nodes):
         without = next(node for node in numbers if node not in types)
         raise ValueError(
-            f"node {without!r} of graph {index} has no attribute 'type', but other nodes have one: set it for all "
+            f"node {without!r} of {name} has no attribute 'type', but other nodes have one: set it for all "
             "nodes or for none"
         )
     edges: dict[str, list] = {}
@@ -372,16 +424,14 @@ def read_networkx(graph: Any, index: int) -> tuple[list, dict[str, list], dict[s
     for one, other, attributes in graph.edges(data=True):
         kind = attributes.get("type", PLAIN)
         if not isinstance(kind, str):
-            raise ValueError(
-                f"the edge {one!r} - {other!r} of graph {index} has the type {kind!r}: types are named by strings"
-            )
+            raise _unnamed(kind, f"the edge {one!r} - {other!r} of {name}")
         pairs = edges.setdefault(kind, [])
         rows = features_of.setdefault(kind, [])
         features = _features(attributes)
         if (features is not None) != (len(rows) == len(pairs)) and pairs:
             has, lacks = ("has", "have none") if features is not None else ("lacks", "have them")
             raise ValueError(
-                f"the edge {one!r} - {other!r} of graph {index} {has} features ('x' or 'features'), but edges of "
+                f"the edge {one!r} - {other!r} of {name} {has} features ('x' or 'features'), but edges of "
                 f"the type {kind!r} before it {lacks}: set them for all edges of a type or for none"
             )
         pairs.append((numbers[one], numbers[other]))

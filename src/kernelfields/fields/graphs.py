@@ -3,28 +3,24 @@
     graph i owns nodes offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
     factor j of a type joins the nodes members[j, 0], .., members[j, k - 1], all of one graph
 
-Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,) int64
-indices into the sorted classes (L,); weights (S,) float64. Of each type with M factors: members (M, k) int64,
-numbers of packed nodes, k >= 2, sorted by graph; offsets (S + 1,); inputs None or (M, e). The first axis of a
-table of potentials belongs to members[:, 0]. Graphs may be disconnected, and M may be 0. Nodes may have types
-(node_types.py).
-Cost: one copy of the data; the checks are in graph_reading.py and reading.py.
+Arrays: those of chains.py, with nodes for positions. Of each type with M factors: members (M, k) int64, numbers of
+packed nodes, k >= 2, sorted by graph; offsets (S + 1,); inputs None or (M, e). The first axis of a table of potentials
+belongs to members[:, 0]. Graphs may be disconnected, and M may be 0. Nodes may have types. The checks are in
+graph_reading.py and reading.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import index as whole_number
 from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.graph_reading import GRAPHS, read_graphs
-from kernelfields.fields.node_types import NodeTypes
-from kernelfields.fields.reading import check_sample_weight, encode_labels, locate, offsets_of, rows_of
+from kernelfields.fields.chains import Chains, Packed
+from kernelfields.fields.graph_reading import GRAPHS, NodeTypes, read_graphs
+from kernelfields.fields.reading import check_sample_weight, encode_labels, listed, locate, offsets_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +65,21 @@ class Factors:
 
 
 @dataclass(frozen=True, eq=False)
-class Graphs:
+class Graphs(Packed):
     """Packed graphs with their factors, labels and types of nodes (None where unknown), a weight per graph."""
+
+    part = "node"
 
     inputs: Any
     offsets: np.ndarray
     factors: tuple[Factors, ...] = ()
     labels: Any = None
-    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in below
+    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
     node_types: NodeTypes | None = None
 
     def __post_init__(self) -> None:
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.ones(len(self.offsets) - 1))
+        super().__post_init__()
         rows = self.inputs.shape[0]
-        if self.offsets[0] != 0 or self.offsets[-1] != rows:
-            raise ValueError(
-                f"offsets must run from 0 to the number of rows, {rows}, got {self.offsets[0]} to {self.offsets[-1]}"
-            )
         if self.node_types is not None and self.node_types.codes.shape != (rows,):
             raise ValueError(f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}")
         names = [factors.name for factors in self.factors]
@@ -97,9 +90,7 @@ class Graphs:
 
     def _check_members(self, factors: Factors) -> None:
         if len(factors.offsets) != len(self.offsets):
-            raise ValueError(
-                f"{factors.name!r} has offsets of {len(factors.offsets) - 1} graphs, expected {self.n_graphs}"
-            )
+            raise ValueError(f"{factors.name!r} has offsets of {len(factors.counts)} graphs, expected {self.n_graphs}")
         first = np.repeat(self.starts, factors.counts)[:, None]
         last = np.repeat(self.ends, factors.counts)[:, None]
         outside = (factors.members < first) | (factors.members > last)
@@ -122,14 +113,12 @@ class Graphs:
         types: Mapping[str, int] | None = None,
         node_types: Sequence[str] | None = None,
     ) -> tuple[Graphs, np.ndarray | None]:
-        """Check and pack a list of graphs; return them and the sorted classes.
+        """Check and pack a list of graphs in the forms of graph_reading.py; return them and the sorted classes.
 
-        An entry of ``X`` is ``(node_features, edges)``, ``(node_features, edges, edge_features)``, a dict of these
-        parts or a networkx graph; graph_reading.py has the details. ``y`` holds one array of labels per graph, in
-        the order of its nodes; without it the labels are None and ``classes`` comes back as it was given, and
-        labels among the attributes of a networkx graph are not looked at. ``types`` declares the types of edges
-        and how many nodes each joins, in the order wanted, ``node_types`` those of nodes; None takes those that
-        appear.
+        ``y`` holds one array of labels per graph, in the order of its nodes; without it the labels are None and
+        ``classes`` comes back as it was given, and labels among the attributes of a networkx graph are not looked at.
+        ``types`` declares the types of edges and how many nodes each joins, in the order wanted, ``node_types`` those
+        of nodes; None takes those that appear.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
         labels = None
@@ -160,48 +149,17 @@ class Graphs:
         """Number of graphs S."""
         return len(self.offsets) - 1
 
-    @property
-    def n_positions(self) -> int:
-        """Number of nodes N, all graphs together."""
-        return int(self.offsets[-1])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of every graph, (S,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def starts(self) -> np.ndarray:
-        """Row of the first node of every graph, (S,)."""
-        return self.offsets[:-1]
-
-    @property
-    def ends(self) -> np.ndarray:
-        """Row of the last node of every graph, (S,)."""
-        return self.offsets[1:] - 1
-
-    @property
-    def position_weights(self) -> np.ndarray:
-        """The weight of its graph for every node, (N,)."""
-        return np.repeat(self.weights, self.lengths)
-
     def group(self, name: str) -> Factors:
         """Return the factors of the given name."""
         for factors in self.factors:
             if factors.name == name:
                 return factors
-        known = ", ".join(repr(factors.name) for factors in self.factors) or "none"
+        known = listed(factors.name for factors in self.factors)
         raise ValueError(f"no factors are called {name!r}; there are {known}")
 
     def factor_weights(self, name: str) -> np.ndarray:
         """Return the weight of its graph for every factor of the given name, (M,)."""
         return np.repeat(self.weights, self.group(name).counts)
-
-    def split(self, array: Any) -> list:
-        """Cut an array with N rows into one view per graph."""
-        if array.shape[0] != self.n_positions:
-            raise ValueError(f"expected {self.n_positions} rows, one per node, got {array.shape[0]}")
-        return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def subset(self, indices: Any) -> Graphs:
         """Copy the chosen graphs: whole numbers, a mask of length S, or a slice."""

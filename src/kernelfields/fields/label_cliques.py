@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.fields.graphs import Factors, Graphs
 
+#: Pairs of labels that meet, by name.
+Pairs = Mapping[str, tuple[int, int]]
 #: Tables, as columns: of a label for a log odds of one, and of a pair for a log odds ratio of one.
 LABEL_CONTRAST = np.array([[-0.5], [0.5]])
 PAIR_CONTRAST = np.array([[0.25], [-0.25], [-0.25], [0.25]])
@@ -33,12 +35,7 @@ class LabelledInstances:
 
     @classmethod
     def build(
-        cls,
-        inputs: Any,
-        n_labels: int,
-        pairs: Mapping[str, tuple[int, int]],
-        labels: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        cls, inputs: Any, n_labels: int, pairs: Pairs, labels: np.ndarray | None = None, weights: Any = None
     ) -> LabelledInstances:
         """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None."""
         count = inputs.shape[0]
@@ -52,15 +49,14 @@ class LabelledInstances:
         graphs = Graphs(nothing, offsets, factors, flat, np.ones(count) if weights is None else weights)
         return cls(inputs, graphs)
 
-    def with_pairs(self, pairs: Mapping[str, tuple[int, int]]) -> LabelledInstances:
+    def with_pairs(self, pairs: Pairs) -> LabelledInstances:
         """Return the same instances with labels that meet in other pairs."""
         n_labels = int(self.graphs.offsets[1])
         return LabelledInstances.build(self.inputs, n_labels, pairs, self.graphs.labels, self.graphs.weights)
 
     def subset(self, rows: slice | np.ndarray) -> LabelledInstances:
         """Return some of the instances, by a slice."""
-        graphs = self.graphs.subset(rows)
-        return LabelledInstances(self.inputs[rows], graphs)
+        return LabelledInstances(self.inputs[rows], self.graphs.subset(rows))
 
     @property
     def n_positions(self) -> int:
@@ -96,7 +92,15 @@ class LabelledInstances:
         return self.graphs.starts + label
 
 
-class LabelCliques(CliqueSet):
+class _InstanceCliques(CliqueSet):
+    """Cliques that see the inputs of their instance."""
+
+    def view(self, instances: LabelledInstances) -> Any:
+        """Return the inputs that the cliques see, (n, d)."""
+        return instances.inputs
+
+
+class LabelCliques(_InstanceCliques):
     """One label of every instance and, if a kernel is given, the inputs of the instance."""
 
     default_name = "label"
@@ -109,12 +113,8 @@ class LabelCliques(CliqueSet):
         """Return the nodes of the label."""
         return instances.rows_of_label(self.label)
 
-    def view(self, instances: LabelledInstances) -> Any:
-        """Return the inputs that the cliques see, (n, d)."""
-        return instances.inputs
 
-
-class LabelPairs(CliqueSet):
+class LabelPairs(_InstanceCliques, CliquesEverywhere):
     """Two labels of every instance and, if a kernel is given, the inputs of the instance."""
 
     labels_per_clique = 2
@@ -122,16 +122,3 @@ class LabelPairs(CliqueSet):
     def __init__(self, kernel: Any = None, *, group: str = "pair", **shared: Any):
         super().__init__(kernel, **shared)
         self.group = group
-
-    @property
-    def default_name(self) -> str:  # type: ignore[override]
-        """The name of the pair."""
-        return self.group or "pair"
-
-    def positions(self, instances: LabelledInstances) -> np.ndarray | None:
-        """Return None: the pair of every instance."""
-        return None
-
-    def view(self, instances: LabelledInstances) -> Any:
-        """Return the inputs that the cliques see, (n, d)."""
-        return instances.inputs

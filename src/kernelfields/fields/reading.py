@@ -33,8 +33,8 @@ import scipy.sparse as sp
 from kernelfields.numerics.parameters import is_real
 
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
-# Messages list so many of the known classes.
-_SHOWN_CLASSES = 10
+# Messages list so many of the names that are known.
+_SHOWN = 10
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
@@ -67,6 +67,11 @@ class Nouns:
         """Return how messages call number ``index``."""
         return f"{self.table}{self.whole} {index}"
 
+    def place(self, offsets: np.ndarray, row: int) -> str:
+        """Return how messages call a packed row."""
+        whole, part = locate(offsets, row)
+        return f"{self.name(whole)}, {self.part} {part}"
+
 
 SEQUENCES = Nouns()
 
@@ -93,6 +98,25 @@ def is_sequence(values: Any) -> bool:
     """Whether values can be walked by number; text and mappings are not meant."""
     text_or_table = isinstance(values, str | bytes | Mapping)
     return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
+
+
+def listed(names: Iterable) -> str:
+    """Return names as messages list them, "none" where there are none and only the first of many."""
+    known = list(names)
+    shown = ", ".join(repr(plain_label(name)) for name in known[:_SHOWN]) or "none"
+    return f"{shown} and {len(known) - _SHOWN} more" if len(known) > _SHOWN else shown
+
+
+def plain_label(label: Any) -> Any:
+    """Return a label as Python has it, and not NumPy."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def place_of(label: Any, places: Mapping[Any, int], named: str, where: str = "") -> int:
+    """Return the place of a label; for messages, ``named`` says who named it and ``where`` in which part."""
+    if (plain := plain_label(label)) not in places:
+        raise ValueError(f"{named} the unknown label {label!r}{where}: known are {listed(places)}")
+    return places[plain]
 
 
 def is_listing(values: Any) -> bool:
@@ -159,12 +183,16 @@ def _list_input_sequences(X: Any) -> list:
             f"{_EXPECTED_X}, got a 3-D array of shape {X.shape}, where padding would be taken for data. "
             "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
         )
-    if ndim != 1 or not is_sequence(X):
-        raise TypeError(f"{_EXPECTED_X}, got {type(X).__name__}. Collect the sequences in a list first.")
-    items = list(X)
-    if not items:
-        raise ValueError(f"{_EXPECTED_X}, got an empty one: at least one sequence is needed")
-    return items
+    return list_wholes(X, _EXPECTED_X, SEQUENCES)
+
+
+def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
+    """Return the sequences or graphs of X as a list, at least one; ``expected`` begins the messages."""
+    if getattr(X, "ndim", 1) != 1 or not is_sequence(X):
+        raise TypeError(f"{expected}, got {type(X).__name__}. Collect the {nouns.whole}s in a list first.")
+    if not len(X):
+        raise ValueError(f"{expected}, got an empty one: at least one {nouns.whole} is needed")
+    return list(X)
 
 
 def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
@@ -183,28 +211,21 @@ def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
                 "Do its rows have different lengths?"
             ) from error
     if array.dtype.kind == "O":
-        array = _numbers_of_objects(array, name, nouns)
+        for one in array.ravel():
+            if not isinstance(one, Number) or isinstance(one, complex):
+                came = f"{one!r:.60} ({type(one).__name__})"
+                raise ValueError(f"{name} holds {came} where numbers are needed. {nouns.words}")
+        array = array.astype(np.float64)
     if array.dtype.kind in "USTMmV":
         raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
     if array.dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {name} is {array.dtype}. Pass real and imaginary parts as columns."
-        )
+        raise ValueError(f"Complex data not supported: {name} is {array.dtype}. Make real and imaginary parts columns.")
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}, expected two dimensions (rows, features). With one "
             f"number per {nouns.part} use x.reshape(-1, 1); if X is a single {nouns.whole}, wrap it: [X]."
         )
     return array
-
-
-def _numbers_of_objects(array: np.ndarray, name: str, nouns: Nouns) -> np.ndarray:
-    for value in array.ravel():
-        if not isinstance(value, Number) or isinstance(value, complex):
-            raise ValueError(
-                f"{name} holds {value!r:.60} ({type(value).__name__}) where numbers are needed. {nouns.words}"
-            )
-    return array.astype(np.float64)
 
 
 def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nouns: Nouns) -> None:
@@ -237,16 +258,15 @@ def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
     values = inputs.data if sp.issparse(inputs) else inputs
     if not values.size or (np.isfinite(values.min()) and np.isfinite(values.max())):
         return
+    entry = int(np.flatnonzero(~np.isfinite(values))[0])
     if sp.issparse(inputs):
-        entry = int(np.flatnonzero(~np.isfinite(values))[0])
-        row, column = int(np.searchsorted(inputs.indptr, entry, side="right")) - 1, int(inputs.indices[entry])
-        value = values[entry]
+        row, column = locate(inputs.indptr, entry)[0], int(inputs.indices[entry])
     else:
-        row, column = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
-        value = values[row, column]
+        row, column = divmod(entry, inputs.shape[1])
     sequence, position = locate(offsets, row)
     raise ValueError(
-        f"{names[sequence]} holds {value} in row {position}, column {column}: inputs must be finite. Impute or drop it."
+        f"{names[sequence]} holds {values.flat[entry]} in row {position}, column {column}: inputs must be finite. "
+        "Impute or drop it."
     )
 
 
@@ -258,7 +278,9 @@ def encode_labels(
     ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
     ``nouns`` says what messages call a sequence and its positions.
     """
-    items = _list_label_sequences(y, nouns)
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
+        raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
+    items = list(y)
     if lengths is not None and len(items) != len(lengths):
         raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(items)}: each needs its labels")
     arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
@@ -284,22 +306,16 @@ def encode_labels(
     if classes is None:
         known = np.unique(flat)
         if len(known) < 2:
-            raise ValueError(
-                f"y holds one class only, {known[0].item()!r}: fitting needs at least two different labels"
-            )
+            raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
     else:
         known = np.unique(_label_array(list(classes), "classes", nouns))
         if (known.dtype.kind == "U") != strings[0]:
-            raise ValueError(
-                f"unknown label {flat[0].item()!r} at {nouns.name(0)}, {nouns.part} 0: known are {_show(known)}"
-            )
+            place = nouns.place(offsets, 0)
+            raise ValueError(f"unknown label {flat[0].item()!r} at {place}: known are {listed(known)}")
     labels = np.minimum(np.searchsorted(known, flat), len(known) - 1)
     if classes is not None and (unknown := np.flatnonzero(known[labels] != flat)).size:
-        sequence, position = locate(offsets, unknown[0])
-        raise ValueError(
-            f"unknown label {flat[unknown[0]].item()!r} at {nouns.name(sequence)}, {nouns.part} {position}: "
-            f"known are {_show(known)}"
-        )
+        place = nouns.place(offsets, unknown[0])
+        raise ValueError(f"unknown label {flat[unknown[0]].item()!r} at {place}: known are {listed(known)}")
     return labels, known
 
 
@@ -322,20 +338,8 @@ def check_sample_weight(sample_weight: Any, n_sequences: int, nouns: Nouns = SEQ
     return weights
 
 
-def _show(known: np.ndarray) -> str:
-    shown = ", ".join(repr(label) for label in known[:_SHOWN_CLASSES].tolist())
-    rest = len(known) - _SHOWN_CLASSES
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
 def _expected(nouns: Nouns) -> str:
     return f"y must be a list with one list or array of labels per {nouns.whole}"
-
-
-def _list_label_sequences(y: Any, nouns: Nouns) -> list:
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
-        raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
-    return list(y)
 
 
 def _label_array(item: Any, where: str, nouns: Nouns) -> np.ndarray:
@@ -378,8 +382,7 @@ def _check_whole(flat: np.ndarray, offsets: np.ndarray, nouns: Nouns) -> None:
     if flat.dtype.kind != "f":
         return
     if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
-        sequence, position = locate(offsets, bad[0])
-        place = f"label {flat[bad[0]]} at {nouns.name(sequence)}, {nouns.part} {position}"
+        place = f"label {flat[bad[0]]} at {nouns.place(offsets, bad[0])}"
         if np.isnan(flat[bad[0]]):
             raise ValueError(f"{place} is missing: each {nouns.part} needs one label; {nouns.unlabelled}")
         raise ValueError(

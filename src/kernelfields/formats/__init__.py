@@ -3,9 +3,14 @@
 from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
-from kernelfields.formats.prediction_files import write_predictions
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
-from kernelfields.formats.sequence_files import SequenceFile, format_of, read_sequences, write_sequences
+from kernelfields.formats.sequence_files import (
+    SequenceFile,
+    format_of,
+    read_sequences,
+    write_predictions,
+    write_sequences,
+)
 from kernelfields.formats.sequence_tables import read_table, write_table
 from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import SequenceFileError

@@ -10,10 +10,7 @@ spaces. With tabs a cell may hold spaces or be empty.
 "#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
 either has another number of cells than the rows or reads "# name = value". A -DOCSTART- line is a row like others;
 where it has another number of cells it is kept like a comment. With ``conllu=True`` the rows are those of words:
-lines with ids such as 1-2 or 1.1 are kept like comments, wherever they stand.
-
-As labelled sequences, one column holds the labels, and the others become inputs: the feature strings of a CRF++
-template, or feature dicts {"0": cell, "1": cell} by the number of the column. Numbers of columns count from 0, as
+lines with ids such as 1-2 or 1.1 are kept like comments, wherever they stand. Numbers of columns count from 0, as
 in templates.
 
 Cost: one pass over the rows, one sequence in memory at a time. Fails: SequenceFileError naming file, line and
@@ -166,9 +163,7 @@ def read_columns(
 
 
 def write_columns(
-    path: PathName,
-    sequences: Iterable[ColumnSequence],
-    appended: Iterable[Sequence[Sequence[str]]] | None = None,
+    path: PathName, sequences: Iterable[ColumnSequence], appended: Iterable[Sequence[Sequence[str]]] | None = None
 ) -> None:
     """Write sequences, an empty line after each, with the lines that were kept; "-" is standard output.
 
@@ -245,24 +240,20 @@ def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout
         advice = "Cells are separated by tabs here; an empty cell counts."
     place = min(found, expected)
     problem = "there is none" if found < expected else f"{cells[place]!r:.40} is one too many"
-    columns = f"{found} column{'s' if found != 1 else ''}, expected {expected}"
-    return (
-        f"{name}, line {number}, column {place} (from 0): {problem}; found {columns} as in {layout.authority}. {advice}"
-    )
+    columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {layout.authority}"
+    return f"{name}, line {number}, column {place} (from 0): {problem}; found {columns}. {advice}"
 
 
-def _write_sequence(
-    write: Callable[[str], object], sequence: ColumnSequence, appended: Sequence[Sequence[str]]
-) -> None:
-    if len(appended) != len(sequence.rows):
-        raise ValueError(f"{len(appended)} rows to append to a sequence of {len(sequence.rows)} rows")
+def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, added: Sequence[Sequence[str]]) -> None:
+    if len(added) != len(sequence.rows):
+        raise ValueError(f"{len(added)} rows to append to a sequence of {len(sequence.rows)} rows")
     kept = deque(sequence.kept)
 
     def write_kept(place: int) -> None:
         while kept and kept[0][0] <= place:
             write(kept.popleft()[1] + "\n")
 
-    for index, (row, more) in enumerate(zip(sequence.rows, appended, strict=True)):
+    for index, (row, more) in enumerate(zip(sequence.rows, added, strict=True)):
         write_kept(index)
         write(sequence.separator.join(_checked([*row, *more], sequence.separator)) + "\n")
     write_kept(len(sequence.rows))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,9 @@ class CRFsuiteData:
 
 def read_crfsuite(path: PathName) -> CRFsuiteData:
     """Read a file in CRFsuite's text format; "-" is standard input, gzip is unpacked."""
-    X: list[list[Any]] = []
-    y: list[list[str]] = []
-    weights: list[float] = []
-    first_lines: list[int] = []
-    weighted = False
-    for positions, labels, weight, first_line in _read_sequences(path):
-        X.append(positions)
-        y.append(labels)
-        weights.append(weight)
-        first_lines.append(first_line)
-        weighted = weighted or any(type(position) is dict for position in positions)
-    if weighted:
+    sequences: list[Any] = list(_read_sequences(path))
+    X, y, weights, first_lines = ([sequence[part] for sequence in sequences] for part in range(4))
+    if any(type(position) is dict for positions in X for position in positions):
         X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in X]
     given = np.array(weights) if any(weight != 1.0 for weight in weights) else None
     return CRFsuiteData(X, y, given, first_lines)
@@ -73,7 +65,9 @@ def write_crfsuite(path: PathName, X: Any, y: Any, weights: Any = None) -> None:
             if weight != 1.0:
                 file.write(f"{_WEIGHT}:{weight!r}\n")
             try:
-                _check_lengths(positions, labels)
+                rows = positions.shape[0] if hasattr(positions, "shape") else len(positions)
+                if rows != len(labels):
+                    raise ValueError(f"{rows} positions but {len(labels)} labels")
                 for position, label in zip(_positions(positions), labels, strict=True):
                     cells = [_written_label(label, written), *_written_position(position, written)]
                     file.write("\t".join(cells) + "\n")
@@ -96,8 +90,7 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], floa
     positions: list[Any] = []
     labels: list[str] = []
     weight: float | None = None
-    number = 0
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(chain(read_lines(path), [""]), start=1):  # an empty line ends the last one, too
         if not line:
             if positions:
                 yield positions, labels, 1.0 if weight is None else weight, number - len(labels)
@@ -121,9 +114,7 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], floa
             raise SequenceFileError(f"{name}, line {number}{attributes.place(cells)}: {error}") from error
         positions.append(position)
         labels.append(label)
-    if positions:
-        yield positions, labels, 1.0 if weight is None else weight, number - len(labels) + 1
-    elif weight is not None:
+    if weight is not None:
         raise SequenceFileError(f"{name}, last line: {_WEIGHT} without a sequence after it")
 
 
@@ -189,12 +180,6 @@ def _sum_by_name(attributes: Iterable[Any]) -> dict[str, float]:
         name, weight = attribute if type(attribute) is tuple else (attribute, 1.0)
         features[name] = features.get(name, 0.0) + weight
     return features
-
-
-def _check_lengths(positions: Any, labels: Any) -> None:
-    rows = positions.shape[0] if hasattr(positions, "shape") else len(positions)
-    if rows != len(labels):
-        raise ValueError(f"{rows} positions but {len(labels)} labels")
 
 
 def _positions(sequence: Any) -> Iterable[Any]:

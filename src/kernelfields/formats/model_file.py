@@ -1,6 +1,6 @@
 """Model files: one safetensors file that holds data and never code.
 
-    metadata: format = "kernelfields-model", version = "1", sha256 = <hex>,
+    metadata: format = "kernelfields-model", version = "2", sha256 = <hex>,
               model  = JSON {"kind": ..., "document": ..., "tensors": ...}
     tensors:  every numeric array of the document, named by its path ("document.basis.pivots")
 
@@ -70,7 +70,9 @@ def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict
     """Read the document and the tensors of a model file of this kind, or raise ModelFileError."""
     _check_is_file(path)
     try:
-        metadata, arrays = _read_safetensors(path)
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         # The library's errors for alien bytes differ by version; whatever they are, this is no model.
         reason = _looks_like_pickle(path) or f"damaged or of another format ({_one_line(error)})"
@@ -125,8 +127,7 @@ def _encode_dict(value: dict, place: str, arrays: dict[str, np.ndarray]) -> dict
 
 def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> dict:
     if value.dtype.kind == "U":
-        words = _encode(value.ravel().tolist(), place, arrays)
-        return {"$strings": words, "shape": list(value.shape)}
+        return {"$strings": _encode(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
     if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
         raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
     return {"$array": _keep(value, place, arrays)}
@@ -183,11 +184,6 @@ def _check_is_file(path: str | os.PathLike) -> None:
         raise ModelFileError(f"{path} is not a file: give the path of the model file itself")
     if place.stat().st_size == 0:
         raise ModelFileError(f"{path} is empty: saving it was probably cut short")
-
-
-def _read_safetensors(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    with safe_open(os.fspath(path), framework="numpy") as file:
-        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -88,7 +88,10 @@ def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any =
     else:
         arrays["X"] = np.concatenate(list(X))
     if y is not None:
-        arrays["y"] = _joined_labels(y, arrays["offsets"])
+        labels = [np.asarray(sequence) for sequence in y]
+        if [sequence.shape for sequence in labels] != [(length,) for length in np.diff(arrays["offsets"])]:
+            raise ValueError("y does not fit X: each position of each sequence needs one label")
+        arrays["y"] = np.concatenate(labels)
     if weights is not None:
         arrays["weights"] = np.asarray(weights, dtype=np.float64)
         if arrays["weights"].shape != (len(X),):
@@ -105,13 +108,6 @@ def write_archive(path: PathName, arrays: Mapping[str, Any]) -> None:
     np.savez_compressed(buffer, **arrays)
     with open_output(path) as file:
         file.write(buffer.getbuffer())
-
-
-def _joined_labels(y: Iterable[Any], offsets: np.ndarray) -> np.ndarray:
-    labels = [np.asarray(sequence) for sequence in y]
-    if [sequence.shape for sequence in labels] != [(length,) for length in np.diff(offsets)]:
-        raise ValueError("y does not fit X: each position of each sequence needs one label")
-    return np.concatenate(labels)
 
 
 def _naming(role: str, name: str = "NAME") -> str:

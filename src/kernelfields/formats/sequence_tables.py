@@ -34,9 +34,8 @@ _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 class SequenceTable:
     """Inputs X and labels y of every sequence, and the table they came from.
 
-    ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin;
-    ``members`` holds the numbers of the rows of every sequence, ``kinds`` what the columns of the inputs hold:
-    "number" or "text".
+    ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``members``
+    holds the numbers of the rows of every sequence, ``kinds`` what the columns of the inputs hold: "number" or "text".
     """
 
     X: list[Any]

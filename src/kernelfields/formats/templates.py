@@ -93,26 +93,21 @@ class Template:
         """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
         for line in (*self.unigrams, *self.bigrams):
             for place, (_, column) in zip(_MACRO.finditer(line.text), line.cells, strict=True):
-                where = f"{self.name}, line {line.number}, column {place.start() + 1}: {place.group()}"
+                macro = f"line {line.number}, column {place.start() + 1}: {place.group()} reads column {column}"
                 if column >= n_columns:
-                    raise SequenceFileError(
-                        f"{where} reads column {column}, but the data have columns 0 to {n_columns - 1}"
-                    )
+                    raise SequenceFileError(f"{self.name}, {macro}, but the data have columns 0 to {n_columns - 1}")
                 if column == label_column:
-                    raise SequenceFileError(
-                        f"{where} reads column {column}, which holds the labels: they are not known in prediction"
-                    )
+                    labels = "which holds the labels: they are not known in prediction"
+                    raise SequenceFileError(f"{self.name}, {macro}, {labels}")
 
     def features(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return the strings of the U lines for every row of a sequence."""
         length = len(rows)
         cells = {cell for line in self.unigrams for cell in line.cells}
+        columns = {column for _, column in cells}
         try:
             # Column by column: that way no step of Python is taken per cell.
-            padded = {
-                column: [*_BEFORE, *[row[column] for row in rows], *_AFTER]
-                for column in {column for _, column in cells}
-            }
+            padded = {column: [*_BEFORE, *[row[column] for row in rows], *_AFTER] for column in columns}
         except IndexError:
             self.check_columns(min(map(len, rows)))
             raise

@@ -1,9 +1,8 @@
 """Text files in and out: lines, gzip, standard streams, UTF-8, and files that are whole or not there.
 
-Reading: "-" is standard input; gzip is recognised by its first bytes, whatever the name; a byte order mark and
-CRLF are taken off. Only a line feed ends a line: words may hold the other characters that Unicode calls breaks.
-Writing: "-" is standard output; a name that ends in ".gz" is compressed. Pipes and devices are written to
-directly.
+Reading: "-" is standard input; gzip is recognised by its first bytes, whatever the name; a byte order mark and CRLF are
+taken off. Only a line feed ends a line: words may hold the other characters that Unicode calls breaks. Writing: "-" is
+standard output; a name that ends in ".gz" is compressed. Pipes and devices are written to directly.
 
 A file appears under its name only once it is complete. What is written goes to a draft beside the target,
 ``.NAME.<16 hex digits>.tmp``, is made durable, and then takes the place of the target: an error leaves the old
@@ -26,7 +25,7 @@ import secrets
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -99,11 +98,9 @@ def open_output(path: PathName) -> Iterator[BinaryIO]:
             yield file
 
 
-@contextmanager
-def standard_output() -> Iterator[None]:
+def standard_output() -> AbstractContextManager[None]:
     """Let errors of writing to standard output say so; those of a closed pipe stay what they are."""
-    with _named("standard output"):
-        yield
+    return _named("standard output")
 
 
 @contextmanager
@@ -126,14 +123,10 @@ def open_text_output(path: PathName) -> Iterator[TextIO]:
 @contextmanager
 def open_whole(path: PathName) -> Iterator[BinaryIO]:
     """Open a file for writing; it replaces an old one when the block ends well."""
-    with _naming(path):
-        draft = _Draft(path)
-        try:
-            yield draft.file
-            draft.finish()
-            draft.publish()
-        finally:
-            draft.discard()
+    with _naming(path), closing(_Draft(path)) as draft:
+        yield draft.file
+        draft.finish()
+        draft.publish()
 
 
 def write_whole(contents: Mapping[str, bytes]) -> None:
@@ -142,8 +135,7 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
         made: list[tuple[str, _Draft]] = []
         for path, content in contents.items():
             with _naming(path):
-                draft = _Draft(path)
-                drafts.callback(draft.discard)
+                draft = drafts.enter_context(closing(_Draft(path)))
                 draft.file.write(content)
                 draft.finish()
                 made.append((path, draft))
@@ -155,7 +147,7 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
 def check_writable(path: PathName) -> None:
     """Raise OSError if a file of this name could not be written now."""
     with _naming(path):
-        _Draft(path).discard()
+        _Draft(path).close()
 
 
 def remove_leftovers(path: PathName) -> None:
@@ -164,7 +156,11 @@ def remove_leftovers(path: PathName) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _is_draft(entry.name, path):
-                _remove_unless_locked(entry.path)
+                # One that is locked is not removed; what cannot be is in the way of nobody.
+                with suppress(OSError), open(entry.path, "rb") as file:
+                    if fcntl is not None:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
 
 
 def _unpacked(file: BinaryIO, path: PathName) -> bytes:
@@ -242,7 +238,7 @@ class _Draft:
         """Put the file in the place of its target."""
         os.replace(self.place, self.target)
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Remove what was not published, and let go of the lock."""
         with suppress(OSError):  # a full disk fails again when the rest of a buffer is written
             self.file.close()
@@ -251,14 +247,6 @@ class _Draft:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _remove_unless_locked(draft: str) -> None:
-    # What cannot be removed is in the way of nobody.
-    with suppress(OSError), open(draft, "rb") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(draft)
 
 
 @contextmanager

@@ -25,54 +25,70 @@ from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
 from kernelfields.numerics.threads import Workers
 
 
-class ChainAnswers:
-    """Chains with node and edge potentials, which are known to be sound."""
+class LabelAnswers:
+    """What all answers have: ``data`` that the labels belong to, node potentials, and beliefs."""
 
-    #: There is one way of inference, and it is exact.
+    #: The plan of inference, where there is a choice of methods.
     inference: GraphInference | None = None
 
-    def __init__(self, chains: Chains, node: np.ndarray, edge: np.ndarray, workers: Workers):
-        self.data = chains
-        self.node, self.edge = node, edge
-        self.workers = workers
+    def __init__(self, data: Any, node: np.ndarray):
+        self.data = data
+        self.node = node
 
     @cached_property
-    def _beliefs(self) -> Any:
-        from kernelfields.inference.chain.beliefs import infer_chains
-
-        return infer_chains(self.node, self.edge, self.data.offsets, workers=self.workers, check=False)
+    def beliefs(self) -> Any:
+        """Marginals and log partition functions, computed when first asked for."""
+        raise NotImplementedError
 
     @property
     def log_partition(self) -> np.ndarray:
-        """Log Z of each sequence, (S,)."""
-        return self._beliefs.log_partition
+        """Log Z of each sequence, graph or single label, (S,)."""
+        return self.beliefs.log_partition
 
     @property
     def marginals(self) -> np.ndarray:
-        """p(y_t | x), (N, L)."""
-        return self._beliefs.node_marginals
+        """p(y_v | x), (N, L)."""
+        return self.beliefs.node_marginals
+
+
+class ChainAnswers(LabelAnswers):
+    """Chains with node and edge potentials, which are known to be sound."""
+
+    def __init__(self, chains: Chains, node: np.ndarray, edge: np.ndarray, workers: Workers):
+        super().__init__(chains, node)
+        self.edge = edge
+        self.workers = workers
+
+    @cached_property
+    def beliefs(self) -> Any:
+        """Marginals and log partition functions."""
+        from kernelfields.inference.chain.beliefs import infer_chains
+
+        return infer_chains(*self._potentials, workers=self.workers, check=False)
 
     def pair_marginals(self) -> np.ndarray:
         """Return p(y_{t-1}, y_t | x), (N, L, L), zero at the start of each sequence."""
-        return self._beliefs.edge_marginals()
+        return self.beliefs.edge_marginals()
+
+    @property
+    def _potentials(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.node, self.edge, self.data.offsets
 
     def best_labels(self) -> np.ndarray:
         """Return the most probable labelling of each sequence, (N,)."""
-        return _decoding().viterbi(self.node, self.edge, self.data.offsets, workers=self.workers)[0]
+        return _decoding().viterbi(*self._potentials, self.workers)[0]
 
     def n_best(self, k: int) -> tuple[Any, Any]:
         """Return the labels and scores of the k best labellings of each sequence."""
-        return _decoding().n_best(self.node, self.edge, self.data.offsets, k, workers=self.workers)
+        return _decoding().n_best(*self._potentials, k, self.workers)
 
     def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
-        return _decoding().sample_chains(
-            self.node, self.edge, self.data.offsets, n_samples, random_state=random, workers=self.workers
-        )
+        return _decoding().sample_chains(*self._potentials, n_samples, random, self.workers)
 
     def entropies(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,)."""
-        return _decoding().chain_entropy(self.node, self.edge, self.data.offsets, workers=self.workers)
+        return _decoding().chain_entropy(*self._potentials, self.workers)
 
     def label_scores(self, labels: np.ndarray) -> np.ndarray:
         """Return the score of a labelling of each sequence, (S,)."""
@@ -90,8 +106,10 @@ def _decoding() -> Any:
     return decoding
 
 
-class GraphAnswers:
+class GraphAnswers(LabelAnswers):
     """Graphs with potentials and the plan by which they are inferred; ``data`` is what the graphs stand for."""
+
+    inference: GraphInference
 
     def __init__(
         self,
@@ -102,28 +120,18 @@ class GraphAnswers:
         inference: GraphInference,
         workers: Workers,
     ):
-        self.data = data
+        super().__init__(data, node)
         self.graphs = graphs
-        self.node, self.factors = node, list(factors)
+        self.factors = list(factors)
         self.inference = inference
         self.workers = workers
 
     @cached_property
     def beliefs(self) -> GraphBeliefs:
-        """Marginals and log partition functions, computed when first asked for."""
+        """Marginals and log partition functions."""
         beliefs = self.inference.infer(self.node, self.factors, workers=self.workers)
         warn_of_doubts(beliefs.diagnostics.get("warnings", ()), stacklevel=6)
         return beliefs
-
-    @property
-    def log_partition(self) -> np.ndarray:
-        """Log Z of each graph, (S,)."""
-        return self.beliefs.log_partition
-
-    @property
-    def marginals(self) -> np.ndarray:
-        """p(y_v | x), (N, L)."""
-        return self.beliefs.node_marginals
 
     def factor_marginals(self, name: str) -> np.ndarray:
         """Return the marginals of the labels at a group of factors, (M, L, .., L)."""
@@ -196,28 +204,13 @@ def infer_labels(potentials: np.ndarray) -> LabelBeliefs:
     return LabelBeliefs((top + np.log(total)).ravel(), marginals)
 
 
-class SingleAnswers:
+class SingleAnswers(LabelAnswers):
     """Labels that meet no others, with node potentials."""
 
-    inference: GraphInference | None = None
-
-    def __init__(self, data: Any, node: np.ndarray):
-        self.data = data
-        self.node = node
-
     @cached_property
-    def _beliefs(self) -> LabelBeliefs:
+    def beliefs(self) -> LabelBeliefs:
+        """Probabilities of the labels."""
         return infer_labels(self.node)
-
-    @property
-    def log_partition(self) -> np.ndarray:
-        """Log Z of each input, (n,)."""
-        return self._beliefs.log_partition
-
-    @property
-    def marginals(self) -> np.ndarray:
-        """p(y | x), (n, L)."""
-        return self._beliefs.node_marginals
 
     def best_labels(self) -> np.ndarray:
         """Return the most probable label of each input, (n,)."""

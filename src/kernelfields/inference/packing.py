@@ -1,4 +1,4 @@
-"""Packed arrays that inference takes, and the errors raised when they do not fit together.
+"""Packed arrays that inference takes, the errors raised when they do not fit together, and sums over runs of them.
 
 Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
 
@@ -10,10 +10,8 @@ Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. of
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
-Graphs, whose potentials are described in beliefs.py:
-
-    offsets     (S + 1,)    rising from 0 to N
-    members[f]  (M_f, k_f)  nodes of each factor, all different and of the same graph; k_f >= 2, M_f may be 0
+Graphs: offsets likewise, members and potentials as in beliefs.py; the nodes of a factor are all different and of
+the same graph.
 
 A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.
 Fails: ValueError naming what is wrong and where.
@@ -21,10 +19,17 @@ Fails: ValueError naming what is wrong and where.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.threads import Workers
 
 # The use of minus infinity in chains, for error messages.
 _CHAINS_FORBID = "forbid a label or a step"
@@ -78,8 +83,7 @@ def check_structure(
     offsets: ArrayLike, members: Sequence[ArrayLike], n_labels: int
 ) -> tuple[np.ndarray, list[np.ndarray], int]:
     """Return offsets and members as contiguous int64 arrays that fit together, or raise ValueError."""
-    if isinstance(n_labels, bool) or not isinstance(n_labels, int | np.integer) or n_labels < 1:
-        raise ValueError(f"n_labels must be a whole number of at least 1, got {n_labels!r}")
+    check_whole("n_labels", n_labels)
     bounds = np.asarray(offsets)
     if bounds.ndim != 1 or bounds.size == 0 or bounds.dtype.kind not in "iu" or bounds[0] != 0:
         raise ValueError("offsets must be whole numbers of shape (graphs + 1,) that rise from 0")
@@ -121,13 +125,6 @@ def infeasible(sequence: int) -> ValueError:
     )
 
 
-def raise_if_infeasible(log_values: np.ndarray) -> None:
-    """Raise for the first sequence whose log partition function or best score (S,) is -inf."""
-    forbidden = np.flatnonzero(np.isneginf(log_values))
-    if forbidden.size:
-        raise infeasible(int(forbidden[0]))
-
-
 class InfeasibleGraph(ValueError):
     """A graph has no labelling of finite score; ``graph`` says which."""
 
@@ -139,16 +136,57 @@ class InfeasibleGraph(ValueError):
         )
 
 
-def infeasible_graph(graph: int) -> InfeasibleGraph:
-    """Return the error for a graph that has no labelling of finite score."""
-    return InfeasibleGraph(graph)
-
-
-def raise_if_infeasible_graph(log_values: np.ndarray) -> None:
-    """Raise for the first graph whose log partition function or best score (S,) is -inf."""
+def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = infeasible) -> None:
+    """Raise for the first sequence or graph whose log partition function or best score (S,) is -inf."""
     forbidden = np.flatnonzero(np.isneginf(log_values))
     if forbidden.size:
-        raise infeasible_graph(int(forbidden[0]))
+        raise error(int(forbidden[0]))
+
+
+def check_whole(name: str, value: Any, least: int = 1) -> None:
+    """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (starts, indices) that list for each owner where it stands."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])
+    return starts, np.argsort(owner, kind="stable")
+
+
+def distinct_pairs(members: Sequence[np.ndarray], n_nodes: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Return the pairs of nodes that have factors (P, 2), how many (P,), and for each group which pair each is on."""
+    rows = np.concatenate([np.zeros((0, 2), np.int64), *members])
+    keys = rows.min(axis=1) * n_nodes + rows.max(axis=1)
+    keys, pair_of, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    bounds = np.cumsum([0, *(len(each) for each in members)])
+    ends = np.column_stack(np.divmod(keys, max(n_nodes, 1)))
+    return ends, counts, [pair_of.ravel()[a:b] for a, b in pairwise(bounds)]
+
+
+def end_to_end(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the tables of all groups as one flat array, a view if there is only one."""
+    if len(tables) == 1:
+        return tables[0].reshape(-1)
+    return np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables)])
+
+
+def in_shapes(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Return arrays of these shapes that lie end to end in a flat one: the way back from ``end_to_end``."""
+    ends = accumulate(map(math.prod, shapes), initial=0)
+    return [flat[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
+
+
+def sum_of_runs(part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]], workers: Workers) -> np.ndarray:
+    """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
+    parts: dict[int, np.ndarray] = {}
+
+    def run(first: int, last: int) -> None:
+        parts[first] = part(first, last)
+
+    workers.each(run, runs)
+    return reduce(np.add, [parts[first] for first, _ in runs])
 
 
 def _check_members(group: int, members: ArrayLike, offsets: np.ndarray) -> np.ndarray:

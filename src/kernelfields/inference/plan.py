@@ -44,19 +44,29 @@ def plan_inference(
     what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
     result says what was chosen and why.
     """
-    checked_offsets, checked_members, n_labels = check_structure(offsets, members, n_labels)
+    graphs = check_structure(offsets, members, n_labels)
     check_method(method)
-    if method == "auto":
-        return _choose(checked_offsets, checked_members, n_labels, memory)
-    if method == "tree":
-        from kernelfields.inference.tree.inference import TreeInference
+    if method not in ("auto", *EXACT_METHODS):
+        return _approximate(method, *graphs)
+    from kernelfields.inference.junction.inference import JunctionInference, TooWide
+    from kernelfields.inference.tree.inference import NotAForest, TreeInference
 
-        return TreeInference(checked_offsets, checked_members, n_labels)
-    if method == "junction":
-        from kernelfields.inference.junction.inference import JunctionInference
-
-        return JunctionInference(checked_offsets, checked_members, n_labels, memory=memory)
-    return _approximate(method, checked_offsets, checked_members, n_labels)
+    if method != "junction":
+        try:
+            return TreeInference(*graphs)
+        except NotAForest:
+            if method == "tree":
+                raise
+    try:
+        return JunctionInference(*graphs, memory=memory)
+    except TooWide as refusal:
+        if method == "junction":
+            raise
+        reason = refusal.reason
+    pairs_only = all(each.shape[1] == 2 for each in graphs[1])
+    chosen = _approximate("trw" if pairs_only else "mean-field", *graphs)
+    chosen.description = f"{chosen.description} (approximate: {reason})"
+    return chosen
 
 
 def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int) -> GraphInference:
@@ -78,24 +88,4 @@ def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray]
         return GibbsInference(offsets, members, n_labels, options)
     from kernelfields.inference.approximate.belief_propagation import BeliefPropagation
 
-    return BeliefPropagation(offsets, members, n_labels, options)  # type: ignore[arg-type]
-
-
-def _choose(offsets: np.ndarray, members: list[np.ndarray], n_labels: int, memory: float | None) -> GraphInference:
-    from kernelfields.inference.junction.inference import JunctionInference
-    from kernelfields.inference.junction.orders import TooWide
-    from kernelfields.inference.tree.forest import NotAForest
-    from kernelfields.inference.tree.inference import TreeInference
-
-    try:
-        return TreeInference(offsets, members, n_labels)
-    except NotAForest:
-        pass
-    try:
-        return JunctionInference(offsets, members, n_labels, memory=memory)
-    except TooWide as refusal:
-        reason = refusal.reason
-    pairs_only = all(each.shape[1] == 2 for each in members)
-    chosen = _approximate("trw" if pairs_only else "mean-field", offsets, members, n_labels)
-    chosen.description = f"{chosen.description or chosen.method} (approximate: {reason})"
-    return chosen
+    return BeliefPropagation(offsets, members, n_labels, options)

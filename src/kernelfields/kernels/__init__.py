@@ -18,16 +18,9 @@ from kernelfields.kernels.kernel import (
     Sum,
     check_positive_semidefinite,
 )
-from kernelfields.kernels.labels import (
-    CentredDelta,
-    Delta,
-    LabelKernel,
-    LabelMatrix,
-    label_kernel_from_spec,
-    resolve_label_kernel,
-)
+from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
 from kernelfields.kernels.precomputed import Precomputed
-from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
@@ -54,8 +47,5 @@ __all__ = [
     "ScikitLearnKernel",
     "Sum",
     "check_positive_semidefinite",
-    "kernel_from_spec",
-    "label_kernel_from_spec",
     "resolve_kernel",
-    "resolve_label_kernel",
 ]

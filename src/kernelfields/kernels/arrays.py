@@ -1,19 +1,14 @@
-"""Arrays behind kernels: rows of X (n, d) and Z (m, d), dense or CSR, their products, distances and elementwise
-steps.
-
-    inner_products        <x, z>                            one matrix product
-    squared_distances     ||x||^2 + ||z||^2 - 2 <x, z>      one matrix product, in float64
-    manhattan_distances   sum_j |x_j - z_j|
+"""Arrays behind kernels: rows of X (n, d) and Z (m, d), dense or CSR, and the steps of the kernels' formulas.
 
 Rows are float32 or float64; a block between n and m rows is dense (n, m), and float32 only when both sides are.
-Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal. The functions after
-the distances are the elementwise steps of the kernels' formulas.
+Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal.
 
-Squared distances cancel: the error is that of the norms, not that of the distance. Hence the work is
-done in float64 also for float32 inputs, block by block, and dense inputs are first shifted by the median
-of a sample of Z, which changes no distance (a mean would follow outliers away from the other rows). What
-lies below the rounding of the norms is set to zero, so that equal rows are at distance zero whether or
-not they sit on a diagonal.
+    ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>      one matrix product
+
+cancels: the error is that of the norms, not that of the distance. Hence the work is done in float64 also for float32
+inputs, block by block, and dense inputs are first shifted by the median of a sample of Z, which changes no distance (a
+mean would follow outliers away from the other rows). What lies below the rounding of the norms is set to zero, so that
+equal rows are at distance zero whether or not they sit on a diagonal.
 
 Rows may also be a tensor of PyTorch, on any device: results are then tensors there. Functions marked with
 ``with_tensor_twin`` are written a second time, under the same name, in kernels/tensors.py, the one module here
@@ -71,18 +66,13 @@ def as_rows(X: Any, name: str = "X") -> Any:
 
     A tensor stays where it is; a sparse one becomes dense, so pass it by blocks of rows.
     """
-    if sparse.issparse(X):
-        if X.ndim != 2:
-            raise ValueError(not_two_dimensional(name, X.shape))
-        X = _as_float(X.tocsr(), name)
-        if not X.has_canonical_format:
-            X = X.copy()  # the caller's matrix keeps its order of entries
-            X.sum_duplicates()
-        return X
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(not_two_dimensional(name, X.shape))
-    return _as_float(X, name)
+    X = X if sparse.issparse(X) else np.asarray(X)
+    check_matrix(X, name)
+    X = _as_float(X.tocsr() if sparse.issparse(X) else X, name)
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()  # the caller's matrix keeps its order of entries
+        X.sum_duplicates()
+    return X
 
 
 def not_real(name: str, dtype: Any) -> str:
@@ -101,12 +91,13 @@ def _as_float(X: Any, name: str) -> Any:
         raise ValueError(f"{name} must hold real numbers, but an entry is not one: {error}.") from error
 
 
-def not_two_dimensional(name: str, shape: tuple[int, ...]) -> str:
-    """Return what to say of inputs that are no matrix."""
-    return (
-        f"{name} must be two-dimensional (rows, columns), got shape {shape}. "
-        "Use x.reshape(1, -1) for a single row, x.reshape(-1, 1) for a single column."
-    )
+def check_matrix(X: Any, name: str) -> None:
+    """Raise ValueError unless X has two dimensions."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must be two-dimensional (rows, columns), got shape {tuple(X.shape)}. "
+            "Use x.reshape(1, -1) for a single row, x.reshape(-1, 1) for a single column."
+        )
 
 
 @with_tensor_twin
@@ -139,11 +130,17 @@ def block_dtype(X: Any, Z: Any | None) -> np.dtype:
     return np.result_type(X.dtype, X.dtype if Z is None else Z.dtype)
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Cut the rows of an (n_rows, n_columns) array into blocks of a few megabytes."""
-    step = max(_SMALLEST_BLOCK, _BLOCK_ENTRIES // max(n_columns, 1))
+def row_blocks(n_rows: int, n_columns: int, entries: int | None = None) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks of about ``entries``; None for a few megabytes."""
+    step = max(_SMALLEST_BLOCK, (entries or _BLOCK_ENTRIES) // max(n_columns, 1))
     for first in range(0, n_rows, step):
         yield slice(first, min(first + step, n_rows))
+
+
+@with_tensor_twin
+def blocks_of(block: Any) -> Iterator[slice]:
+    """Cut the rows of a block into blocks that suit the place where it lies."""
+    return row_blocks(*block.shape)
 
 
 @with_tensor_twin
@@ -180,10 +177,10 @@ def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
     norms = squared_norms(X)
     if Z is not None:
         other_norms = squared_norms(Z)
-        for rows in row_blocks(*distances.shape):
+        for rows in blocks_of(distances):
             distances[rows] = _from_products(inner_products(X[rows], Z), norms[rows], other_norms)
         return distances
-    for rows in row_blocks(*distances.shape):
+    for rows in blocks_of(distances):
         above = slice(0, rows.start)
         if rows.start > 0:
             left = _from_products(inner_products(X[rows], X[above]), norms[rows], norms[above])
@@ -221,11 +218,11 @@ def manhattan_distances(X: Any, Z: Any | None = None) -> np.ndarray:
     if distances.size == 0:
         return distances
     if not (sparse.issparse(X) or sparse.issparse(other)):
-        for rows in row_blocks(*distances.shape):
+        for rows in blocks_of(distances):
             distances[rows] = cdist(X[rows], other, "cityblock")
         return distances
     left, right = _with_short_indices(X), _with_short_indices(other)
-    for rows in row_blocks(*distances.shape):
+    for rows in blocks_of(distances):
         distances[rows] = sparse_manhattan(left[rows], right)
     return distances
 
@@ -297,10 +294,9 @@ def computed_on_host(values: np.ndarray, function: Callable[[np.ndarray], np.nda
     return function(values)
 
 
-@with_tensor_twin
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply an elementwise function in place, a few megabytes at a time, and return the block."""
-    for rows in row_blocks(*block.shape):
+    for rows in blocks_of(block):
         block[rows] = function(block[rows])
     return block
 
@@ -317,9 +313,8 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
     return half * base if exponent % 2 else half
 
 
-@with_tensor_twin
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
-    for part in row_blocks(*block.shape):
+    for part in blocks_of(block):
         block[part] *= rows[part, None] * columns
     return block

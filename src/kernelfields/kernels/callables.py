@@ -1,8 +1,7 @@
 """Functions as kernels: function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them.
 
-The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file
-holds only the name; the function is passed again on loading. Cost: that of the function; the diagonal
-costs _DIAGONAL_BLOCK values per row.
+The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file holds only the name;
+the function is passed again on loading. Cost: that of the function; the diagonal costs _DIAGONAL_BLOCK values per row.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ class CallableKernel(Kernel):
             values = np.array(dense, dtype=block_dtype(X, Z))
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"the kernel function {self.label()!r} must return a real array of shape {expected} "
-                f"for inputs of {expected[0]} and {expected[1]} rows, "
-                f"got a {type(returned).__name__}: {error}."
+                f"the kernel function {self.label()!r} must return a real array of shape {expected} for inputs of "
+                f"{expected[0]} and {expected[1]} rows, got a {type(returned).__name__}: {error}."
             ) from error
         if values.shape != expected:
             raise ValueError(

@@ -9,13 +9,13 @@ and smooth in the first fifty columns. Cost: that of the inner kernel and a copy
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from kernelfields.kernels.arrays import contiguous
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.kernel import Kernel, valid_kernel
 
 # Columns this few are handed on dense: products of sparse rows with themselves would cost more than zeros do.
 _FEW = 512
@@ -26,6 +26,7 @@ class Columns(Kernel):
 
     kind = "columns"
     takes_tensors = True
+    checks: ClassVar = {"kernel": valid_kernel}
 
     def __init__(self, kernel: Kernel, begin: int = 0, end: int | None = None):
         self.kernel = kernel
@@ -34,9 +35,7 @@ class Columns(Kernel):
 
     def check_parameters(self) -> None:
         """Check the part, and that begin and end are whole numbers in order."""
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"Columns: kernel must be a Kernel, got {self.kernel!r}.")
-        self.kernel.check_parameters()
+        super().check_parameters()
         for name, value in (("begin", self.begin), ("end", self.end)):
             whole = isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
             if not whole and not (name == "end" and value is None):
@@ -62,9 +61,7 @@ class Columns(Kernel):
         width = X.shape[1]
         end = width if self.end is None else self.end
         if not self.begin < end <= width:
-            raise ValueError(
-                f"Columns: the inputs have {width} columns, and columns {self.begin} to {self.end} are asked for."
-            )
+            raise ValueError(f"Columns: {self.begin} to {self.end} are asked for, and the inputs have {width} columns.")
         seen = X[:, self.begin : end]
         if sparse.issparse(seen):
             return seen.toarray() if end - self.begin <= _FEW else sparse.csr_array(seen)

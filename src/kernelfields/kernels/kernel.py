@@ -1,29 +1,13 @@
 """Kernels k(x, z) on rows of a matrix: their interface, their algebra, and checks of their Gram matrices.
 
-    k(X, Z)            (n, m) dense block, k(X) the symmetric (n, n) Gram matrix
-    k.diag(X)          (n,) the values k(x, x)
-    k.resolve(X)       the same kernel with rules such as gamma="scale" turned into numbers
-    k.feature_map(X)   finite features with phi(x) . phi(z) = k(x, z), or None
+Sums, products, whole powers and non-negative multiples of kernels are kernels: k + l, k + 1, k * l, k**3, 2 * k.
 
-Sums, products, whole powers and non-negative multiples of kernels are kernels:
+X and Z may be NumPy arrays, CSR matrices or, both on one device, tensors of PyTorch: blocks and diagonals of tensors
+are tensors there. Kernels whose formulas need NumPy (functions, matrices, scikit-learn's, classes of users that do not
+set ``takes_tensors``) copy the rows to the processor, compute there by blocks, and copy the values back.
 
-    Sum         k + l, k + 1   k(x, z) + l(x, z)        features [phi_k, phi_l]
-    Product     k * l          k(x, z) l(x, z)
-    Power       k**3           k(x, z)^exponent         whole exponent >= 1
-    Scaled      2 * k          factor k(x, z)           features sqrt(factor) phi_k
-    Normalized                 k(x, z) / sqrt(k(x, x) k(z, z)), and 0 where k(x, x) or k(z, z) is 0
-
-X and Z may be NumPy arrays, CSR matrices or, both on one device, tensors of PyTorch: blocks and diagonals of
-tensors are tensors there. Kernels whose formulas need NumPy (functions, matrices, scikit-learn's, classes of users
-that do not set ``takes_tensors``) copy the rows to the processor, compute there by blocks, and copy the values
-back.
-
-Gram matrices are checked for symmetry up to rounding, and for negative eigenvalues on a sample:
-
-    symmetric(K)                    |K - K^T| <= tolerance max |K|, then (K + K^T) / 2
-    check_positive_semidefinite     smallest eigenvalue >= -tolerance max |eigenvalue|
-
-with a tolerance of 1e-8 in float64 and 1e-4 in float32.
+Gram matrices are checked for symmetry, |K - K^T| <= tolerance max |K|, and on a sample for negative eigenvalues, none
+below -tolerance max |eigenvalue|, with a tolerance of 1e-8 in float64 and 1e-4 in float32.
 
 Cost: that of the parts; Sum and Product hold two (n, m) blocks at a time, however many are chained. The check of
 eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError naming the parameter or the entries.
@@ -33,26 +17,13 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from kernelfields.kernels.arrays import (
-    as_rows,
-    block_dtype,
-    check_comparable,
-    converted,
-    filled,
-    inverse_or_zero,
-    is_tensor,
-    on_host,
-    raise_to,
-    scale_rows_and_columns,
-    set_diagonal,
-    side_by_side,
-    square_root,
-)
+from kernelfields.kernels import arrays
 from kernelfields.numerics.parameters import ComparedByParameters, non_negative, whole
 
 # Rows whose Gram matrix is looked at for negative eigenvalues.
@@ -62,24 +33,25 @@ _SAMPLE = 200
 class Kernel(ComparedByParameters):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters untouched.
 
-    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have
-    parameters ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Those whose two
-    formulas also hold for tensors, such as compositions of the functions in kernels/arrays.py, say so by
-    ``takes_tensors``.
+    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have parameters ``checks``
+    or ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Those whose two formulas also hold
+    for tensors, such as compositions of the functions in kernels/arrays.py, say so by ``takes_tensors``.
     """
 
     kind: ClassVar[str] = ""
     takes_tensors: ClassVar[bool] = False
+    #: What each parameter has to be: functions of the kernel and the name of the parameter that raise if it is not.
+    checks: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
     # numpy numbers leave `2.0 * kernel` to the kernel instead of making an array of it.
     __array_ufunc__ = None
 
     def __call__(self, X: Any, Z: Any | None = None) -> np.ndarray:
         """Return the block k(X, Z) of shape (n, m); without Z the exactly symmetric k(X, X)."""
-        X = as_rows(X)
+        X = arrays.as_rows(X)
         if Z is not None:
-            Z = as_rows(Z, "Z")
-            check_comparable(X, Z)
-        if is_tensor(X) and not self.takes_tensors:
+            Z = arrays.as_rows(Z, "Z")
+            arrays.check_comparable(X, Z)
+        if arrays.is_tensor(X) and not self.takes_tensors:
             from kernelfields.kernels.tensors import block_by_host
 
             return block_by_host(self._block, X, Z)
@@ -87,19 +59,19 @@ class Kernel(ComparedByParameters):
 
     def diag(self, X: Any) -> np.ndarray:
         """Return k(x, x) for every row, shape (n,)."""
-        X = as_rows(X)
-        if is_tensor(X) and not self.takes_tensors:
+        X = arrays.as_rows(X)
+        if arrays.is_tensor(X) and not self.takes_tensors:
             from kernelfields.kernels.tensors import diagonal_by_host
 
             return diagonal_by_host(self._diagonal, X)
         return self._diagonal(X)
 
     def resolve(self, X: Any, weights: np.ndarray | None = None) -> Kernel:
-        """Return a copy whose parameters are checked, and numbers where they depended on the data.
+        """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
 
         ``weights`` (n,) say how often each row counts; None is once. A tensor is copied to the processor.
         """
-        X = on_host(as_rows(X))
+        X = arrays.on_host(arrays.as_rows(X))
         self.check_parameters()
         parameters = {
             name: value.resolve(X, weights) if isinstance(value, Kernel) else value
@@ -112,7 +84,7 @@ class Kernel(ComparedByParameters):
         return resolved
 
     def feature_map(self, X: Any) -> Any | None:
-        """Return explicit features (n, q), dense or CSR, or None where there are none of finite size."""
+        """Return features (n, q), dense or CSR, with phi(x) . phi(z) = k(x, z), or None if none are of finite size."""
         return None
 
     @property
@@ -127,6 +99,8 @@ class Kernel(ComparedByParameters):
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
+        for name, check in self.checks.items():
+            check(self, name)
 
     def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
@@ -182,15 +156,15 @@ def _non_negative(value: float, done: str) -> float:
     return float(value)
 
 
-def _check_parts(owner: Kernel, *names: str) -> None:
-    for name in names:
-        part = getattr(owner, name)
-        if not isinstance(part, Kernel):
-            raise TypeError(
-                f"{type(owner).__name__}: {name} must be a Kernel, got {part!r}. "
-                "Use resolve_kernel to turn a name or a function into one."
-            )
-        part.check_parameters()
+def valid_kernel(owner: Kernel, name: str) -> None:
+    """Check that the parameter is a kernel whose own parameters are allowed."""
+    kernel = getattr(owner, name)
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"{type(owner).__name__}: {name} must be a Kernel, got {kernel!r}. "
+            "Use resolve_kernel to turn a name or a function into one."
+        )
+    kernel.check_parameters()
 
 
 class Constant(Kernel):
@@ -198,40 +172,39 @@ class Constant(Kernel):
 
     kind = "constant"
     takes_tensors = True
+    checks: ClassVar = {"value": non_negative}
 
     def __init__(self, value: float = 1.0):
         self.value = value
 
-    def check_parameters(self) -> None:
-        """Check that the value is >= 0."""
-        non_negative(self, "value")
-
     def feature_map(self, X: Any) -> np.ndarray:
         """Return a column of sqrt(value)."""
-        X = as_rows(X)
-        return filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
+        X = arrays.as_rows(X)
+        return arrays.filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         n_columns = X.shape[0] if Z is None else Z.shape[0]
-        return filled(X, (X.shape[0], n_columns), non_negative(self, "value"), block_dtype(X, Z))
+        return arrays.filled(X, (X.shape[0], n_columns), non_negative(self, "value"), arrays.block_dtype(X, Z))
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
+        return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
-class Sum(Kernel):
-    """k(x, z) + l(x, z), also written ``k + l``."""
+class _OfTwo(Kernel):
+    """A kernel made of two others."""
 
-    kind = "sum"
     takes_tensors = True
+    checks: ClassVar = {"left": valid_kernel, "right": valid_kernel}
 
     def __init__(self, left: Kernel, right: Kernel):
         self.left = left
         self.right = right
 
-    def check_parameters(self) -> None:
-        """Check both parts."""
-        _check_parts(self, "left", "right")
+
+class Sum(_OfTwo):
+    """k(x, z) + l(x, z), also written ``k + l``."""
+
+    kind = "sum"
 
     @property
     def has_feature_map(self) -> bool:
@@ -246,7 +219,7 @@ class Sum(Kernel):
             return None
         if sparse.issparse(left) or sparse.issparse(right):
             return sparse.hstack([sparse.csr_array(left), sparse.csr_array(right)], format="csr")
-        return side_by_side(left, right)
+        return arrays.side_by_side(left, right)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         block = self.left(X, Z)
@@ -257,19 +230,10 @@ class Sum(Kernel):
         return self.left.diag(X) + self.right.diag(X)
 
 
-class Product(Kernel):
+class Product(_OfTwo):
     """k(x, z) l(x, z), also written ``k * l``."""
 
     kind = "product"
-    takes_tensors = True
-
-    def __init__(self, left: Kernel, right: Kernel):
-        self.left = left
-        self.right = right
-
-    def check_parameters(self) -> None:
-        """Check both parts."""
-        _check_parts(self, "left", "right")
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         block = self.left(X, Z)
@@ -285,21 +249,17 @@ class Power(Kernel):
 
     kind = "power"
     takes_tensors = True
+    checks: ClassVar = {"kernel": valid_kernel, "exponent": whole}
 
     def __init__(self, kernel: Kernel, exponent: int):
         self.kernel = kernel
         self.exponent = exponent
 
-    def check_parameters(self) -> None:
-        """Check the part, and that the exponent is whole and >= 1."""
-        _check_parts(self, "kernel")
-        whole(self, "exponent")
-
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        return raise_to(self.kernel(X, Z), whole(self, "exponent"))
+        return arrays.raise_to(self.kernel(X, Z), whole(self, "exponent"))
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return raise_to(self.kernel.diag(X)[:, None], whole(self, "exponent")).ravel()
+        return arrays.raise_to(self.kernel.diag(X)[:, None], whole(self, "exponent")).ravel()
 
 
 class Scaled(Kernel):
@@ -307,15 +267,11 @@ class Scaled(Kernel):
 
     kind = "scaled"
     takes_tensors = True
+    checks: ClassVar = {"kernel": valid_kernel, "factor": non_negative}
 
     def __init__(self, factor: float, kernel: Kernel):
         self.factor = factor
         self.kernel = kernel
-
-    def check_parameters(self) -> None:
-        """Check the part, and that the factor is >= 0."""
-        _check_parts(self, "kernel")
-        non_negative(self, "factor")
 
     @property
     def has_feature_map(self) -> bool:
@@ -327,7 +283,7 @@ class Scaled(Kernel):
         features = self.kernel.feature_map(X)
         if features is None:
             return None
-        return converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
+        return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         block = self.kernel(X, Z)
@@ -345,34 +301,31 @@ class Normalized(Kernel):
 
     kind = "normalized"
     takes_tensors = True
+    checks: ClassVar = {"kernel": valid_kernel}
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
 
-    def check_parameters(self) -> None:
-        """Check the part."""
-        _check_parts(self, "kernel")
-
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         inverse = self._inverse_norms(X)
         other = inverse if Z is None else self._inverse_norms(Z)
-        block = scale_rows_and_columns(self.kernel(X, Z), inverse, other)
+        block = arrays.scale_rows_and_columns(self.kernel(X, Z), inverse, other)
         if Z is None:
-            set_diagonal(block, inverse > 0)
+            arrays.set_diagonal(block, inverse > 0)
         return block
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return converted(self._inverse_norms(X) > 0, X.dtype)
+        return arrays.converted(self._inverse_norms(X) > 0, X.dtype)
 
     def _inverse_norms(self, X: Any) -> np.ndarray:
-        squared = self.kernel.diag(as_rows(X))
+        squared = self.kernel.diag(arrays.as_rows(X))
         if (squared < 0).any():
-            row = int(np.argmax(on_host(squared) < 0))
+            row = int(np.argmax(arrays.on_host(squared) < 0))
             raise ValueError(
                 f"Normalized: {self.kernel!r} gives k(x, x) = {squared[row]:.3g} < 0 at row {row}, "
                 "so it is not positive semi-definite; use another kernel."
             )
-        return inverse_or_zero(square_root(squared))
+        return arrays.inverse_or_zero(arrays.square_root(squared))
 
 
 def rounding_tolerance(dtype: np.dtype) -> float:
@@ -405,7 +358,7 @@ def check_positive_semidefinite(kernel: Kernel, X: Any, random_state: Any = None
 
     Passing is no proof: a negative eigenvalue may need more or other rows to appear.
     """
-    X = on_host(as_rows(X))
+    X = arrays.on_host(arrays.as_rows(X))
     n_rows = X.shape[0]
     if n_rows == 0:
         return

@@ -1,11 +1,7 @@
 """Kernels on labels, k((x, y), (x', y')) = k_x(x, x') k_y(y, y'), and their contrasts.
 
-    Delta         k_y = I                       the default
-    CentredDelta  k_y = J = I - 1 1^T / L
-    LabelMatrix   any symmetric positive semi-definite (L, L) matrix
-
-Centring, k_y -> J k_y J, leaves every conditional probability unchanged (Lemma 13), so the work is done
-with a factor of the centred kernel, A of shape (L, q) with A A^T = J k_y J and q its rank:
+Centring, k_y -> J k_y J with J = I - 1 1^T / L, leaves every conditional probability unchanged (Lemma 13), so the work
+is done with a factor of the centred kernel, A of shape (L, q) with A A^T = J k_y J and q its rank:
 
     f(x, y) = sum_j A[y, j] g_j(x)              ||f||^2 = sum_j ||g_j||^2
 
@@ -58,8 +54,18 @@ class LabelKernel(ComparedByParameters):
         return {"kind": self.kind}
 
 
-class Delta(LabelKernel):
-    """k_y(y, y') = 1 if y = y', else 0."""
+class _Contrasts(LabelKernel):
+    """A label kernel that is I - 1 1^T / L when centred."""
+
+    def factor(self, n_labels: int) -> np.ndarray:
+        """Return the orthonormal Helmert contrasts, shape (L, L - 1)."""
+        if _checked_count(n_labels) == 1:
+            return np.zeros((1, 0))  # a single label has nothing to contrast
+        return np.ascontiguousarray(helmert(n_labels).T)
+
+
+class Delta(_Contrasts):
+    """k_y(y, y') = 1 if y = y', else 0: the default."""
 
     kind = "delta"
 
@@ -67,12 +73,8 @@ class Delta(LabelKernel):
         """Return the identity."""
         return np.eye(_checked_count(n_labels))
 
-    def factor(self, n_labels: int) -> np.ndarray:
-        """Return the orthonormal Helmert contrasts, shape (L, L - 1)."""
-        return _helmert_contrasts(n_labels)
 
-
-class CentredDelta(LabelKernel):
+class CentredDelta(_Contrasts):
     """k_y(y, y') = 1 - 1/L if y = y', else -1/L."""
 
     kind = "centred"
@@ -81,13 +83,9 @@ class CentredDelta(LabelKernel):
         """Return I - 1 1^T / L."""
         return np.eye(_checked_count(n_labels)) - 1.0 / n_labels
 
-    def factor(self, n_labels: int) -> np.ndarray:
-        """Return the orthonormal Helmert contrasts, shape (L, L - 1)."""
-        return _helmert_contrasts(n_labels)
-
 
 class LabelMatrix(LabelKernel):
-    """k_y(y, y') = values[y, y'], in the order of the estimator's ``classes_``."""
+    """k_y(y, y') = values[y, y'], symmetric and positive semi-definite, in the order of ``classes_``."""
 
     kind = "matrix"
 
@@ -131,22 +129,12 @@ def _checked_count(n_labels: int) -> int:
     return int(n_labels)
 
 
-def _helmert_contrasts(n_labels: int) -> np.ndarray:
-    if _checked_count(n_labels) == 1:
-        return np.zeros((1, 0))  # a single label has nothing to contrast
-    return np.ascontiguousarray(helmert(n_labels).T)
-
-
 def resolve_label_kernel(kernel: Any) -> LabelKernel:
     """Return the label kernel meant by "delta", "centred", a LabelKernel or an L x L array."""
     if isinstance(kernel, LabelKernel):
         return kernel
     if isinstance(kernel, str):
-        names: dict[str, type[LabelKernel]] = {
-            "delta": Delta,
-            "centred": CentredDelta,
-            "centered": CentredDelta,
-        }
+        names: dict[str, type[LabelKernel]] = {"delta": Delta, "centred": CentredDelta, "centered": CentredDelta}
         if kernel not in names:
             raise ValueError(f"unknown label kernel {kernel!r}; known are {', '.join(map(repr, names))}.")
         return names[kernel]()
@@ -159,16 +147,14 @@ def resolve_label_kernel(kernel: Any) -> LabelKernel:
 
 def label_kernel_from_spec(spec: Mapping[str, Any]) -> LabelKernel:
     """Return the label kernel that ``LabelKernel.spec`` described."""
-    expected: dict[str, set[str]] = {"delta": set(), "centred": set(), "matrix": {"values"}}
+    kinds: dict[str, type[LabelKernel]] = {kernel.kind: kernel for kernel in (Delta, CentredDelta, LabelMatrix)}
     kind = spec.get("kind") if isinstance(spec, Mapping) else None
-    if not isinstance(kind, str) or kind not in expected:
-        raise ValueError(f"a label kernel is of the kind {', '.join(expected)}; the description is {spec!r}.")
-    given = set(spec) - {"kind"}
-    if given != expected[kind]:
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ValueError(f"a label kernel is of the kind {', '.join(kinds)}; the description is {spec!r}.")
+    given, expected = set(spec) - {"kind"}, kinds[kind]._get_param_names()
+    if given != set(expected):
         raise ValueError(
-            f"a label kernel of kind {kind!r} has the parameters [{', '.join(expected[kind])}], "
+            f"a label kernel of kind {kind!r} has the parameters [{', '.join(expected)}], "
             f"got [{', '.join(map(str, given))}]."
         )
-    if kind == "matrix":
-        return LabelMatrix(LabelMatrix(spec["values"])._checked_values())
-    return Delta() if kind == "delta" else CentredDelta()
+    return LabelMatrix(LabelMatrix(spec["values"])._checked_values()) if kind == "matrix" else kinds[kind]()

@@ -23,40 +23,17 @@ from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, kernel_from_description
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
+_PLAIN: tuple[type[Kernel], ...] = (Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant)
+_COMPOSED: tuple[type[Kernel], ...] = (Sum, Product, Power, Scaled, Normalized, Columns)
+_FOREIGN: tuple[type[Kernel], ...] = (Precomputed, CallableKernel, ScikitLearnKernel)
 _NAMES: dict[str, Callable[[], Kernel]] = {
     "linear": Linear,
     "poly": Polynomial,
-    "polynomial": Polynomial,
     "quadratic": lambda: Polynomial(degree=2),
     "cubic": lambda: Polynomial(degree=3),
-    "rbf": RBF,
-    "laplacian": Laplacian,
-    "matern": Matern,
-    "cosine": Cosine,
-    "constant": Constant,
+    **{kernel.kind: kernel for kernel in _PLAIN},
 }
-
-_KINDS: dict[str, type[Kernel]] = {
-    kernel.kind: kernel
-    for kernel in (
-        Linear,
-        Polynomial,
-        RBF,
-        Laplacian,
-        Matern,
-        Cosine,
-        Constant,
-        Sum,
-        Product,
-        Power,
-        Scaled,
-        Normalized,
-        Columns,
-        Precomputed,
-        CallableKernel,
-        ScikitLearnKernel,
-    )
-}
+_KINDS: dict[str, type[Kernel]] = {kernel.kind: kernel for kernel in (*_PLAIN, *_COMPOSED, *_FOREIGN)}
 _DEEPEST = 200
 
 

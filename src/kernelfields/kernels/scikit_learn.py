@@ -21,21 +21,11 @@ from sklearn.gaussian_process import kernels as gaussian_process
 from kernelfields.kernels.arrays import block_dtype
 from kernelfields.kernels.kernel import Kernel, plain_value, symmetric
 
+_OPERATORS = {"Sum": {"k1", "k2"}, "Product": {"k1", "k2"}, "Exponentiation": {"kernel", "exponent"}}
+_STATIONARY = ("ConstantKernel", "ExpSineSquared", "Matern", "RBF", "RationalQuadratic", "WhiteKernel")
 _CLASSES = {
     name: getattr(gaussian_process, name)
-    for name in (
-        "ConstantKernel",
-        "DotProduct",
-        "ExpSineSquared",
-        "Exponentiation",
-        "Matern",
-        "PairwiseKernel",
-        "Product",
-        "RBF",
-        "RationalQuadratic",
-        "Sum",
-        "WhiteKernel",
-    )
+    for name in sorted((*_OPERATORS, *_STATIONARY, "DotProduct", "PairwiseKernel"))
 }
 # PairwiseKernel looks its metric up by name; these are the ones that are kernels.
 _METRICS = ("additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
@@ -131,9 +121,6 @@ def kernel_from_description(description: Any, depth: int = 0) -> gaussian_proces
     if depth > _DEEPEST:
         raise ValueError(f"a scikit-learn kernel nested deeper than {_DEEPEST} levels is refused.")
     return _CLASSES[name](**{key: _read_value(key, value, depth) for key, value in parameters.items()})
-
-
-_OPERATORS = {"Sum": {"k1", "k2"}, "Product": {"k1", "k2"}, "Exponentiation": {"kernel", "exponent"}}
 
 
 def _read_value(name: str, value: Any, depth: int) -> Any:

@@ -1,11 +1,5 @@
 """Kernels of the distance between two inputs.
 
-    RBF        exp(-gamma ||x - z||^2)
-    Laplacian  exp(-gamma ||x - z||_1)
-    Matern     2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
-               nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t
-               nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
-
 What "scale" means, with d columns and v the variance of all entries of the training inputs:
 
     RBF        gamma = 1 / (d v), as in scikit-learn's SVC: the exponent is about 2 for a random pair
@@ -14,29 +8,20 @@ What "scale" means, with d columns and v the variance of all entries of the trai
 
 "auto" is the same with v = 1. Constant inputs give gamma = 1 (length_scale = sqrt(1/2)).
 
-Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp
-(Bessel functions for other nu, which tensors leave the device for, block by block); for the Laplacian n m
-comparisons of rows.
+Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp (Bessel functions
+for other nu, which tensors leave the device for, block by block); for the Laplacian n m comparisons of rows.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, kve
 
-from kernelfields.kernels.arrays import (
-    computed_on_host,
-    exponential,
-    filled,
-    manhattan_distances,
-    square_root,
-    squared_distances,
-    transform,
-)
+from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
 
@@ -50,40 +35,35 @@ class _Stationary(Kernel):
     takes_tensors = True
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return filled(X, (X.shape[0],), 1.0, X.dtype)
+        return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
 
 
-class RBF(_Stationary):
-    """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
+class _Exponential(_Stationary):
+    """A kernel exp(-gamma distance); gamma is a number, "scale" or "auto"."""
 
-    kind = "rbf"
+    checks: ClassVar = {"gamma": positive_or_rule}
 
     def __init__(self, gamma: float | str = "scale"):
         self.gamma = gamma
 
-    def check_parameters(self) -> None:
-        """Check that gamma > 0."""
-        positive_or_rule(self, "gamma")
+
+class RBF(_Exponential):
+    """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
+
+    kind = "rbf"
 
     def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         gamma = positive(self, "gamma")
-        return _exponential(squared_distances(X, Z), -gamma)
+        return _exponential(arrays.squared_distances(X, Z), -gamma)
 
 
-class Laplacian(_Stationary):
+class Laplacian(_Exponential):
     """k(x, z) = exp(-gamma ||x - z||_1); gamma is a number, "scale" or "auto"."""
 
     kind = "laplacian"
-
-    def __init__(self, gamma: float | str = "scale"):
-        self.gamma = gamma
-
-    def check_parameters(self) -> None:
-        """Check that gamma > 0."""
-        positive_or_rule(self, "gamma")
 
     def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.gamma, str):
@@ -95,35 +75,37 @@ class Laplacian(_Stationary):
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         gamma = positive(self, "gamma")
-        return _exponential(manhattan_distances(X, Z), -gamma)
+        return _exponential(arrays.manhattan_distances(X, Z), -gamma)
+
+
+def _order(owner: Any, name: str) -> float:
+    nu = getattr(owner, name)
+    is_number = isinstance(nu, numbers.Real) and not isinstance(nu, bool)
+    if not is_number or not (0 < nu <= _LARGEST_NU or nu == np.inf):
+        raise ValueError(
+            f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {nu!r}. "
+            "For large nu the kernel is close to that of nu=float('inf')."
+        )
+    return float(nu)
 
 
 class Matern(_Stationary):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
+
+        2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
+        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t
+        nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
 
     ``nu`` is at most 50, or infinite; 0.5, 1.5, 2.5 and infinity are fast. ``length_scale`` is a
     number, "scale" or "auto".
     """
 
     kind = "matern"
+    checks: ClassVar = {"nu": _order, "length_scale": positive_or_rule}
 
     def __init__(self, nu: float = 1.5, length_scale: float | str = "scale"):
         self.nu = nu
         self.length_scale = length_scale
-
-    def check_parameters(self) -> None:
-        """Check that nu and length_scale are > 0."""
-        self._order()
-        positive_or_rule(self, "length_scale")
-
-    def _order(self) -> float:
-        is_number = isinstance(self.nu, numbers.Real) and not isinstance(self.nu, bool)
-        if not is_number or not (0 < self.nu <= _LARGEST_NU or self.nu == np.inf):
-            raise ValueError(
-                f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {self.nu!r}. "
-                "For large nu the kernel is close to that of nu=float('inf')."
-            )
-        return float(self.nu)
 
     def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):
@@ -131,24 +113,24 @@ class Matern(_Stationary):
         return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X, weights))}
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        nu, length_scale = self._order(), positive(self, "length_scale")
-        distances = squared_distances(X, Z)
+        nu, length_scale = _order(self, "nu"), positive(self, "length_scale")
+        distances = arrays.squared_distances(X, Z)
         if nu == np.inf:
             return _exponential(distances, -0.5 / length_scale**2)
-        square_root(distances)
+        arrays.square_root(distances)
         if nu == 0.5:
             return _exponential(distances, -1.0 / length_scale)
         distances *= math.sqrt(2.0 * nu) / length_scale
         if nu == 1.5:
-            return transform(distances, lambda t: (1.0 + t) * exponential(-t))
+            return arrays.transform(distances, lambda t: (1.0 + t) * arrays.exponential(-t))
         if nu == 2.5:
-            return transform(distances, lambda t: (1.0 + t + t * t / 3.0) * exponential(-t))
-        return transform(distances, lambda t: computed_on_host(t, lambda values: _bessel_form(nu, values)))
+            return arrays.transform(distances, lambda t: (1.0 + t + t * t / 3.0) * arrays.exponential(-t))
+        return arrays.transform(distances, lambda t: arrays.computed_on_host(t, lambda host: _bessel_form(nu, host)))
 
 
 def _exponential(distances: np.ndarray, factor: float) -> np.ndarray:
     distances *= factor
-    return exponential(distances)
+    return arrays.exponential(distances)
 
 
 def _bessel_form(nu: float, t: np.ndarray) -> np.ndarray:

@@ -47,10 +47,12 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
 
 def tensor_blocks(X: torch.Tensor, n_rows: int, n_columns: int) -> Iterator[slice]:
     """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
-    entries = _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES
-    step = max(16, entries // max(n_columns, 1))
-    for first in range(0, n_rows, step):
-        yield slice(first, min(first + step, n_rows))
+    return arrays.row_blocks(n_rows, n_columns, _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES)
+
+
+def blocks_of(block: torch.Tensor) -> Iterator[slice]:
+    """Cut the rows of a block into such blocks."""
+    return tensor_blocks(block, *block.shape)
 
 
 def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -65,8 +67,7 @@ def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = N
 
 def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
     """Return X as a dense two-dimensional tensor of float32 or float64 on its device."""
-    if X.ndim != 2:
-        raise ValueError(arrays.not_two_dimensional(name, tuple(X.shape)))
+    arrays.check_matrix(X, name)
     if X.dtype.is_complex:
         raise ValueError(arrays.not_real(name, X.dtype))
     if X.layout != torch.strided:
@@ -102,7 +103,7 @@ def _mirrored(block: torch.Tensor) -> torch.Tensor:
 def squared_norms(X: torch.Tensor) -> torch.Tensor:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     norms = torch.empty(len(X), dtype=torch.float64, device=X.device)
-    for rows in tensor_blocks(X, *X.shape):
+    for rows in blocks_of(X):
         norms[rows] = X[rows].to(torch.float64).square().sum(dim=1)
     return norms
 
@@ -117,7 +118,7 @@ def squared_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.T
     median = sample.to(torch.float64).median(dim=0).values
     right = other.to(torch.float64) - median
     other_norms = squared_norms(right)
-    for rows in tensor_blocks(X, *distances.shape):
+    for rows in blocks_of(distances):
         left = X[rows].to(torch.float64) - median
         sums = squared_norms(left)[:, None] + other_norms
         products = (left @ right.T).mul_(-2.0).add_(sums)
@@ -133,14 +134,16 @@ def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch
     other = X if Z is None else Z
     distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
     right = other.to(torch.float64)
-    for rows in tensor_blocks(X, *distances.shape):
+    for rows in blocks_of(distances):
         distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
     return _mirrored(distances) if Z is None else distances
 
 
-def contiguous(X: torch.Tensor) -> torch.Tensor:
-    """Return X with its rows one after the other in memory."""
-    return X.contiguous()
+# Twins that PyTorch has under names of its own.
+contiguous = torch.Tensor.contiguous
+converted = torch.Tensor.to
+exponential = torch.Tensor.exp_
+square_root = torch.Tensor.sqrt_
 
 
 def side_by_side(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -153,24 +156,9 @@ def filled(X: torch.Tensor, shape: tuple[int, ...], value: float, dtype: torch.d
     return torch.full(shape, value, dtype=dtype, device=X.device)
 
 
-def converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the values in another dtype, themselves where it is the one they have."""
-    return values.to(dtype)
-
-
 def set_diagonal(block: torch.Tensor, values: torch.Tensor) -> None:
     """Write the diagonal of a square block."""
     block.diagonal().copy_(values)
-
-
-def exponential(values: torch.Tensor) -> torch.Tensor:
-    """Take the exponential in place."""
-    return values.exp_()
-
-
-def square_root(values: torch.Tensor) -> torch.Tensor:
-    """Take the square root in place."""
-    return values.sqrt_()
 
 
 def inverse_or_zero(values: torch.Tensor) -> torch.Tensor:
@@ -181,20 +169,6 @@ def inverse_or_zero(values: torch.Tensor) -> torch.Tensor:
 def computed_on_host(values: torch.Tensor, function: Callable[[np.ndarray], np.ndarray]) -> torch.Tensor:
     """Return function(values) for a function of NumPy arrays, by copies there and back."""
     return tensor_from(function(on_host(values)), values.device, values.dtype)
-
-
-def transform(block: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Apply an elementwise function in place, some rows at a time, and return the block."""
-    for rows in tensor_blocks(block, *block.shape):
-        block[rows] = function(block[rows])
-    return block
-
-
-def scale_rows_and_columns(block: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
-    for part in tensor_blocks(block, *block.shape):
-        block[part] *= rows[part, None] * columns
-    return block
 
 
 def block_by_host(block_of: Callable[[Any, Any], np.ndarray], X: torch.Tensor, Z: torch.Tensor | None) -> Any:

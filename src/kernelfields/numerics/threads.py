@@ -52,16 +52,20 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 class Workers:
-    """Threads that share out runs of sequences; ``n_jobs`` as in scikit-learn, None for all cores."""
+    """Threads that share out runs of sequences; ``n_jobs`` as in scikit-learn, None for all cores.
 
-    def __init__(self, n_jobs: int | None = None):
+    ``least_work`` is how many operations are worth a thread; None for the usual numbers.
+    """
+
+    def __init__(self, n_jobs: int | None = None, least_work: int | None = None):
         self.n_threads = resolve_n_jobs(n_jobs)
+        self.least_steps, self.least_product = (_SMALL, _SMALL_PRODUCT) if least_work is None else (least_work,) * 2
         self._pool: ThreadPoolExecutor | None = None
 
     def runs(self, offsets: np.ndarray, n_labels: int) -> list[tuple[int, int]]:
         """Cut sequences 0..S-1 into runs [first, last) that hold about as many positions each."""
         n_sequences = len(offsets) - 1
-        if self.n_threads == 1 or offsets[-1] * n_labels * n_labels < _SMALL:
+        if self.n_threads == 1 or offsets[-1] * n_labels * n_labels < self.least_steps:
             return [(0, n_sequences)]
         wanted = min(n_sequences, self.n_threads * _RUNS_PER_THREAD)
         targets = np.linspace(0, offsets[-1], wanted + 1)
@@ -70,7 +74,7 @@ class Workers:
 
     def pieces(self, n_rows: int, work: int) -> list[tuple[int, int]]:
         """Cut rows 0..n-1 into equal runs; one run if ``work`` multiplications are not worth a thread."""
-        if self.n_threads == 1 or work < _SMALL_PRODUCT:
+        if self.n_threads == 1 or work < self.least_product:
             return [(0, n_rows)]
         cuts = np.linspace(0, n_rows, min(n_rows, self.n_threads * _PIECES_PER_THREAD) + 1).astype(int)
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
@@ -78,7 +82,7 @@ class Workers:
     def weighted_pieces(self, ends: np.ndarray, work_per_item: int) -> list[tuple[int, int]]:
         """Cut rows into runs of about equal weight; row i holds items ends[i]..ends[i + 1]."""
         n_rows = len(ends) - 1
-        if self.n_threads == 1 or ends[-1] * work_per_item < _SMALL_PRODUCT:
+        if self.n_threads == 1 or ends[-1] * work_per_item < self.least_product:
             return [(0, n_rows)]
         targets = np.linspace(0, ends[-1], min(n_rows, self.n_threads * _RUNS_PER_THREAD) + 1)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets[1:-1]), [n_rows]]))
@@ -101,17 +105,15 @@ class Workers:
             wait(futures)
 
     def __getstate__(self) -> dict:
-        return {"n_threads": self.n_threads, "_pool": None}
+        return {**self.__dict__, "_pool": None}
 
 
 _lock = threading.Lock()
 _held: list[int] = []
-_libraries: ThreadpoolController | None = None
+_libraries: list[Any] | None = None
 _modules_seen = 0
-# What to undo: the limiter that saw the numbers from before any limit, and one for every later set of libraries.
-_undo: list[Any] = []
-# Libraries and their numbers when the first limit came.
-_before: list[tuple[Any, int]] = []
+# Numbers of the libraries, by file, from before any limit.
+_before: dict[str, int] = {}
 
 
 @contextmanager
@@ -120,52 +122,29 @@ def blas_threads(n_threads: int | None) -> Iterator[None]:
     if n_threads is None:
         yield
         return
-    _hold(n_threads)
+    with _lock:
+        _held.append(n_threads)
+        _set_numbers()
     try:
         yield
     finally:
-        _release(n_threads)
+        with _lock:
+            _held.remove(n_threads)
+            _set_numbers()
 
 
-def _hold(n_threads: int) -> None:
-    with _lock:
-        _held.append(n_threads)
-        _limit()
-
-
-def _release(n_threads: int) -> None:
-    with _lock:
-        _held.remove(n_threads)
-        if _held:
-            _limit()
-        while not _held and _undo:
-            _undo.pop().restore_original_limits()
-        if not _held:
-            _insist()
-
-
-def _insist() -> None:
-    """See to it that the numbers from before any limit are back.
-
-    With fits in two threads a library was seen not to listen to what found it first, now and then, but to one that
-    looked again (OpenBLAS 0.3.31, threadpoolctl 3.8).
-    """
-    if any(library.num_threads != n_threads for library, n_threads in _before):
-        wanted = {library.filepath: n_threads for library, n_threads in _before}
-        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-            if library.filepath in wanted:
-                library.set_num_threads(wanted[library.filepath])
-    _before.clear()
-
-
-def _limit() -> None:
-    """Hold all libraries to the smallest number that is asked for."""
+def _set_numbers() -> None:
+    """Hold all libraries to the smallest number that is asked for; without any give them back their own."""
     global _libraries, _modules_seen
-    looks = _libraries is None or _modules_seen != len(sys.modules)
-    libraries = ThreadpoolController().select(user_api="blas") if looks or _libraries is None else _libraries
-    if not _undo:
-        _before[:] = [(each, each.num_threads) for each in libraries.lib_controllers]
-    limiter = libraries.limit(limits=min(_held))
-    if looks or not _undo:
-        _undo.append(limiter)
-    _libraries, _modules_seen = libraries, len(sys.modules)
+    if _libraries is None or _modules_seen != len(sys.modules):
+        _libraries, _modules_seen = ThreadpoolController().select(user_api="blas").lib_controllers, len(sys.modules)
+    for library in _libraries:
+        own = _before.setdefault(library.filepath, library.num_threads)
+        # threadpoolctl 3.8 lets one Python thread set the numbers of a process and silently ignores all others.
+        # Ours agree behind a lock of their own, so each takes the right to set them, and gives it back at once.
+        free = getattr(library, "clear_controlling_thread", lambda force: None)
+        free(force=True)
+        library.set_num_threads(min([own, *_held]))
+        free(force=True)
+    if not _held:
+        _before.clear()

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-_SOLVED_ROWS = 256
 
-
-def forward_substitution(factor: Any, values: np.ndarray) -> np.ndarray:
-    """Overwrite ``values`` (r, b) with R^-1 values and return them."""
-    for begin in range(0, len(values), _SOLVED_ROWS):
-        end = min(begin + _SOLVED_ROWS, len(values))
+def forward_substitution(factor: Any, values: np.ndarray, at_once: int = 256) -> np.ndarray:
+    """Overwrite ``values`` (r, b) with R^-1 values and return them; ``at_once`` rows are solved at a time."""
+    for begin in range(0, len(values), at_once):
+        end = min(begin + at_once, len(values))
         rows = factor[begin:end, :end]
         values[begin:end] -= rows[:, :begin] @ values[:begin]
         values[begin:end] = scipy.linalg.solve_triangular(
@@ -27,10 +25,10 @@ def forward_substitution(factor: Any, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def back_substitution(factor: Any, values: np.ndarray) -> np.ndarray:
+def back_substitution(factor: Any, values: np.ndarray, at_once: int = 256) -> np.ndarray:
     """Overwrite ``values`` (r, b) with R^-T values and return them."""
-    for begin in reversed(range(0, len(values), _SOLVED_ROWS)):
-        end = min(begin + _SOLVED_ROWS, len(values))
+    for begin in reversed(range(0, len(values), at_once)):
+        end = min(begin + at_once, len(values))
         rows = factor[begin:end, :end]
         values[begin:end] = scipy.linalg.solve_triangular(
             rows[:, begin:], values[begin:end], lower=True, trans="T", check_finite=False

@@ -6,14 +6,12 @@ matplotlib is loaded when something is drawn, not before.
 """
 
 from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
-from kernelfields.reports.explanations import Explanation
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
+from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.report import report_page
 from kernelfields.reports.sequences import LabelledSequence, plot_sequence
-from kernelfields.reports.summary import ModelSummary
 from kernelfields.reports.tables import Markup, Table
-from kernelfields.reports.weights import WeightsTable
 
 __all__ = [
     "Explanation",

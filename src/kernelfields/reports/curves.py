@@ -153,37 +153,12 @@ def figure_words(given: Any, form: str = ".4f") -> str:
     return f"{value:{form}}{interval}"
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Bins of confidence and the expected calibration error in words.
+def read_reliability(given: Any) -> tuple[dict[str, np.ndarray], str]:
+    """Read a Calibration or a ReliabilityCurve of ``kernelfields.evaluation``, or one of them as a dict.
 
-    Arrays: edges (n + 1,), counts, confidence, accuracy and the ends of its intervals (n,), NaN for none.
+    Return the bins of confidence and the expected calibration error in words. Bins are edges (n + 1,), counts,
+    confidence, accuracy and the ends of its intervals, accuracy_low and accuracy_high, (n,), NaN for none.
     """
-
-    edges: np.ndarray
-    counts: np.ndarray
-    confidence: np.ndarray
-    accuracy: np.ndarray
-    accuracy_low: np.ndarray
-    accuracy_high: np.ndarray
-    error_words: str = ""
-
-    def words(self, index: int) -> str:
-        """One bin in words."""
-        low, high = self.edges[index : index + 2]
-        figure = {
-            "value": self.accuracy[index],
-            "low": self.accuracy_low[index],
-            "high": self.accuracy_high[index],
-        }
-        return (
-            f"probability {low:.3g} to {high:.3g}: {self.counts[index]:,.0f} positions, "
-            f"mean probability {self.confidence[index]:.3f}, right {figure_words(figure, '.3f')}"
-        )
-
-
-def read_reliability(given: Any) -> Reliability:
-    """Read a Calibration or a ReliabilityCurve of ``kernelfields.evaluation``, or one of them as a dict."""
     plain = _plain(given, "Calibration or ReliabilityCurve")
     error, curve = plain.get("expected_error"), plain.get("curve", plain)
     columns = {name: _column(curve, name) for name in ("edges", "counts", "confidence", "accuracy")}
@@ -203,7 +178,16 @@ def read_reliability(given: Any) -> Reliability:
     if error is None:
         distance = np.abs(columns["accuracy"] - columns["confidence"])[filled]
         error = float(counts[filled] @ distance / counts.sum())
-    return Reliability(**columns, error_words=f"expected calibration error {figure_words(error, '.3f')}")
+    return columns, f"expected calibration error {figure_words(error, '.3f')}"
+
+
+def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
+    (low, high), parts = bins["edges"][index : index + 2], ("accuracy", "accuracy_low", "accuracy_high")
+    figure = dict(zip(("value", "low", "high"), (bins[name][index] for name in parts), strict=True))
+    return (
+        f"probability {low:.3g} to {high:.3g}: {bins['counts'][index]:,.0f} positions, "
+        f"mean probability {bins['confidence'][index]:.3f}, right {figure_words(figure, '.3f')}"
+    )
 
 
 def plot_reliability(calibration: Any, ax: Any = None) -> Picture:
@@ -216,35 +200,37 @@ def plot_reliability(calibration: Any, ax: Any = None) -> Picture:
     Above the diagram, in ``picture.axes[0].child_axes[-1]``: how many positions the bins hold, which says how much
     each mark weighs. ``calibration`` is a Calibration or ReliabilityCurve of ``kernelfields.evaluation``.
     """
-    bins = read_reliability(calibration)
-    filled = np.flatnonzero(bins.counts > 0).tolist()
-    with panels(ax, f"reliability diagram, {bins.error_words}", (4.3, 5.4)) as picture:
+    bins, error_words = read_reliability(calibration)
+    filled = np.flatnonzero(bins["counts"] > 0).tolist()
+    with panels(ax, f"reliability diagram, {error_words}", (4.3, 5.4)) as picture:
         (panel,) = picture.axes
         panel.plot([0, 1], [0, 1], color=LIGHT["muted"], linestyle=":", linewidth=1)
-        ends = bins.accuracy_low[filled], bins.accuracy_high[filled]
-        marks = whiskers(panel, bins.confidence[filled], bins.accuracy[filled], ends, **look(0))
-        hover(marks[0], [bins.words(index) for index in filled])
+        ends = bins["accuracy_low"][filled], bins["accuracy_high"][filled]
+        marks = whiskers(panel, bins["confidence"][filled], bins["accuracy"][filled], ends, **look(0))
+        hover(marks[0], [_bin_words(bins, index) for index in filled])
         panel.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
         panel.set_xlabel("probability of the most probable label")
         panel.set_ylabel("share of right labels")
-        _draw_counts(panel.inset_axes((0.0, 1.04, 1.0, 0.18), sharex=panel), bins)
+        above = panel.inset_axes((0.0, 1.04, 1.0, 0.18), sharex=panel)
+        _draw_counts(above, bins)
+        above.set_title(error_words, fontsize="medium")
     return picture
 
 
-def _draw_counts(panel: Axes, bins: Reliability) -> None:
+def _draw_counts(panel: Axes, bins: Mapping[str, np.ndarray]) -> None:
+    edges, counts = bins["edges"], bins["counts"]
     style: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.55, "edgecolor": LIGHT["card"]}
-    bars = panel.bar(bins.edges[:-1], bins.counts, width=np.diff(bins.edges), align="edge", **style)
+    bars = panel.bar(edges[:-1], counts, width=np.diff(edges), align="edge", **style)
     for index, bar in enumerate(bars):
-        hover(bar, [bins.words(index)])
-    if len(bins.counts) <= _MOST_NUMBERS:
-        written = [f"{count:,.0f}" if count else "" for count in bins.counts]
+        hover(bar, [_bin_words(bins, index)])
+    if len(counts) <= _MOST_NUMBERS:
+        written = [f"{count:,.0f}" if count else "" for count in counts]
         panel.bar_label(bars, written, fontsize="x-small", color=LIGHT["muted"])
         panel.margins(y=0.25)
     panel.tick_params(length=0, labelbottom=False, labelleft=False)
     panel.grid(False)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.set_ylabel("positions")
-    panel.set_title(bins.error_words, fontsize="medium")
 
 
 def _plain(given: Any, kind: str) -> Mapping[str, Any]:

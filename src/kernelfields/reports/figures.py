@@ -290,7 +290,10 @@ def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Elem
                 part.set("href", f"#{renamed(part.attrib.pop(name).removeprefix('#'))}")
                 continue
             value = _REFERENCE.sub(lambda found: f"url(#{renamed(found[1])})", value)
-            part.set(name, _COLOUR.sub(_named_colour, _FONT.sub(_font_size, value)) if name == "style" else value)
+            if name == "style":
+                value = _FONT.sub(lambda found: "" if found[1] is None else f"font-size: {found[1]}", value)
+                value = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), value)
+            part.set(name, value)
     for part in root.iter():
         if (identity := part.attrib.pop("id", None)) in names:
             part.set("id", names[identity])
@@ -307,11 +310,3 @@ def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Elem
         "class": "kf-plot",
     }
     return root
-
-
-def _named_colour(found: re.Match[str]) -> str:
-    return _NAMES_OF_COLOURS.get(found[0], found[0])
-
-
-def _font_size(found: re.Match[str]) -> str:
-    return "" if found[1] is None else f"font-size: {found[1]}"

@@ -28,7 +28,8 @@ from kernelfields.reports.page import LIGHT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_LABELS = 50
+#: More labels than these are not drawn unless asked for.
+MOST_LABELS = 50
 _FORBIDDEN, _ABSENT = "×", "."
 # Inches: the side of a cell, the room for a letter of usual size, and the smallest cell a number fits into.
 _CELL, _SMALLEST_CELL, _LETTER, _SMALLEST_WRITTEN = 0.46, 0.15, 0.08, 0.34
@@ -71,7 +72,7 @@ def plot_heat_map(
 
 
 def plot_transitions(
-    scores: Any, labels: Sequence[object], forbidden: Any = None, ax: Any = None, *, most: int = _MOST_LABELS
+    scores: Any, labels: Sequence[object], forbidden: Any = None, ax: Any = None, *, most: int = MOST_LABELS
 ) -> Picture:
     """Plot transition scores (L, L) from row to column, such as ``crf.transitions_`` and ``crf.classes_``.
 
@@ -115,7 +116,7 @@ def read_transitions(scores: Any, labels: Sequence[object], forbidden: Any = Non
     return scores, ruled_out
 
 
-def strongest_labels(scores: np.ndarray, most: int = _MOST_LABELS) -> np.ndarray:
+def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
     """Return the indices of the ``most`` labels with the largest scores by size, in their own order."""
     if len(scores) <= most:
         return np.arange(len(scores))

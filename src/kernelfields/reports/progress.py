@@ -34,12 +34,7 @@ class FitProgress:
     """
 
     def __init__(
-        self,
-        verbose: int = 1,
-        *,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        console: Console | None = None,
+        self, verbose: int = 1, *, tol: float | None = None, max_iter: int | None = None, console: Console | None = None
     ):
         self.console = console or Console(stderr=True, quiet=not verbose)
         self._tol, self._max_iter = tol, max_iter

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelfields.reports.curves import figure_words, plot_convergence, plot_reliability
+from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.page import page, section
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.summary import ModelSummary
 from kernelfields.reports.tables import Markup, Table, element, join
-from kernelfields.reports.weights import WeightsTable
 
 _SCORES = ("precision", "recall", "f1")
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
@@ -57,7 +56,9 @@ def report_page(
     if model is not None:
         sections += _model_sections(model)
     if weights is not None:
-        sections.append(_weights_section(weights, model))
+        drawn = model is not None and model.transitions is not None
+        shown = WeightsTable(weights.labels, weights.sets, scores=weights.scores) if drawn else weights
+        sections.append(section("What speaks for which label?", shown))
     if len(sequences):
         sections.append(_sequence_section(sequences))
     sections += [section(heading, picture) for heading, picture in (pictures or {}).items()]
@@ -97,7 +98,8 @@ def _model_sections(model: ModelSummary) -> Iterator[Markup]:
         "input features": f"{model.n_features:,}",
         "weights": f"{model.n_weights:,}",
     }
-    parts: list[object] = [_facts(facts), model.set_table()]
+    pairs = [part for name, value in facts.items() for part in (element("dt", name), element("dd", value))]
+    parts: list[object] = [element("dl", *pairs, class_="facts"), model.set_table()]
     if model.parameters:
         parts.append(element("h3", "Parameters that are not the default"))
         parts.append(model.parameter_table())
@@ -127,12 +129,6 @@ def _fit_section(model: ModelSummary) -> Markup:
     return section("How good is the fit?", *parts)
 
 
-def _weights_section(weights: WeightsTable, model: ModelSummary | None) -> Markup:
-    drawn = model is not None and model.transitions is not None
-    shown = WeightsTable(weights.labels, weights.sets, scores=weights.scores) if drawn else weights
-    return section("What speaks for which label?", shown)
-
-
 def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
     for index, each in enumerate(sequences):
         if not isinstance(each, LabelledSequence | Markup):
@@ -147,11 +143,6 @@ def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
         "frame and the true label below it.",
         *sequences,
     )
-
-
-def _facts(facts: Mapping[str, object]) -> Markup:
-    pairs = [part for name, value in facts.items() for part in (element("dt", name), element("dd", value))]
-    return element("dl", *pairs, class_="facts")
 
 
 def read_evaluation(given: Any) -> Mapping[str, Any]:
@@ -193,22 +184,22 @@ def _figure_table(evaluation: Mapping[str, Any]) -> Table:
 
 def _score_tables(evaluation: Mapping[str, Any]) -> list[tuple[str, Table]]:
     """Return captioned tables of precision, recall and F1: of labels, and of entities if there are any."""
-    tables = [("Labels", _score_table("label", evaluation["labels"], evaluation["averages"]))]
+    tables = [("Labels", precision_table("label", "label", evaluation["labels"], evaluation["averages"]))]
     entities = evaluation.get("entities")
     if entities is not None:
         caption = f"Entities in the scheme {entities['scheme']}"
-        tables.insert(0, (caption, _score_table("type", entities["types"], entities["averages"])))
+        tables.insert(0, (caption, precision_table("type", "type", entities["types"], entities["averages"])))
     return tables
 
 
-def _score_table(name: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any]) -> Table:
-    scores = [_score_row(row[name], row) for row in rows]
-    means = [_score_row(f"{kind} average", row) for kind, row in averages.items()]
-    return Table((name, "precision", "recall", "F1", "support"), [*scores, (), *means])
+def precision_table(title: str, key: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any]) -> Table:
+    """Return precision, recall and F1 of what rows call by ``key``, and below them their averages."""
 
+    def cells(name: object, scores: Mapping[str, Any]) -> tuple[object, ...]:
+        return (name, *(figure_words(scores[part], ".3f") for part in _SCORES), f"{scores['support']:,}")
 
-def _score_row(name: object, scores: Mapping[str, Any]) -> tuple[object, ...]:
-    return (name, *(figure_words(scores[part], ".3f") for part in _SCORES), f"{scores['support']:,}")
+    means = [cells(f"{kind} average", row) for kind, row in averages.items()]
+    return Table((title, "precision", "recall", "F1", "support"), [*(cells(row[key], row) for row in rows), (), *means])
 
 
 def _likelihood_words(likelihood: Mapping[str, Any], unit: str) -> str:

@@ -158,7 +158,7 @@ class LabelledSequence:
         rest = len(row) - len(order)
         if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
             lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
-        if self.truth is not None and self.truth[position] != self.labels[position]:
+        if self.truth is not None and self.wrong[position]:
             lines.append(f"truth {self.truth[position]}")
         return "\n".join(lines)
 
@@ -190,11 +190,7 @@ def _plain(given: Any, name: str) -> tuple:
     """Return a list as a tuple of plain values, NumPy's turned into Python's."""
     if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__"):
         raise TypeError(f"{name} must be a list with one entry for each position, got {given!r:.60}")
-    return tuple(given.tolist() if isinstance(given, np.ndarray) else (_item_of(each) for each in given))
-
-
-def _item_of(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return tuple(each.item() if isinstance(each, np.generic) else each for each in given)
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""Tables as plain text and as HTML, and the HTML elements they are made of.
+"""Tables as plain text, as HTML and as JSON, and the HTML elements they are made of.
 
     print(Table(("kernel", "accuracy"), [("linear", "0.81"), ("rbf", "0.93")]).text())
 
@@ -22,6 +22,7 @@ import numbers
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 #: Width of text, that of the narrowest usual terminal.
 TEXT_WIDTH = 80
@@ -237,6 +238,19 @@ def text_of(heading: str, tables: Sequence[Table]) -> str:
 def html_of(heading: str, tables: Sequence[Table]) -> str:
     """Return a heading and tables as one element."""
     return str(element("div", element("p", heading), *(table.markup() for table in tables)))
+
+
+def json_value(value: Any) -> Any:
+    """Return plain values that JSON can hold: numbers of NumPy as Python's, None for NaN and infinity."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {name: json_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def signed(number: float) -> str:

@@ -44,6 +44,11 @@ class Candidate:
     path: tuple
 
     @property
+    def words(self) -> str:
+        """The parameters as a line of text."""
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.params.items())
+
+    @property
     def level(self) -> tuple[float, float]:
         """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
         edge = self.params.get("edge_prior_variance")

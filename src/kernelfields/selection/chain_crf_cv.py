@@ -17,11 +17,10 @@ from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.reading import random_generator
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.selection.candidates import list_candidates
-from kernelfields.selection.progress import SearchProgress, describe
-from kernelfields.selection.results import Evaluation, SearchTable, as_arrays, tabulate
-from kernelfields.selection.scoring import resolve_scoring
-from kernelfields.selection.search import Rung, Search, make_folds, plan_rungs
-from kernelfields.selection.training_data import TrainingData
+from kernelfields.selection.folds import TrainingData, make_folds
+from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, as_arrays, tabulate
+from kernelfields.selection.search import Rung, Search, plan_rungs
+from kernelfields.selection.variance_path import resolve_scoring
 
 _SMALLEST_RUNG = 20
 _SHOWN_ROWS = 20
@@ -203,7 +202,7 @@ class ChainCRFCV(BaseEstimator):
         failed = [each for each in self._evaluations if each.error is not None]
         if failed:
             text = f"{len(failed)} candidates could not be fitted and were left out, the first "
-            text += f"({describe(failed[0].candidate)}) because: {failed[0].error}"
+            text += f"({failed[0].candidate.words}) because: {failed[0].error}"
             warnings.warn(text, FitFailedWarning, stacklevel=3)
         if short := sum(each.n_unconverged for each in self._evaluations):
             text = f"{short} of {n_fits} fits of the search stopped before tol={self._given().tol:g} was reached: "

@@ -1,4 +1,4 @@
-"""Results of a search: one evaluation per candidate and rung, as arrays and as a table.
+"""Results of a search: one evaluation per candidate and rung, as arrays, as a table, and while it goes on.
 
 cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
 have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different
@@ -7,11 +7,16 @@ rungs are not compared, because they come from different numbers of sequences.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from kernelfields.reports.tables import Table, html_of, text_of
 from kernelfields.selection.candidates import Candidate
@@ -111,10 +116,7 @@ class SearchTable:
     def _table(self) -> Table:
         return Table(self.columns, self.rows)
 
-    def __rich__(self) -> Any:
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
+    def __rich__(self) -> RichTable:
         table = RichTable(title=Text(self.heading), title_justify="left", box=None, pad_edge=False)
         for index, column in enumerate(self.columns):
             table.add_column(Text(column), justify="right" if index else "left", no_wrap=not index)
@@ -161,3 +163,53 @@ def _heading(furthest: Sequence[Evaluation], n_shown: int) -> str:
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class SearchProgress:
+    """Shows where a search is; use as a context manager around it.
+
+    A line is rewritten on a terminal, elsewhere there is a line per path; all on standard error, so that results on
+    standard output stay clean.
+    """
+
+    def __init__(self, enabled: bool, n_fits: int, *, console: Console | None = None):
+        self.console = console or Console(stderr=True, quiet=not enabled)
+        self._n_fits = n_fits
+        self._done = 0
+        self._begin = time.monotonic()
+        self._live: Live | None = None
+        self._best: Evaluation | None = None
+
+    def __enter__(self) -> SearchProgress:
+        if self.console.is_terminal and not self.console.quiet:
+            self._live = Live(console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def fitted(self, candidate: Candidate, where: str) -> None:
+        """Report a fit of one candidate on one fold; ``where`` names the rung and the fold."""
+        self._done += 1
+        if self._live is not None:
+            best = "" if self._best is None else f"  best {self._best.mean:.4f} {self._best.candidate.words}"
+            self._live.update(Text(f"{self._status()}  {where}  {candidate.words}{best}"))
+
+    def evaluated(self, evaluations: list[Evaluation], where: str) -> None:
+        """Report that all folds of the candidates of one path are done."""
+        self._best = best_first([*evaluations, *([] if self._best is None else [self._best])])[0]
+        if self._live is None:
+            leading = best_first(evaluations)[0]
+            line = f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate.words}"
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, table: SearchTable) -> None:
+        """Print the table of the search."""
+        if not self.console.quiet:
+            self.console.print(table)
+
+    def _status(self) -> str:
+        return f"{self._done} of {self._n_fits} fits, {time.monotonic() - self._begin:.1f} s"

@@ -1,4 +1,4 @@
-"""Fits along a path of prior variances, with basis and features of the kernel computed once.
+"""Fits along a path of prior variances, with basis and features of the kernel computed once, and their scores.
 
 Whitened features Z do not depend on the prior variance s: the objective is ||V||^2 / (2 s) plus the likelihood of
 Z V. So one fold, kernel and rank need one basis, one Z of the training and one of the held-out sequences, and a
@@ -9,17 +9,27 @@ fit for each s, from the smallest to the largest. Coefficients change about line
 with the two variances before it, and ends at the optimum for s, to within tol, wherever it started.
 A basis that grows by the gradient depends on s: it is chosen anew for each.
 
+Scores are those of the sequences that were held out; higher is better.
+
+    "log_likelihood"   log p(y | x) per token: proper and smooth, so it can tell close candidates apart
+    "accuracy"         share of tokens whose Viterbi label is right, as ChainCRF.score
+    "entity_f1"        F1 of entities, micro-averaged; the scheme is that of the estimator's constraints where they
+                       name one, else it is guessed from the labels
+    a function         scoring(estimator, X, y) of a fitted ChainCRF and the held-out sequences
+
 Cost: features once, O(N r (d + r)), held-out ones included; then passes over them. Both are kept where the
 estimator's engine keeps them, within its memory.
-Fails: FitFailure where ChainCRF.fit would raise, KeyboardInterrupt where it would keep an unfinished estimate.
+Fails: FitFailure where ChainCRF.fit would raise, KeyboardInterrupt where it would keep an unfinished estimate;
+before any fit, ValueError for an unknown score or for labels that hold no entities.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,8 +38,10 @@ from sklearn.base import clone
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import Training
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.constraints import ConstraintMasks, Constraints, guess_scheme
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
@@ -39,8 +51,10 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.training_data import Part
+from kernelfields.selection.folds import Part
 
+SCORES = ("log_likelihood", "accuracy", "entity_f1")
+Scorer = Callable[["FoldFit"], float]
 # What a fit may raise because of the candidate; anything else is a fault and ends the search.
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
 
@@ -159,7 +173,7 @@ class VariancePath:
         terms = [getattr(each, "term", each) for each in fitted]
         cliques = [(term.name, term.clique) for term in terms]
         assert self._part.test is not None
-        sample = self._training.place(self._part.test, cliques, self._part.train.n_positions)
+        sample = self._training.place(self._part.test, cliques, self._part.train.n_positions, solved=False)
         return sample.datafit([term.on(sample) for term in terms])
 
 
@@ -184,3 +198,38 @@ def extrapolated(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate:
 def _same_row(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list:
     """Return the fits before a candidate that share its prior variance of transitions."""
     return [each for each in trail if each[0].level[0] == candidate.level[0]]
+
+
+def resolve_scoring(scoring: Any, estimator: ChainCRF, classes: np.ndarray) -> Scorer:
+    """Return the function of a fold's fit that ``scoring`` means; ``classes`` are all labels there are."""
+    if callable(scoring):
+        return lambda fit: _number(scoring(fit.estimator(), fit.part.X_test, fit.part.y_test), scoring)
+    if scoring == "log_likelihood":
+        return lambda fit: fit.log_likelihood() / fit.chains.n_positions
+    if scoring == "accuracy":
+        return lambda fit: token_accuracy(fit.part.y_test, fit.predictions())
+    if scoring == "entity_f1":
+        scheme = _entity_scheme(estimator, classes)
+        return lambda fit: entity_f1_score(fit.part.y_test, fit.predictions(), scheme=scheme)
+    raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORES))} or a function, got {scoring!r}")
+
+
+def _entity_scheme(estimator: ChainCRF, classes: np.ndarray) -> str:
+    """Return the name of the scheme that the labels follow; guessed from all of them, not fold by fold."""
+    named = Constraints.of(estimator.constraints).scheme
+    if named is not None:
+        return named
+    guessed = guess_scheme(classes.tolist())
+    if guessed is None:
+        shown = ", ".join(map(repr, classes[:10].tolist())) + (" and more" if len(classes) > 10 else "")
+        raise ValueError(
+            f"scoring='entity_f1' needs labels such as 'B-NP', 'I-NP' and 'O', got {shown}: use 'accuracy', or "
+            "name their scheme in the estimator's constraints"
+        )
+    return guessed.name
+
+
+def _number(value: Any, scoring: Any) -> float:
+    if not isinstance(value, Real | np.number) or isinstance(value, bool):
+        raise TypeError(f"scoring {scoring!r} must return a number, got {value!r}")
+    return float(value)

@@ -26,9 +26,6 @@ SOLVERS: dict[str, type] = {
 #: Solvers that multiply by the Hessian or factor it; without a prior it may be singular.
 _NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
 
-SMALL = 400
-#: From this many stored values of sparse features a stochastic start is worth finding its rate.
-MANY_VALUES = 50_000
 _MEMORY_AFTER_START = 20
 
 
@@ -43,7 +40,7 @@ def resolve_solver(
 ) -> DirectionRule:
     """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
     if isinstance(solver, str) and solver == "auto":
-        solver = choose(posterior, tol)
+        solver = choose(posterior)
     if posterior.has_l1:
         return _with_l1(solver, random)
     if isinstance(solver, str):
@@ -80,19 +77,19 @@ def _with_l1(solver: Any, random: np.random.Generator | None) -> DirectionRule:
     raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' knows how; got {solver!r}")
 
 
-def choose(posterior: LogPosterior, tol: float) -> str:
+def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:
     """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
 
     * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
       inference is approximate: there is no Hessian then.
-    * A few hundred coefficients at most: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a
-      second.
+    * ``small`` fields: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a second.
     * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
       columns take L-BFGS past any reasonable ``max_iter``.
     * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features; after
-      a stochastic start where there are many sparse values (benchmarks/crfsuite_speed.py).
+      a stochastic start where there are ``many_values`` sparse ones, worth finding its rate
+      (benchmarks/crfsuite_speed.py).
     """
     smooth = posterior.has_squares_only and posterior.approximation is None
-    if smooth and (posterior.size <= SMALL or posterior.raw):
+    if smooth and (posterior.size <= small or posterior.raw):
         return "newton-cg"
-    return "sgd+lbfgs" if posterior.sparse_values >= MANY_VALUES else "lbfgs"
+    return "sgd+lbfgs" if posterior.sparse_values >= many_values else "lbfgs"

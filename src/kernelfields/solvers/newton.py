@@ -28,28 +28,32 @@ from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 
 # Factor and matrix together; beyond this the other solvers are faster as well.
-MAX_BYTES = 4 * 2**30
+_MAX_BYTES = 4 * 2**30
 
 
-def check_memory(solver: str, what: str, size: int, advice: str) -> None:
-    """Refuse a dense matrix of ``size`` rows that would need more than MAX_BYTES."""
+def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> None:
+    """Refuse a dense matrix of ``size`` rows that would need more than ``limit`` bytes."""
     needed = 2 * 8 * size**2
-    if needed > MAX_BYTES:
+    if needed > limit:
         raise MemoryError(
             f"solver={solver!r} would factor {what} of {size:,} coefficients, which needs "
-            f"{needed / 2**30:,.1f} GiB (the limit is {MAX_BYTES / 2**30:.0f} GiB); {advice}"
+            f"{needed / 2**30:,.1f} GiB (the limit is {limit / 2**30:.0f} GiB); {advice}"
         )
 
 
 class Newton:
-    """Newton's method with the Hessian spelled out."""
+    """Newton's method with the Hessian spelled out; matrices take ``max_bytes`` at most."""
 
     name = "newton"
     factors_matrices = True
 
+    def __init__(self, max_bytes: int = _MAX_BYTES):
+        self.max_bytes = max_bytes
+
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the Hessian fits in memory."""
-        check_memory(self.name, "the Hessian", posterior.size, "use solver='newton-cg' or 'lbfgs', or a smaller rank")
+        advice = "use solver='newton-cg' or 'lbfgs', or a smaller rank"
+        check_memory(self.name, "the Hessian", posterior.size, advice, self.max_bytes)
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the exact Newton direction."""
@@ -69,21 +73,20 @@ def full_hessian(point: Point) -> np.ndarray:
 
 
 class BlockJacobi:
-    """One block per term, covariances across cliques dropped, refreshed at every step."""
+    """One block per term, covariances across cliques dropped, refreshed at every step; at most ``max_bytes`` each."""
 
     name = "block-jacobi"
     factors_matrices = True
 
+    def __init__(self, max_bytes: int = _MAX_BYTES):
+        self.max_bytes = max_bytes
+
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the largest block fits in memory."""
+        advice = "use solver='lbfgs' or 'newton-cg', or a smaller rank"
         for block in posterior.blocks:
-            size = block.shape[0] * block.shape[1]
-            check_memory(
-                self.name,
-                f"the block of clique set {block.name!r}",
-                size,
-                "use solver='lbfgs' or 'newton-cg', or a smaller rank",
-            )
+            size, what = block.shape[0] * block.shape[1], f"the block of clique set {block.name!r}"
+            check_memory(self.name, what, size, advice, self.max_bytes)
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the block-preconditioned gradient direction."""

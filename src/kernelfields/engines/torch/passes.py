@@ -6,7 +6,7 @@ depend on the step before it is done for all positions in one go. A sequence tha
 log partition of NaN; labels of tiny probability are told apart from forbidden ones by ``underflown``, which the
 caller runs where ``low`` says that there are any.
 
-In the log domain, the equations of inference/chain/reference.py: kept are four arrays of logarithms, (M, L); the
+In the log domain, the equations of inference/chain/logarithms.py: kept are four arrays of logarithms, (M, L); the
 conditionals that derivatives need follow from them, step by step:
 
     q_t(a | b) = exp(log alpha_{t-1}(a) + w_t(a, b) - log predicted_t(b))

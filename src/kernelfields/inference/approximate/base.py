@@ -25,14 +25,15 @@ as far as the method can tell.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.beliefs import GraphInference, GraphPotentials
+from kernelfields.inference.packing import check_whole, end_to_end, grouped
+from kernelfields.numerics.parameters import check_penalty
 from kernelfields.numerics.threads import Workers
 
 
@@ -48,75 +49,16 @@ class Incidence(NamedTuple):
     table_start: np.ndarray  # (F,), where the factor's table begins; filled per call
 
 
-class FactorLayout:
-    """Incidence of packed graphs, and the arrangement of their potentials."""
+class SweepSums(NamedTuple):
+    """Sums of conditional distributions over sweeps, which compiled sweeps add to."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
-        self.members = tuple(members)
-        n_nodes = int(offsets[-1])
-        nodes = np.concatenate([np.zeros(0, np.int64), *(each.ravel() for each in members)])
-        orders = np.concatenate([np.zeros(0, np.int64), *(np.full(len(m), m.shape[1]) for m in members)])
-        start = np.concatenate([[0], np.cumsum(orders)])
-        factor = np.repeat(np.arange(len(orders)), orders)
-        by_node = np.argsort(nodes, kind="stable")
-        self.incidence = Incidence(
-            offsets,
-            np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=n_nodes))]),
-            factor[by_node],
-            by_node - start[factor[by_node]],
-            start,
-            nodes,
-            np.zeros(len(orders), np.int64),
-        )
-        #: Incidences at or before each graph's end, (S + 1,): the work of a sweep.
-        self.work = self.incidence.node_start[offsets] + offsets
-
-    def arrange(self, factors: Sequence[np.ndarray]) -> tuple[Incidence, np.ndarray]:
-        """Return the incidence with the places of all tables, and the tables end to end."""
-        places, begin = [np.zeros(0, np.int64)], 0
-        for members, table in zip(self.members, factors, strict=True):
-            size = int(np.prod(table.shape[1:]))
-            rows = np.zeros(len(members), np.int64) if len(table) == 1 else np.arange(len(members))
-            places.append(begin + size * rows)
-            begin += table.size
-        flat = [table.ravel() for table in factors]
-        tables = flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0), *flat])
-        return self.incidence._replace(table_start=np.concatenate(places)), tables
-
-    def runs(self, workers: Workers, n_labels: int) -> list[tuple[int, int]]:
-        """Cut the graphs into runs of about equal work."""
-        return workers.weighted_pieces(self.work, 10 * n_labels)
+    node: np.ndarray  # (N, L)
+    squares: np.ndarray  # (N, L), of the same conditional distributions
+    entry_start: np.ndarray  # (F + 1,), marginals of factor f are entries[entry_start[f]] .. [entry_start[f + 1] - 1]
+    entries: np.ndarray  # (sum_f L^k_f,), each factor (L, .., L) laid out flat
 
 
-def climb(
-    layout: FactorLayout,
-    node: np.ndarray,
-    factors: Sequence[np.ndarray],
-    labels: np.ndarray,
-    workers: Workers,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Improve a labelling one node at a time until none helps; return it and its scores (S,).
-
-    Where a forbidden combination remains, a search with growing penalties looks for an allowed labelling; the
-    score is -inf if it finds none, which does not prove that there is none.
-    """
-    from kernelfields.inference.approximate.sweeps_compiled import (
-        iterated_modes,
-        labelling_scores,
-        penalised_search,
-    )
-
-    incidence, tables = layout.arrange(factors)
-    labels = np.array(labels, dtype=np.int64)
-    scores = np.empty(len(incidence.offsets) - 1)
-
-    def run(first: int, last: int) -> None:
-        iterated_modes(first, last, incidence, node, tables, labels)
-        labelling_scores(first, last, incidence, node, tables, labels, scores)
-        penalised_search(first, last, incidence, node, tables, labels, scores)
-
-    workers.each(run, layout.runs(workers, node.shape[1]))
-    return labels, scores
+NO_SUMS = SweepSums(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(1, np.int64), np.zeros(0))
 
 
 class TreeReweighted(BaseEstimator):
@@ -185,118 +127,139 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 }
 
 
-def no_allowed_labelling(graph: int, method: str) -> ValueError:
-    """Return the error for a graph in which a method that starts from a labelling found no allowed one."""
-    return ValueError(
-        f"graph {graph}: no allowed labelling was found, so {method!r} has nowhere to start; check which "
-        'potentials of this graph are -inf, or use "junction", which finds one if there is one'
-    )
-
-
-def start_chains(
-    layout: FactorLayout,
-    node: np.ndarray,
-    tables: Sequence[np.ndarray],
-    workers: Workers,
-    random: np.random.Generator,
-    n_chains: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return labellings (chains, N) to start from and random states (chains, S).
-
-    The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
-    """
-    n_graphs = len(layout.incidence.offsets) - 1
-    states = random.integers(2**64, size=(n_chains, n_graphs), dtype=np.uint64)
-    labels = random.integers(node.shape[1], size=(n_chains, len(node)))
-    labels[0], scores = climb(layout, node, tables, node.argmax(axis=1), workers)
-    lost = np.flatnonzero(np.isneginf(scores))
-    if lost.size:
-        raise no_allowed_labelling(int(lost[0]), "gibbs")
-    if not all(np.isfinite(each.sum()) for each in (node, *tables)):
-        graphs = np.repeat(np.arange(n_graphs), np.diff(layout.incidence.offsets))
-        for chain in range(1, n_chains):
-            climbed, scores = climb(layout, node, tables, labels[chain], workers)
-            labels[chain] = np.where(np.isneginf(scores)[graphs], labels[0], climbed)
-    return labels, states
-
-
-def draw_labellings(
-    layout: FactorLayout,
-    node: np.ndarray,
-    tables: Sequence[np.ndarray],
-    n_samples: int,
-    random: np.random.Generator,
-    options: Gibbs,
-) -> np.ndarray:
-    """Return labellings (n_samples, N) of Gibbs chains, one every ``options.thin`` sweeps after burn-in."""
-    from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
-
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 0:
-        raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}")
-    drawn = np.empty((n_samples, len(node)), dtype=np.int64)
-    n_chains = min(options.chains, n_samples)
-    if not n_chains:
-        return drawn
-    incidence, flat = layout.arrange(tables)
-    labels, states = start_chains(layout, node, tables, Workers(1), random, n_chains)
-    n_graphs = len(incidence.offsets) - 1
-    for chain in range(n_chains):
-        fixed = incidence, node, flat, labels[chain], states[chain]
-        sample_sweeps(0, n_graphs, *fixed, options.burn_in)
-        for row in range(chain, n_samples, n_chains):
-            sample_sweeps(0, n_graphs, *fixed, options.thin)
-            drawn[row] = labels[chain]
-    return drawn
-
-
 class ApproximateInference(GraphInference):
     """What all approximations share: labellings that are locally best, and samples by Gibbs sampling."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
+    fewest_samples = 0
+    options: BaseEstimator
+
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int, options: BaseEstimator):
         super().__init__(offsets, members, n_labels)
-        self.layout = FactorLayout(offsets, members)
+        self.options = options
+        nodes = np.concatenate([np.zeros(0, np.int64), *(each.ravel() for each in members)])
+        orders = np.concatenate([np.zeros(0, np.int64), *(np.full(len(m), m.shape[1]) for m in members)])
+        start = np.concatenate([[0], np.cumsum(orders)])
+        node_start, by_node = grouped(nodes, self.n_nodes)
+        factor = np.repeat(np.arange(len(orders)), orders)[by_node]
+        self._incidence = Incidence(
+            offsets, node_start, factor, by_node - start[factor], start, nodes, np.zeros(len(orders), np.int64)
+        )
 
-    def decode(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], workers: Workers | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return a good labelling (N,) and its true score per graph (S,).
+    def arrange(self, given: GraphPotentials) -> tuple[Incidence, np.ndarray, np.ndarray]:
+        """Return the incidence with the places of all tables, node potentials, and the tables end to end."""
+        places, begin = [np.zeros(0, np.int64)], 0
+        for members, table, tied in zip(self.members, given.tables, given.tied, strict=True):
+            size = self.n_labels ** members.shape[1]
+            places.append(begin + size * np.arange(len(members)) * (not tied))
+            begin += table.size
+        incidence = self._incidence._replace(table_start=np.concatenate(places))
+        return incidence, given.node, end_to_end(given.tables)
 
-        Labels of largest marginal, then changed one at a time until none helps. A score of -inf says that no
-        allowed labelling was found.
+    def sweep_runs(self, workers: Workers, n_sweeps: int = 1) -> list[tuple[int, int]]:
+        """Cut the graphs into runs of about equal work: nodes and incidences."""
+        work = self._incidence.node_start[self.offsets] + self.offsets
+        return workers.weighted_pieces(work, 10 * self.n_labels * n_sweeps)
+
+    def climb(self, given: GraphPotentials, labels: np.ndarray, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Improve a labelling one node at a time until none helps; return it and its scores (S,).
+
+        Where a forbidden combination remains, a search with growing penalties looks for an allowed labelling; the
+        score is -inf if it finds none, which does not prove that there is none.
         """
-        labels = self.infer(node, factors, workers=workers).node_marginals.argmax(axis=1)
-        node, tables, _ = self.check_potentials(node, factors)
-        return climb(self.layout, node, tables, labels, workers or Workers(1))
+        from kernelfields.inference.approximate.sweeps_compiled import (
+            iterated_modes,
+            labelling_scores,
+            penalised_search,
+        )
 
-    def sample(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Draw labellings (n_samples, N) by Gibbs sampling: several chains, burn-in, every tenth sweep.
+        arranged, labels, scores = self.arrange(given), np.array(labels, dtype=np.int64), np.empty(self.n_graphs)
+
+        def run(first: int, last: int) -> None:
+            iterated_modes(first, last, *arranged, labels)
+            labelling_scores(first, last, *arranged, labels, scores)
+            penalised_search(first, last, *arranged, labels, scores)
+
+        workers.each(run, self.sweep_runs(workers))
+        return labels, scores
+
+    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Take the labels of largest marginal, then change them one at a time until none helps."""
+        return self.climb(given, self._infer(given, workers).node_marginals.argmax(axis=1), workers)
+
+    def start_chains(
+        self, given: GraphPotentials, workers: Workers, random: np.random.Generator, n_chains: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return labellings (chains, N) to start from and random states (chains, S).
+
+        The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
+        """
+        states = random.integers(2**64, size=(n_chains, self.n_graphs), dtype=np.uint64)
+        labels = random.integers(self.n_labels, size=(n_chains, self.n_nodes))
+        labels[0], scores = self.climb(given, given.node.argmax(axis=1), workers)
+        raise_if_lost(scores, "gibbs")
+        for chain in range(1, n_chains if given.restricted else 1):
+            climbed, scores = self.climb(given, labels[chain], workers)
+            labels[chain] = np.where(np.isneginf(scores)[self.node_graphs], labels[0], climbed)
+        return labels, states
+
+    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw by Gibbs sampling: several chains, one labelling every ``thin`` sweeps after burn-in.
 
         The draws follow p(y) as far as the chains have mixed; neighbours within a chain are not independent. Use
         Gibbs options for longer chains, and ``infer`` with "gibbs" for diagnostics of mixing.
         """
-        node, tables, _ = self.check_potentials(node, factors)
-        options = getattr(self, "options", None)
-        chosen = options if isinstance(options, Gibbs) else Gibbs()
-        return draw_labellings(self.layout, node, tables, n_samples, np.random.default_rng(random), chosen)
+        from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
+
+        options = self.options if isinstance(self.options, Gibbs) else Gibbs()
+        drawn = np.empty((n_samples, self.n_nodes), dtype=np.int64)
+        n_chains = min(options.chains, n_samples)
+        if not n_chains:
+            return drawn
+        arranged = self.arrange(given)
+        labels, states = self.start_chains(given, Workers(1), random, n_chains)
+        for chain in range(n_chains):
+            fixed = *arranged, labels[chain], states[chain]
+            sample_sweeps(0, self.n_graphs, *fixed, options.burn_in, NO_SUMS)
+            for row in range(chain, n_samples, n_chains):
+                sample_sweeps(0, self.n_graphs, *fixed, options.thin, NO_SUMS)
+                drawn[row] = labels[chain]
+        return drawn
+
+
+def raise_if_lost(scores: np.ndarray, method: str) -> None:
+    """Raise for the first graph whose score (S,) is -inf: a method that starts from a labelling found none."""
+    lost = np.flatnonzero(np.isneginf(scores))
+    if lost.size:
+        raise ValueError(
+            f"graph {lost[0]}: no allowed labelling was found, so {method!r} has nowhere to start; check which "
+            'potentials of this graph are -inf, or use "junction", which finds one if there is one'
+        )
+
+
+def diagnose(report: np.ndarray, method: str, advice: str) -> dict[str, Any]:
+    """Return the diagnostics of sweeps from their report, (S, 4): value, sweeps, change, converged."""
+    slow, notes = np.flatnonzero(report[:, 3] == 0), []
+    if slow.size:
+        notes.append(
+            f"{method} has not converged on {slow.size} of {len(report)} graphs, the first is {slow[0]}: marginals "
+            f"still change by {report[slow, 2].max():.1e}; {advice}"
+        )
+    return {
+        "converged": report[:, 3] > 0,
+        "iterations": report[:, 1].astype(np.int64),
+        "change": report[:, 2].copy(),
+        "warnings": notes,
+    }
 
 
 def check_options(options: BaseEstimator) -> None:
     """Raise ValueError if an option cannot be used."""
-    least = {"tolerance": 0.0, "max_iter": 1, "starts": 1, "chains": 1, "burn_in": 0, "sweeps": 4, "thin": 1}
+    least = {"max_iter": 1, "starts": 1, "chains": 1, "burn_in": 0, "sweeps": 4, "thin": 1}
     for name, value in options.get_params(deep=False).items():
         where = f"{type(options).__name__}: {name}"
-        if name == "tolerance" or name == "damping":
-            if isinstance(value, bool) or not isinstance(value, float | int | np.number) or not 0 <= value < np.inf:
-                raise ValueError(f"{where} must be a finite number of at least 0, got {value!r}")
+        if name in least:
+            check_whole(where, value, least[name])
+        elif name in ("tolerance", "damping"):
+            check_penalty(value, where)
             if name == "damping" and value >= 1:
                 raise ValueError(f"{where} must be below 1, got {value!r}; at 1 messages would never change")
-        elif name in least and (
-            isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least[name]
-        ):
-            raise ValueError(f"{where} must be a whole number of at least {least[name]}, got {value!r}")

@@ -14,13 +14,12 @@ ValueError naming a graph in which no allowed labelling was found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateInference, MeanField, climb, no_allowed_labelling
-from kernelfields.inference.beliefs import GraphBeliefs
+from kernelfields.inference.approximate.base import ApproximateInference, MeanField, diagnose, raise_if_lost
+from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -42,72 +41,40 @@ class MeanFieldInference(ApproximateInference):
 
     method = "mean-field"
     bound = "lower"
+    description = "mean field: independent labels, the log partition function from below"
+    options: MeanField
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int, options: MeanField):
-        super().__init__(offsets, members, n_labels)
-        self.options = options
-        self.description = "mean field: independent labels, the log partition function from below"
+    def _infer(self, given: GraphPotentials, workers: Workers) -> MeanFieldBeliefs:
+        from kernelfields.inference.approximate.mean_field_compiled import ascend
 
-    def infer(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        *,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-    ) -> MeanFieldBeliefs:
-        """Compute lower bounds and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
-        node, tables, tied = self.check_potentials(node, factors)
-        weights = self.check_weights(weights)
-        workers = workers or Workers(1)
-        incidence, flat = self.layout.arrange(tables)
-        runs = self.layout.runs(workers, self.n_labels)
-        best, kept = np.full((self.n_graphs, 4), -np.inf), np.zeros_like(node)
         options = self.options
-        for start in self._starts(node, tables, workers):
+        arranged = self.arrange(given)
+        best, kept = np.full((self.n_graphs, 4), -np.inf), np.zeros_like(given.node)
+        for start in self._starts(given, workers):
             report = np.empty((self.n_graphs, 4))
-            fixed = incidence, node, flat, options.tolerance, options.max_iter, start, report
-            workers.each(partial(_ascend_graphs, fixed), runs)
+
+            def run(first: int, last: int, moved: tuple = (start, report)) -> None:
+                ascend(first, last, *arranged, options.tolerance, options.max_iter, *moved)
+
+            workers.each(run, self.sweep_runs(workers))
             better = report[:, 0] > best[:, 0]
             best[better] = report[better]
             rows = better[self.node_graphs]
             kept[rows] = start[rows]
-        lost = np.flatnonzero(np.isneginf(best[:, 0]))
-        if lost.size:
-            raise no_allowed_labelling(int(lost[0]), self.method)
-        slow = np.flatnonzero(best[:, 3] == 0)
-        notes = []
-        if slow.size:
-            notes.append(
-                f"mean field has not converged on {slow.size} of {self.n_graphs} graphs, the first is {slow[0]}: "
-                f"marginals still change by {best[slow, 2].max():.1e}; the bound holds; raise max_iter "
-                "for its gradient"
-            )
-        diagnostics = {
-            "converged": best[:, 3] > 0,
-            "iterations": best[:, 1].astype(np.int64),
-            "change": best[:, 2],
-            "warnings": notes,
-        }
-        return MeanFieldBeliefs(self, best[:, 0].copy(), kept, tied=tied, weights=weights, diagnostics=diagnostics)
+        raise_if_lost(best[:, 0], self.method)
+        diagnostics = diagnose(best, "mean field", "the bound holds; raise max_iter for its gradient")
+        return MeanFieldBeliefs(self, given, best[:, 0].copy(), kept, workers, diagnostics)
 
-    def _starts(self, node: np.ndarray, tables: list[np.ndarray], workers: Workers) -> Iterator[np.ndarray]:
+    def _starts(self, given: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
         """Yield distributions (N, L) to start from."""
+        node, restricted = given.node, given.restricted
         top = node.max(axis=1, keepdims=True)
         lone = np.exp(node - np.where(np.isneginf(top), 0.0, top))
         total = lone.sum(axis=1, keepdims=True)
-        restricted = not all(np.isfinite(each.sum()) for each in (node, *tables))
         if not restricted or self.options.starts == 1:
             yield lone / np.where(total > 0, total, 1.0)
         random = np.random.default_rng(self.options.random_state)
         # With forbidden combinations a start that allows everything may be stuck: a labelling never is.
         for number in range(int(not restricted), max(self.options.starts, int(restricted))):
             labels = node.argmax(axis=1) if number < 2 else random.integers(self.n_labels, size=self.n_nodes)
-            labels, _ = climb(self.layout, node, tables, labels, workers)
-            yield np.eye(self.n_labels)[labels]
-
-
-def _ascend_graphs(fixed: tuple, first: int, last: int) -> None:
-    from kernelfields.inference.approximate.mean_field_compiled import ascend
-
-    ascend(first, last, *fixed)
+            yield np.eye(self.n_labels)[self.climb(given, labels, workers)[0]]

@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.sums_compiled import REORDER, collect
+
 # A sum above this has lost nothing to underflow.
 TINY = 1e-250
 # Probabilities above this can be divided by each other.
@@ -52,11 +54,9 @@ _IDLE = 5
 
 # Small functions are inlined: passing their arrays would cost more than their work.
 _INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
-# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _sums(matrix, along_rows, weights, out):
     """out = weights @ matrix, or matrix @ weights where not along_rows."""
     size = weights.shape[0]
@@ -214,7 +214,7 @@ def sweep_up(graph, g, tables, maximise, node, messages):
     """Renew messages upward, beliefs and their softmax in graph g; return the value, -inf if it is infeasible."""
     up, down, beliefs, chances = messages.up, messages.down, messages.beliefs, messages.chances
     scratch = np.empty((2, node.shape[1]))
-    total, dropped = 0.0, 0.0
+    sums = np.zeros(2)  # corrected for rounding: the value is compared from sweep to sweep
     for k in range(graph.offsets[g + 1] - 1, graph.offsets[g] - 1, -1):
         v = graph.order[k]
         belief, chance = beliefs[v], chances[v]
@@ -231,11 +231,8 @@ def sweep_up(graph, g, tables, maximise, node, messages):
             local += rho * constant
         if abs(share) > 1e-9:
             local += share * (top if maximise else offset)
-        # Summed with a correction for what rounding drops: the value is compared from sweep to sweep.
-        moved = total + local
-        dropped += (total - moved) + local if abs(total) >= abs(local) else (local - moved) + total
-        total = moved
-    return total + dropped
+        collect(local, sums)
+    return sums[0] + sums[1]
 
 
 @njit(nogil=True, cache=True)

@@ -16,12 +16,13 @@ O(N + P log P) once; per call one exponentiated table for every different (table
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from kernelfields.inference.packing import distinct_pairs, grouped
 
 
 class PairGraph(NamedTuple):
@@ -78,39 +79,24 @@ class PairLayout:
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
         n_nodes = int(offsets[-1])
-        rows = np.concatenate([np.zeros((0, 2), dtype=np.int64), *members])
-        low, high = rows.min(axis=1), rows.max(axis=1)
-        keys, pair_of_factor = np.unique(low * n_nodes + high, return_inverse=True)
-        low, high = keys // n_nodes, keys % n_nodes
+        ends, _, pair_of = distinct_pairs(members, n_nodes)
+        low, high = ends.T
         order = growth_order(offsets, low, high)
         rank = np.empty(n_nodes, dtype=np.int64)
         rank[order] = np.arange(n_nodes)
         parent = np.where(rank[low] < rank[high], low, high)
-        child = low + high - parent
-        by_child = np.argsort(child, kind="stable")
-        place = np.empty(len(keys), dtype=np.int64)
-        place[by_child] = np.arange(len(keys))
-        parent, child = parent[by_child], child[by_child]
-        self.n_parents = np.bincount(child, minlength=n_nodes)
-        n_children = np.bincount(parent, minlength=n_nodes)
-        pair_of_factor = place[pair_of_factor.ravel()]
-        sizes = np.cumsum([0, *(len(each) for each in members)])
-        pairs_of_groups = [pair_of_factor[a:b] for a, b in pairwise(sizes)]
+        up_start, by_child = grouped(low + high - parent, n_nodes)
+        place = np.empty(len(ends), dtype=np.int64)
+        place[by_child] = np.arange(len(ends))
+        parent, child = parent[by_child], (low + high - parent)[by_child]
         self.groups = [
-            GroupPairs(pair, rows[:, 0] == child[pair]) for rows, pair in zip(members, pairs_of_groups, strict=True)
+            GroupPairs(place[pairs], rows[:, 0] == child[place[pairs]])
+            for rows, pairs in zip(members, pair_of, strict=True)
         ]
-        crowded = np.maximum.reduceat(self.n_parents, offsets[:-1]) > 1
-        self.graph = PairGraph(
-            offsets,
-            order,
-            np.concatenate([[0], np.cumsum(self.n_parents)]),
-            np.concatenate([[0], np.cumsum(n_children)]),
-            np.argsort(parent, kind="stable"),
-            parent,
-            child,
-            1.0 / self.n_parents[child],
-            ~crowded,
-        )
+        n_parents = np.diff(up_start)
+        lone = np.maximum.reduceat(n_parents, offsets[:-1]) <= 1
+        down = grouped(parent, n_nodes)
+        self.graph = PairGraph(offsets, order, up_start, *down, parent, child, 1.0 / n_parents[child], lone)
         self._sources: dict[tuple[bool, ...], _Sources] = {}
 
     @property

@@ -151,23 +151,11 @@ def penalised_search(first, last, incidence, node, tables, labels, scores):
 
 
 @njit(nogil=True, cache=True)
-def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps):
-    """Sweep graphs first..last-1 n_sweeps times, starting from labels."""
-    n_labels = node.shape[1]
-    scores, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
-    for g in range(first, last):
-        state = states[g : g + 1]
-        for _ in range(n_sweeps):
-            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
+def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps, sums):
+    """Sweep graphs first..last-1 n_sweeps times, starting from labels; add conditional distributions to ``sums``.
 
-
-@njit(nogil=True, cache=True)
-def accumulate_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps, sums):
-    """Sweep as above and add conditional distributions to ``sums``, a ``SweepSums``: nodes, squares, entries.
-
-    Each member of a factor gives its share of the estimate of the factor's entries when it is drawn, the others
-    held.
+    Those are ``SweepSums`` of nodes, squares and entries, or without nodes: then nothing is added. Each member of a
+    factor gives its share of the estimate of the factor's entries when it is drawn, the others held.
     """
     totals, squares, entry_start, entries = sums.node, sums.squares, sums.entry_start, sums.entries
     n_labels = node.shape[1]
@@ -177,6 +165,8 @@ def accumulate_sweeps(first, last, incidence, node, tables, labels, states, n_sw
         for _ in range(n_sweeps):
             for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
                 draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
+                if len(totals) == 0:
+                    continue
                 for b in range(n_labels):
                     totals[v, b] += chances[b]
                     squares[v, b] += chances[b] * chances[b]

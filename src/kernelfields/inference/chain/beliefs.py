@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.chain.reference import ReferenceBeliefs, reference_hessian_product
-from kernelfields.inference.packing import check_potentials, infeasible
+from kernelfields.inference.chain.logarithms import LogDomainBeliefs, infer_in_logarithms
+from kernelfields.inference.packing import check_potentials, infeasible, sum_of_runs
 from kernelfields.numerics.threads import Workers
 
 
@@ -44,7 +44,7 @@ class ChainBeliefs:
     _workers: Workers
     _runs: list[tuple[int, int]]
     # Sequences whose probabilities leave the range of doubles, computed in the log domain.
-    _rescued: dict[int, ReferenceBeliefs] = field(default_factory=dict)
+    _rescued: dict[int, LogDomainBeliefs] = field(default_factory=dict)
 
     @property
     def _tied(self) -> bool:
@@ -55,6 +55,12 @@ class ChainBeliefs:
             return rows
         return rows * self.position_weights.reshape((-1,) + (1,) * (rows.ndim - 1))
 
+    def _rows(self, sequence: int) -> slice:
+        return slice(self.offsets[sequence], self.offsets[sequence + 1])
+
+    def _sequence_weight(self, sequence: int) -> float:
+        return 1.0 if self.position_weights is None else float(self.position_weights[self.offsets[sequence]])
+
     def edge_marginals(self) -> np.ndarray:
         """Return p(y_{t-1} = a, y_t = b) as (N, L, L), zero at the start of each sequence."""
         gamma = self.node_marginals * self._passes.inverse_predicted
@@ -62,7 +68,7 @@ class ChainBeliefs:
         np.multiply(self._passes.alpha[:-1, :, None], gamma[1:, None, :], out=marginals[1:])
         marginals *= self._passes.transfer
         for sequence, beliefs in self._rescued.items():
-            marginals[self.offsets[sequence] : self.offsets[sequence + 1]] = beliefs.edge_marginals
+            marginals[self._rows(sequence)] = beliefs.edge_marginals
         return marginals
 
     def gradient(self) -> tuple[np.ndarray, np.ndarray]:
@@ -79,19 +85,15 @@ class ChainBeliefs:
         """Return sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
         alpha, inverse_predicted = self._passes.alpha, self._passes.inverse_predicted
         last = len(alpha) - 1
-        pieces = self._workers.pieces(last, last * alpha.shape[1] ** 2)
-        partial: dict[int, np.ndarray] = {}
 
-        def run(first: int, end: int) -> None:
+        def part(first: int, end: int) -> np.ndarray:
             rows = slice(first + 1, end + 1)
             gamma = self.node_marginals[rows] * inverse_predicted[rows]
             if self.position_weights is not None:
                 gamma *= self.position_weights[rows, None]
-            partial[first] = alpha[first:end].T @ gamma
+            return alpha[first:end].T @ gamma
 
-        self._workers.each(run, pieces)
-        # In order, so that the sum does not depend on which thread was first.
-        return np.sum([partial[first] for first, _ in pieces], axis=0)
+        return sum_of_runs(part, self._workers.pieces(last, last * alpha.shape[1] ** 2), self._workers)
 
     def hessian_product(self, d_node: np.ndarray, d_edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
@@ -113,13 +115,8 @@ class ChainBeliefs:
         )
         responses = {}
         for sequence, beliefs in self._rescued.items():
-            rows = slice(self.offsets[sequence], self.offsets[sequence + 1])
-            responses[sequence] = reference_hessian_product(
-                beliefs,
-                d_node[rows],
-                d_edge if self._tied else d_edge[rows],
-                np.array([0, rows.stop - rows.start]),
-            )
+            rows = self._rows(sequence)
+            responses[sequence] = beliefs.hessian_product(d_node[rows], d_edge if self._tied else d_edge[rows])
             d_marginals[rows] = responses[sequence][0]
         gamma = self.node_marginals * passes.inverse_predicted
         if self._tied:
@@ -138,12 +135,20 @@ class ChainBeliefs:
             edge *= transfer
             edge *= gamma[:, None, :]
             for sequence, response in responses.items():
-                edge[self.offsets[sequence] : self.offsets[sequence + 1]] = response[1]
+                edge[self._rows(sequence)] = response[1]
             edge = self._weighted(edge)
         return self._weighted(d_marginals), edge
 
-    def _sequence_weight(self, sequence: int) -> float:
-        return 1.0 if self.position_weights is None else float(self.position_weights[self.offsets[sequence]])
+    def rescue(self, sequence: int, node: np.ndarray, edge: np.ndarray) -> None:
+        """Recompute one sequence in the log domain and blank its scaled quantities."""
+        rows = self._rows(sequence)
+        exact = infer_in_logarithms(node[rows], edge if self._tied else edge[rows])
+        if exact.log_partition == -np.inf:
+            raise infeasible(sequence)
+        self._rescued[sequence] = exact
+        self.log_partition[sequence] = exact.log_partition
+        self.node_marginals[rows] = exact.node_marginals
+        self._passes.alpha[rows] = self._passes.inverse_predicted[rows] = 0.0
 
 
 def infer_chains(
@@ -187,36 +192,6 @@ def infer_chains(
         runs,
     )
     beliefs = ChainBeliefs(offsets, log_partition, passes.marginals, position_weights, passes, workers, runs)
-    for sequence in np.flatnonzero(troubled):
-        _rescue(beliefs, int(sequence), node, edge)
+    for sequence in np.flatnonzero(troubled).tolist():
+        beliefs.rescue(sequence, node, edge)
     return beliefs
-
-
-def _rescue(beliefs: ChainBeliefs, sequence: int, node: np.ndarray, edge: np.ndarray) -> None:
-    """Recompute one sequence in the log domain and blank its scaled quantities."""
-    from kernelfields.inference.chain.logarithms_compiled import log_domain_beliefs
-
-    rows = slice(beliefs.offsets[sequence], beliefs.offsets[sequence + 1])
-    length, n_labels = node[rows].shape
-    exact = ReferenceBeliefs(
-        log_partition=np.zeros(1),
-        node_marginals=np.zeros((length, n_labels)),
-        edge_marginals=np.zeros((length, n_labels, n_labels)),
-        backward_weights=np.zeros((length, n_labels, n_labels)),
-        forward_weights=np.zeros((length, n_labels, n_labels)),
-    )
-    exact.log_partition[0] = log_domain_beliefs(
-        node[rows],
-        edge if edge.shape[0] == 1 else edge[rows],
-        exact.node_marginals,
-        exact.edge_marginals,
-        exact.backward_weights,
-        exact.forward_weights,
-    )
-    if exact.log_partition[0] == -np.inf:
-        raise infeasible(sequence)
-    beliefs._rescued[sequence] = exact
-    beliefs.log_partition[sequence] = exact.log_partition[0]
-    beliefs.node_marginals[rows] = exact.node_marginals
-    for scaled in (beliefs._passes.alpha, beliefs._passes.inverse_predicted):
-        scaled[rows] = 0.0

@@ -23,7 +23,8 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.packing import check_potentials, raise_if_infeasible
+from kernelfields.inference.packing import check_potentials, check_whole, raise_if_infeasible
+from kernelfields.inference.sums_compiled import shift
 from kernelfields.numerics.threads import Workers
 
 
@@ -48,7 +49,7 @@ def n_best(
     the number of labellings that are not forbidden.
     """
     node, edge, offsets = check_potentials(node, edge, offsets)
-    k = _positive("k", k)
+    check_whole("k", k)
     with np.errstate(over="ignore"):  # L^T beyond the largest float is inf, and k is the smaller one
         widths = np.minimum(np.power(float(node.shape[1]), np.diff(offsets)), k).astype(np.int64)
     widest = int(widths.max(initial=1))
@@ -73,7 +74,7 @@ def sample_chains(
 ) -> np.ndarray:
     """Draw independent labellings (n_samples, N) from p(y | x)."""
     node, edge, offsets = check_potentials(node, edge, offsets)
-    n_samples = _positive("n_samples", n_samples)
+    check_whole("n_samples", n_samples)
     # One uniform per label, drawn before the work is shared out: threads cannot change the result.
     uniforms = np.random.default_rng(random_state).random((n_samples, len(node)))
     labels = np.zeros((n_samples, len(node)), dtype=np.int64)
@@ -101,29 +102,6 @@ def _share(workers: Workers | None, compiled: Callable[..., None], *arrays: np.n
     pool.each(lambda first, last: compiled(node, edge, offsets, first, last, *results), runs)
 
 
-def _positive(name: str, value: int) -> int:
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-@njit(nogil=True, cache=True)
-def _shift(values, shifts):
-    """Subtract the maximum from values and add it to shifts; False if it is -inf: nothing is possible.
-
-    The pair shifts holds a sum and its rounding error (Neumaier), or long chains would lose digits.
-    """
-    peak = values.max()
-    if peak == -np.inf:
-        return False
-    values -= peak
-    total = shifts[0] + peak
-    large, small = (shifts[0], peak) if abs(shifts[0]) >= abs(peak) else (peak, shifts[0])
-    shifts[1] += (large - total) + small
-    shifts[0] = total
-    return True
-
-
 @njit(nogil=True, cache=True)
 def _viterbi(node, edge, offsets, first, last, labels, scores):
     n_labels = node.shape[1]
@@ -133,7 +111,7 @@ def _viterbi(node, edge, offsets, first, last, labels, scores):
         pointers = np.empty((stop - start, n_labels), np.int32)
         shifts = np.zeros(2)
         best[:] = node[start]
-        feasible = _shift(best, shifts)
+        feasible = shift(best, shifts)
         for t in range(start + 1, stop):
             e = t if edge.shape[0] > 1 else 0
             pointer = pointers[t - start]
@@ -147,7 +125,7 @@ def _viterbi(node, edge, offsets, first, last, labels, scores):
                         best[b] = candidate
                         pointer[b] = a
             best += node[t]
-            feasible = feasible and _shift(best, shifts)
+            feasible = feasible and shift(best, shifts)
         scores[s] = shifts.sum() if feasible else -np.inf
         if feasible:
             labels[stop - 1] = np.argmax(best)
@@ -186,14 +164,14 @@ def _n_best(node, edge, offsets, first, last, widths, labels, scores):
         best = np.full((n_labels, width), -np.inf)
         best[:, 0] = node[start]
         shifts = np.zeros(2)
-        feasible = _shift(best, shifts)
+        feasible = shift(best, shifts)
         for t in range(start + 1, stop):
             e = t if edge.shape[0] > 1 else 0
             previous = best.copy()
             for b in range(n_labels):
                 _merge(heads, previous, ranks, edge[e, :, b], best[b], origins[t - start, b])
                 best[b] += node[t, b]
-            feasible = feasible and _shift(best, shifts)
+            feasible = feasible and shift(best, shifts)
         if not feasible:
             continue  # the scores stay -inf
         ends = np.empty(width, np.int32)
@@ -244,13 +222,13 @@ def _sample(node, edge, offsets, first, last, uniforms, labels, log_peaks):
         start, stop = offsets[s], offsets[s + 1]
         log_alpha = node[start:stop].copy()
         shifts = np.zeros(2)
-        feasible = _shift(log_alpha[0], shifts)
+        feasible = shift(log_alpha[0], shifts)
         for t in range(start + 1, stop):
             e = t if edge.shape[0] > 1 else 0
             for b in range(n_labels):
                 peak, total = _weigh(log_alpha[t - 1 - start], edge[e, :, b], weights)
                 log_alpha[t - start, b] += peak + np.log(total) if total > 0.0 else -np.inf
-            feasible = feasible and _shift(log_alpha[t - start], shifts)
+            feasible = feasible and shift(log_alpha[t - start], shifts)
         log_peaks[s] = shifts.sum() if feasible else -np.inf
         for i in range(len(labels) if feasible else 0):
             _, total = _weigh(log_alpha[stop - 1 - start], no_gains, weights)
@@ -282,7 +260,7 @@ def _entropy(node, edge, offsets, first, last, results):
         log_alpha[:] = node[start]
         entropies[:] = 0.0
         shifts, open_nats = np.zeros(2), np.zeros(2)
-        feasible = _shift(log_alpha, shifts)
+        feasible = shift(log_alpha, shifts)
         for t in range(start + 1, stop):
             e = t if edge.shape[0] > 1 else 0
             previous[:] = log_alpha
@@ -291,7 +269,7 @@ def _entropy(node, edge, offsets, first, last, results):
                 peak, total = _weigh(previous, edge[e, :, b], weights)
                 log_alpha[b] = node[t, b] + peak + np.log(total) if total > 0.0 else -np.inf
                 entropies[b] = _mix(previous_entropies, previous, edge[e, :, b], weights, peak, total)
-            feasible = feasible and _shift(log_alpha, shifts) and _shift(entropies, open_nats)
+            feasible = feasible and shift(log_alpha, shifts) and shift(entropies, open_nats)
         results[s] = -np.inf
         if feasible:
             peak, total = _weigh(log_alpha, no_gains, weights)

@@ -1,13 +1,11 @@
-"""One chain in the log domain, compiled: the equations of reference.py, for chains that doubles cannot hold.
-
-Arrays: node (T, L), edge (1 or T, L, L); results as in ReferenceBeliefs, for a single sequence. Cost: O(T L^2)
-exponentials and memory.
-"""
+"""One chain in the log domain, compiled; logarithms.py has the equations and the arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from kernelfields.inference.sums_compiled import collect
 
 
 @njit(nogil=True, cache=True)
@@ -46,8 +44,7 @@ def log_domain_beliefs(node, edge, marginals, pairs, backward, forward):
     shift = _peak(node[0])
     if shift == -np.inf:
         return shift
-    # Shifts are summed with a correction for what rounding drops, as math.fsum would.
-    total, dropped = shift, 0.0
+    sums = np.array([shift, 0.0])
     for b in range(n_labels):
         log_alpha[b] = node[0, b] - shift
     for t in range(1, length):
@@ -63,9 +60,7 @@ def log_domain_beliefs(node, edge, marginals, pairs, backward, forward):
             return shift
         for b in range(n_labels):
             log_alpha[b] = following[b] - shift
-        moved = total + shift
-        dropped += (total - moved) + shift if abs(total) >= abs(shift) else (shift - moved) + total
-        total = moved
+        collect(shift, sums)
     last = _normalise(log_alpha, marginals[length - 1])
     log_beta = np.zeros(n_labels)
     for t in range(length - 1, 0, -1):
@@ -81,4 +76,4 @@ def log_domain_beliefs(node, edge, marginals, pairs, backward, forward):
             for b in range(n_labels):
                 pairs[t, a, b] = backward[t, a, b] * marginals[t, b]
                 marginals[t - 1, a] += pairs[t, a, b]
-    return total + (dropped + last)
+    return sums[0] + (sums[1] + last)

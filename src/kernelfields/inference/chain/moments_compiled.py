@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
+from kernelfields.inference.sums_compiled import REORDER
+
 # Directions worked on at a time: a few rows of them stay in a cache.
 _COLUMNS = 256
 #: What directions say of steps: nothing, e, or each of them one entry of the table, in order (C = L^2).
@@ -49,7 +49,7 @@ class _Squares(NamedTuple):
     moved_ahead: np.ndarray  # (L,), W of the one before
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _shares(t, backward, marginals, steps, shares):
     """Fill P(y_{t-1} = b | y_t = a), or backward P(y_t = b | y_{t-1} = a), as (a, b)."""
     n_labels = marginals.shape[1]
@@ -61,7 +61,7 @@ def _shares(t, backward, marginals, steps, shares):
             shares[a, b] = (steps[t, a, b] if backward else steps[t, b, a]) * inverse
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_steps(backward, shares, edge, kind, first, rows):
     """Add the expected scores of a step, sum_b shares(a, b) e(b, a), or e(a, b) backward, to row a."""
     n_labels, n_columns = rows.shape
@@ -79,7 +79,7 @@ def _add_steps(backward, shares, edge, kind, first, rows):
                     row[k] += share * score[first + k]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _past_squares(t, begin, shares, columns, past):
     """Fill V_t."""
     node, edge, kind, first, forward, means, _ = columns
@@ -103,7 +103,7 @@ def _past_squares(t, begin, shares, columns, past):
         past[t - begin, a] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _step_squares(t, begin, weight, steps, shares, columns, squares, variance, edge_third):
     """Add to the third cumulants of the step into t, and to W_{t-1}."""
     node, edge, kind, first, forward, means, backward = columns
@@ -125,7 +125,7 @@ def _step_squares(t, begin, weight, steps, shares, columns, squares, variance, e
             moved_ahead[a] += shares[a, b] * (ahead[b] + square)
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def score_moments(
     offsets, weights, marginals, steps, node, edge, kind, squares, keep, before, after, node_third, edge_third
 ):

@@ -25,15 +25,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.sums_compiled import REORDER
+
 # Products of two numbers above this bound are still normal doubles relative to one.
 TINY = 1e-250
 
 
-# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
-
-
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_weighted_rows(matrix, weights, out):
     """out += weights @ matrix, four rows at a time so that out is read and written less often."""
     size = weights.shape[0]
@@ -49,7 +47,7 @@ def _add_weighted_rows(matrix, weights, out):
             out[b] += weight * row[b]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _dot(row, vector):
     total = 0.0
     for b in range(vector.shape[0]):
@@ -57,7 +55,7 @@ def _dot(row, vector):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def forward_backward(first, last, offsets, node, has_forbidden, passes, log_partition, troubled):
     """Fill the arrays above for sequences first..last-1; troubled[s] is True where doubles do not do.
 
@@ -143,7 +141,7 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
         troubled[s] = not fine
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def score_expectations(first, last, offsets, d_node, moved, passes, past, ahead, d_marginals):
     """Fill past = A, ahead = du + B - E and d_marginals = dm for sequences first..last-1; moved is T * dw."""
     transfer, alpha = passes.transfer, passes.alpha

@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
+from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
 from kernelfields.inference.junction.orders import TooWide
 from kernelfields.inference.junction.plan import plan_junction
-from kernelfields.inference.packing import raise_if_infeasible_graph
+from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 __all__ = ["JunctionBeliefs", "JunctionInference", "TooWide"]
@@ -76,7 +76,8 @@ class JunctionInference(GraphInference):
         super().__init__(offsets, members, n_labels)
         self.plan = plan_junction(offsets, members, n_labels, memory, order)
         self.runs = self._cut()
-        self._run_numbers = {first: number for number, (first, _) in enumerate(self.runs)}
+        #: Number of entries of a table of each group.
+        self.entries = np.array([n_labels ** each.shape[1] for each in members], dtype=np.int64)
         self.description = (
             f"junction trees of width {self.plan.width} with {n_labels} labels: exact, "
             f"at most {self.plan.memory / 1024**2:.3g} MiB of tables"
@@ -88,135 +89,73 @@ class JunctionInference(GraphInference):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_graphs]).tolist()))
 
-    def run_number(self, first: int) -> int:
-        """Return which run starts at a graph."""
-        return self._run_numbers[first]
+    def item_places(self, tables: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
+        """Return where each item's table starts when the tables of all groups, of these sizes, are end to end."""
+        group, factor = self.plan.layout.item_group, self.plan.layout.item_factor
+        counts = np.array([len(table) for table in tables], dtype=np.int64)
+        bases = np.cumsum(counts * sizes) - counts * sizes
+        return bases[group] + np.where(counts > 1, sizes, 0)[group] * factor
 
-    def item_rows(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the row of each item's table, counting through the tables of all groups."""
-        layout = self.plan.layout
-        sizes = np.array([len(table) for table in tables], dtype=np.int64)
-        bases = np.cumsum(sizes) - sizes
-        return bases[layout.item_group] + (sizes > 1)[layout.item_group] * layout.item_factor
-
-    def item_offsets(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """Return where each item's table starts when the tables of all groups are laid end to end."""
-        layout = self.plan.layout
-        sizes = np.array([table.size for table in tables], dtype=np.int64)
-        bases = np.cumsum(sizes) - sizes
-        steps = np.array([table.size // len(table) if len(table) > 1 else 0 for table in tables], dtype=np.int64)
-        return bases[layout.item_group] + steps[layout.item_group] * layout.item_factor
-
-    def entries(self) -> np.ndarray:
-        """Return the number of entries of a table of each group."""
-        return np.array([self.n_labels ** each.shape[1] for each in self.members], dtype=np.int64)
-
-    def infer(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        *,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-    ) -> JunctionBeliefs:
-        """Compute log partition functions and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
+    def _infer(self, given: GraphPotentials, workers: Workers) -> JunctionBeliefs:
         from kernelfields.inference.junction.passes_compiled import downward
 
-        weights = self.check_weights(weights)
-        workers = workers or Workers(1)
-        node, tied, tables, log_partition = self._condition(node, factors, workers)
         layout = self.plan.layout
-        separators = np.zeros(layout.separator_start[-1])
-        marginals = np.empty_like(node)
+        tables, log_partition = self._condition(given, workers)
+        separators, marginals = np.zeros(layout.separator_start[-1]), np.empty_like(given.node)
         workers.each(
-            lambda first, last: downward(first, last, self.offsets, layout, tables, separators, marginals),
-            self.runs,
+            lambda first, last: downward(first, last, self.offsets, layout, tables, separators, marginals), self.runs
         )
-        return JunctionBeliefs(
-            self,
-            log_partition,
-            marginals,
-            tied=tied,
-            weights=weights,
-            tables=tables,
-            separators=separators,
-            workers=workers,
-        )
+        return JunctionBeliefs(self, given, log_partition, marginals, tables, separators, workers)
 
-    def _condition(self, node, factors, workers):
-        """Run the upward pass: return potentials as checked, the tables q, and log partition functions."""
+    def _condition(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Run the upward pass: return the tables q and log partition functions."""
         from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
         from kernelfields.inference.tree.passes_compiled import exponentials
 
-        node, checked, tied = self.check_potentials(node, factors)
-        layout = self.plan.layout
+        offsets, layout, node = self.offsets, self.plan.layout, given.node
         tables, messages = np.empty(layout.table_start[-1]), np.empty(layout.separator_start[-1])
         log_partition = np.empty(self.n_graphs)
-        values, shifts = exponentials(checked, workers)
-        item_offset, item_shift = self.item_offsets(checked), shifts[self.item_rows(checked)]
-        workers.each(
-            lambda first, last: condition_scaled(
-                first,
-                last,
-                self.offsets,
-                layout,
-                node,
-                values,
-                item_offset,
-                item_shift,
-                tables,
-                messages,
-                log_partition,
-            ),
-            self.runs,
-        )
+        values, shifts = exponentials(given.tables, workers)
+        places = self.item_places(given.tables, self.entries)
+        item_shift = shifts[self.item_places(given.tables, np.ones_like(self.entries))]
+
+        def run(first: int, last: int) -> None:
+            factors = values, places, item_shift
+            condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
+
+        def run_in_logarithms(first: int, last: int) -> None:
+            condition(first, last, offsets, layout, node, flat, places, tables, messages, log_partition)
+
+        workers.each(run, self.runs)
         troubled = np.flatnonzero(np.isnan(log_partition)).tolist()
         if troubled:
-            flat = end_to_end(checked)
-            workers.each(
-                lambda first, last: condition(
-                    first, last, self.offsets, layout, node, flat, item_offset, tables, messages, log_partition
-                ),
-                [(graph, graph + 1) for graph in troubled],
-            )
-        raise_if_infeasible_graph(log_partition)
-        return node, tied, tables, log_partition
+            flat = end_to_end(given.tables)
+            workers.each(run_in_logarithms, [(graph, graph + 1) for graph in troubled])
+        raise_if_infeasible(log_partition, InfeasibleGraph)
+        return tables, log_partition
 
-    def decode(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], workers: Workers | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score per graph (S,); ties have a fixed winner."""
+    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.junction.passes_compiled import best_labelling
 
-        node, checked, _ = self.check_potentials(node, factors)
-        flat, item_offset = end_to_end(checked), self.item_offsets(checked)
-        layout = self.plan.layout
+        offsets, layout = self.offsets, self.plan.layout
+        potentials = given.node, end_to_end(given.tables), self.item_places(given.tables, self.entries)
         messages = np.empty(layout.separator_start[-1])
         choices = np.empty(layout.separator_start[-1], dtype=np.int32)
         labels, scores = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
-        (workers or Workers(1)).each(
+        workers.each(
             lambda first, last: best_labelling(
-                first, last, self.offsets, layout, node, flat, item_offset, messages, choices, labels, scores
+                first, last, offsets, layout, *potentials, messages, choices, labels, scores
             ),
             self.runs,
         )
-        raise_if_infeasible_graph(scores)
+        raise_if_infeasible(scores, InfeasibleGraph)
         return labels, scores
 
-    def sample(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Draw independent labellings (n_samples, N) from p(y)."""
+    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
         from kernelfields.inference.junction.passes_compiled import draw_labellings
 
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
-        _, _, tables, _ = self._condition(node, factors, Workers(1))
-        uniforms = np.random.default_rng(random).random((n_samples, self.n_nodes))
+        tables, _ = self._condition(given, Workers(1))
+        uniforms = random.random((n_samples, self.n_nodes))
         labels = np.zeros((n_samples, self.n_nodes), dtype=np.int64)
         draw_labellings(0, self.n_graphs, self.offsets, self.plan.layout, tables, uniforms, labels)
         return labels
@@ -227,27 +166,24 @@ class JunctionBeliefs(GraphBeliefs):
 
     inference: JunctionInference
 
-    def __init__(self, inference, log_partition, node_marginals, *, tied, weights, tables, separators, workers):
-        super().__init__(inference, log_partition, node_marginals, tied=tied, weights=weights)
+    def __init__(self, inference, given, log_partition, node_marginals, tables, separators, workers):
+        super().__init__(inference, given, log_partition, node_marginals, workers)
         self._tables = tables
         self._separators = separators
-        self._workers = workers
 
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
         layout = self.inference.plan.layout
         marginals = np.zeros(self.inference.table_shape(group, False))
-        entries = self.inference.n_labels ** self.inference.members[group].shape[1]
-        targets = np.where(layout.item_group == group, layout.item_factor * entries, -1)
+        targets = np.where(layout.item_group == group, layout.item_factor * self.inference.entries[group], -1)
         sums = ItemSums(targets, np.zeros(len(targets), dtype=np.bool_), marginals.reshape(-1), np.zeros(0))
         self._add_marginals(np.ones(self.inference.n_graphs), lambda first: sums)
         return marginals
 
-    def gradient(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the gradient of the weighted log partition in (node, factors), shaped like them."""
+    def _expected_tables(self) -> list[np.ndarray]:
         sums = _FactorSums(self.inference, self.tied)
         self._add_marginals(self._graph_weights(), sums.of_run)
-        return self._weighted(self.node_marginals, self.inference.node_graphs), sums.tables()
+        return sums.tables()
 
     def _graph_weights(self) -> np.ndarray:
         return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
@@ -263,33 +199,23 @@ class JunctionBeliefs(GraphBeliefs):
             self.inference.runs,
         )
 
-    def hessian_product(
-        self, d_node: np.ndarray, d_factors: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
 
-        d_node, tables = self._check_direction(d_node, d_factors)
-        inference = self.inference
-        offsets, layout = inference.offsets, inference.plan.layout
-        flat, item_offset = end_to_end(tables), inference.item_offsets(tables)
-        weights = self._graph_weights()
-        derivatives = Derivatives(
-            np.empty_like(self._tables),
-            np.zeros_like(self._separators),
-            np.zeros(inference.n_nodes),
-            np.zeros_like(self._separators),
-            np.empty_like(self.node_marginals),
-        )
+        inference, q, separators = self.inference, self._tables, self._separators
+        offsets, layout, weights = inference.offsets, inference.plan.layout, self._graph_weights()
+        direction = d_node, end_to_end(d_tables), inference.item_places(d_tables, inference.entries)
+        expected, d_separators = np.zeros_like(separators), np.zeros_like(separators)
+        centres, d_marginals = np.zeros(inference.n_nodes), np.empty_like(d_node)
+        derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
         sums = _FactorSums(inference, self.tied)
 
         def run(first: int, last: int) -> None:
-            q, separators = self._tables, self._separators
-            score_expectations(first, last, offsets, layout, d_node, flat, item_offset, q, derivatives)
+            score_expectations(first, last, offsets, layout, *direction, q, derivatives)
             belief_responses(first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first))
 
         self._workers.each(run, inference.runs)
-        return derivatives.node, sums.tables()
+        return d_marginals, sums.tables()
 
 
 class _FactorSums:
@@ -306,14 +232,15 @@ class _FactorSums:
             self._starts[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
         tied_items = self._tied[layout.item_group]
         rows = np.where(tied_items, 0, layout.item_factor)
-        places = self._starts[layout.item_group] + rows * inference.entries()[layout.item_group]
+        places = self._starts[layout.item_group] + rows * inference.entries[layout.item_group]
         self._items = ItemSums(places, tied_items, np.zeros(int(sizes[~self._tied].sum())), np.zeros(0))
         self._by_run = np.zeros((len(inference.runs), int(sizes[self._tied].sum())))
-        self._sizes, self._run_number = sizes, inference.run_number
+        self._row_of_run = {first: row for (first, _), row in zip(inference.runs, self._by_run, strict=True)}
+        self._sizes = sizes
 
     def of_run(self, first: int) -> ItemSums:
         """Return the sums that the run of graphs from ``first`` on adds to."""
-        return self._items._replace(by_group=self._by_run[self._run_number(first)])
+        return self._items._replace(by_group=self._row_of_run[first])
 
     def tables(self) -> list[np.ndarray]:
         """Return the sums in the shapes of the potentials."""
@@ -322,10 +249,3 @@ class _FactorSums:
             (summed if tied else self._items.by_factor)[start : start + size].reshape(shape)
             for tied, start, size, shape in zip(self._tied, self._starts, self._sizes, self._shapes, strict=True)
         ]
-
-
-def end_to_end(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the tables of all groups as one flat array, a view if there is only one."""
-    if len(tables) == 1:
-        return tables[0].reshape(-1)
-    return np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables)])

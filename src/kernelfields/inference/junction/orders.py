@@ -23,6 +23,8 @@ from importlib.util import find_spec
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.packing import grouped
+
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60
 # Tables of more entries than this are worth the search for a min-fill order.
@@ -109,14 +111,8 @@ def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[
         ranks = np.sort(position[nodes], axis=1)
         owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
         others.append(ranks[:, 1:].ravel())
-    owner = np.concatenate(owners)
-    return grouped(owner, len(order))[0], np.concatenate(others)[np.argsort(owner, kind="stable")]
-
-
-def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, indices) that list for each owner where it stands."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])
-    return starts, np.argsort(owner, kind="stable")
+    starts, indices = grouped(np.concatenate(owners), len(order))
+    return starts, np.concatenate(others)[indices]
 
 
 def improve_order(

@@ -35,6 +35,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.sums_compiled import collect, shift
+
 # A message is a sum of products of numbers up to one: above this all that counts in it are normal doubles.
 TINY = 1e-280
 
@@ -93,28 +95,6 @@ def _part_at(layout, pattern, part, start, x):
     low_start = layout.low_start[pattern]
     n_low = layout.low_start[pattern + 1] - low_start
     return part[start + layout.high[layout.high_start[pattern] + x // n_low] + layout.low[low_start + x % n_low]]
-
-
-@njit(nogil=True, cache=True)
-def _collect(shift, sums):
-    """Add to the sum sums[0], and to sums[1] what rounding drops."""
-    total = sums[0] + shift
-    if abs(sums[0]) >= abs(shift):
-        sums[1] += (sums[0] - total) + shift
-    else:
-        sums[1] += (shift - total) + sums[0]
-    sums[0] = total
-
-
-@njit(nogil=True, cache=True)
-def _shift_message(message, sums):
-    """Bring the maximum of a message to zero; False if it is -inf: nothing is possible."""
-    peak = message.max()
-    if peak == -np.inf:
-        return False
-    message -= peak
-    _collect(peak, sums)
-    return True
 
 
 @njit(nogil=True, cache=True)
@@ -201,7 +181,7 @@ def condition_scaled(
                 message[j] /= peak
                 if 0.0 < message[j] < TINY:
                     fine = False
-            _collect(top + np.log(peak), sums)
+            collect(top + np.log(peak), sums)
         log_partition[graph] = sums.sum() if fine else np.nan
 
 
@@ -245,7 +225,7 @@ def condition(first, last, offsets, layout, node, factors, item_offset, tables, 
                 row = table[a * size : (a + 1) * size]
                 for j in range(size):
                     row[j] *= peak[j]
-            feasible = _shift_message(message, sums)
+            feasible = shift(message, sums)
             if not feasible:
                 break
         log_partition[graph] = sums.sum() if feasible else -np.inf
@@ -280,7 +260,7 @@ def best_labelling(first, last, offsets, layout, node, factors, item_offset, mes
                     if table[a * size + j] > message[j]:
                         message[j] = table[a * size + j]
                         choice[j] = a
-            feasible = _shift_message(message, sums)
+            feasible = shift(message, sums)
             if not feasible:
                 break
         scores[graph] = sums.sum() if feasible else -np.inf

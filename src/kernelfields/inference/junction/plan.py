@@ -27,10 +27,10 @@ from kernelfields.inference.junction.orders import (
     TooWide,
     amount,
     eliminate,
-    grouped,
     improve_order,
     later_neighbours,
 )
+from kernelfields.inference.packing import grouped
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3

@@ -20,14 +20,14 @@ ValueError naming the graph where every labelling is forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
-from kernelfields.inference.packing import check_structure, raise_if_infeasible_graph
-from kernelfields.inference.table.rows import LabelTableRows, outer_sums
+from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible, sum_of_runs
+from kernelfields.inference.table.rows import LabelSums, LabelTableRows, outer_sums
 from kernelfields.numerics.threads import Workers
 
 #: Most labellings of a graph, with one table for all graphs.
@@ -46,8 +46,8 @@ class _Halves:
     right: np.ndarray
     left_sums: np.ndarray  # W F, (S, A)
     right_sums: np.ndarray  # E W, (S, B)
-    totals: np.ndarray
-    peaks: np.ndarray
+    log_totals: np.ndarray  # log Z, -inf where the sum may have lost terms
+    inverse: np.ndarray  # 1 / Z, (S, 1), 0 there
 
 
 class LabelTableBeliefs(GraphBeliefs):
@@ -55,29 +55,23 @@ class LabelTableBeliefs(GraphBeliefs):
 
     inference: LabelTables
 
-    def __init__(self, inference, log_partition, node_marginals, *, tied, weights, node, factors, sums, workers):
-        super().__init__(inference, log_partition, node_marginals, tied=tied, weights=weights)
-        self._node = node
-        self._factors = factors
+    def __init__(self, inference, given, log_partition, node_marginals, sums, workers):
+        super().__init__(inference, given, log_partition, node_marginals, workers)
+        self._given = given
         self._sums = sums
-        self._workers = workers
 
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
         rows = self.inference.rows
-        parts = [rows.factor_sums(masses, [group])[0] for _, masses in rows.probabilities(self._node, self._factors)]
+        masses_of_blocks = rows.probabilities(self._given.node, self._given.tables)
+        parts = [rows.factor_sums(masses, [group])[0] for _, masses in masses_of_blocks]
         return np.concatenate(parts).reshape(self.inference.table_shape(group, False))
 
-    def gradient(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the gradient of the weighted log partition in (node, factors), shaped like them."""
-        return self._weighted(self.node_marginals, self.inference.node_graphs), self._sums
+    def _expected_tables(self) -> list[np.ndarray]:
+        return self._sums
 
-    def hessian_product(
-        self, d_node: np.ndarray, d_factors: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
-        d_node, tables = self._check_direction(d_node, d_factors)
-        response, sums = self.inference.responses(self, d_node, tables)
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        response, sums = self.inference.responses(self._given, d_node, d_tables, self._workers)
         return self._weighted(response, self.inference.node_graphs), sums
 
 
@@ -104,40 +98,13 @@ class LabelTables(GraphInference):
         self._blocks = [(first, min(first + size, self.n_graphs)) for first in range(0, self.n_graphs, size)]
         self.description = f"tables of all {n_labellings:,} labellings of {self.n_columns} nodes: exact"
 
-    def infer(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        *,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-    ) -> LabelTableBeliefs:
-        """Compute log partition functions and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
-        weights = self.check_weights(weights)
-        node, checked, tied = self.check_potentials(node, factors)
-        workers = workers or Workers(1)
-        log_partition = np.full(self.n_graphs, -np.inf)
-        marginals = np.empty((self.n_graphs, self.n_columns * self.n_labels))
-        scale = np.ones(self.n_graphs) if weights is None else weights
-        whole = np.ones(self.n_graphs, dtype=np.bool_)
-        sums = [np.zeros(self.table_shape(group, each)) for group, each in enumerate(tied)]
-        if self._halved(checked):
-            self.rows.add_joint(sums, self._infer_halves(node, checked, scale, workers, log_partition, marginals))
-            whole = np.isneginf(log_partition)
-        for graphs, masses in self.rows.probabilities(node, checked, np.flatnonzero(whole), log_partition):
-            marginals[graphs] = self.rows.nodes(masses.sum(axis=2), masses.sum(axis=1))
-            self.rows.add(sums, masses, graphs, scale)
-        return LabelTableBeliefs(
-            self,
-            log_partition,
-            marginals.reshape(node.shape),
-            tied=tied,
-            weights=weights,
-            node=node,
-            factors=checked,
-            sums=sums,
-            workers=workers,
-        )
+    def _infer(self, given: GraphPotentials, workers: Workers) -> LabelTableBeliefs:
+        log_partition, sums = np.full(self.n_graphs, -np.inf), LabelSums(self.rows, given.tables, given.weights)
+        if self._halved(given.tables):
+            sums.add_joint(self._infer_halves(given, workers, log_partition, sums))
+        left = np.flatnonzero(np.isneginf(log_partition))
+        sums.add(self.rows.probabilities(given.node, given.tables, left, log_partition))
+        return LabelTableBeliefs(self, given, log_partition, sums.node.reshape(given.node.shape), sums.factors, workers)
 
     def _halved(self, factors: Sequence[np.ndarray]) -> bool:
         """Whether one table serves the factors of all graphs, and some labelling is allowed by it."""
@@ -166,107 +133,89 @@ class LabelTables(GraphInference):
         left, right = sides
         right_sums = left @ table
         totals = np.einsum("ij,ij->i", right_sums, right)
-        return _Halves(left, right, right @ table.T, right_sums, totals, peaks)
+        safe = totals > _SAFE_SUM
+        inverse = np.where(safe, 1.0 / np.where(safe, totals, 1.0), 0.0)
+        log_totals = np.log(totals, out=np.full(last - first, -np.inf), where=safe) + peaks
+        return _Halves(left, right, right @ table.T, right_sums, log_totals, inverse[:, None])
 
-    def _infer_halves(self, node, factors, scale, workers, log_partition, marginals):
+    def _infer_halves(
+        self, given: GraphPotentials, workers: Workers, log_partition: np.ndarray, sums: LabelSums
+    ) -> np.ndarray:
         """Fill in what halves can tell; return the weighted sum of joint probabilities, (A, B)."""
-        table, peak = self._table(factors)
-        partial: dict[int, np.ndarray] = {}
+        table, peak = self._table(given.tables)
 
-        def run(first: int, last: int) -> None:
-            halves = self._halves(node, table, first, last)
-            safe = halves.totals > _SAFE_SUM
-            inverse = np.where(safe, 1.0 / np.where(safe, halves.totals, 1.0), 0.0)
-            log_totals = np.log(halves.totals, out=np.full(last - first, -np.inf), where=safe)
-            log_partition[first:last] = log_totals + halves.peaks + peak
+        def part(first: int, last: int) -> np.ndarray:
+            halves = self._halves(given.node, table, first, last)
+            log_partition[first:last] = halves.log_totals + peak
             sides = ((halves.left, halves.left_sums), (halves.right, halves.right_sums))
-            marginals[first:last] = self.rows.nodes(*(side * sums * inverse[:, None] for side, sums in sides))
-            partial[first] = (halves.left * (scale[first:last] * inverse)[:, None]).T @ halves.right
+            sums.node[first:last] = self.rows.nodes(*(side * each * halves.inverse for side, each in sides))
+            return (halves.left * (sums.weights[first:last, None] * halves.inverse)).T @ halves.right
 
-        workers.each(run, self._blocks)
-        return table * sum(partial[first] for first, _ in self._blocks)
+        return table * sum_of_runs(part, self._blocks, workers)
 
     def responses(
-        self, beliefs: LabelTableBeliefs, d_node: np.ndarray, d_factors: Sequence[np.ndarray]
+        self, given: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return how marginals (N, L) and weighted factor sums respond to a direction in the potentials."""
-        node, factors, rows = beliefs._node, beliefs._factors, self.rows
-        scale = np.ones(self.n_graphs) if beliefs.weights is None else beliefs.weights
-        response = np.empty((self.n_graphs, self.n_columns * self.n_labels))
-        whole = np.ones(self.n_graphs, dtype=np.bool_)
-        sums = [np.zeros(self.table_shape(group, each)) for group, each in enumerate(beliefs.tied)]
-        if self._halved(factors):
-            joint, whole = self._respond_halves(beliefs, d_node, d_factors, scale, response)
-            rows.add_joint(sums, joint)
-        shared = rows.shared_scores(d_factors)
-        for graphs, masses in rows.probabilities(node, factors, np.flatnonzero(whole)):
-            changes = rows.scores(d_node, d_factors, graphs, shared)
-            masses *= changes - np.einsum("ijk,ijk->i", masses, changes)[:, None, None]
-            response[graphs] = rows.nodes(masses.sum(axis=2), masses.sum(axis=1))
-            rows.add(sums, masses, graphs, scale)
-        return response.reshape(node.shape), sums
+        rows, left = self.rows, np.arange(self.n_graphs)
+        sums = LabelSums(rows, given.tables, given.weights)
+        if self._halved(given.tables):
+            joint, left = self._respond_halves(given, d_node, d_tables, workers, sums)
+            sums.add_joint(joint)
+        shared = rows.shared_scores(d_tables)
 
-    def _respond_halves(self, beliefs, d_node, d_factors, scale, response):
-        table, _ = self._table(beliefs._factors)
-        d_table = table * self.rows.shared_scores(d_factors)
-        partial: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        def moved() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for graphs, masses in rows.probabilities(given.node, given.tables, left):
+                changes = rows.scores(d_node, d_tables, graphs, shared)
+                masses *= changes - np.einsum("ijk,ijk->i", masses, changes)[:, None, None]
+                yield graphs, masses
+
+        sums.add(moved())
+        return sums.node.reshape(d_node.shape), sums.factors
+
+    def _respond_halves(self, given, d_node, d_tables, workers, sums):
+        """Fill in what halves can tell; return the derivative of what ``_infer_halves`` does, and who is left."""
+        table, _ = self._table(given.tables)
+        d_table = table * self.rows.shared_scores(d_tables)
         whole = np.zeros(self.n_graphs, dtype=np.bool_)
 
-        def run(first: int, last: int) -> None:
-            halves = self._halves(beliefs._node, table, first, last)
-            safe = halves.totals > _SAFE_SUM
-            whole[first:last] = ~safe
-            inverse = np.where(safe, 1.0 / np.where(safe, halves.totals, 1.0), 0.0)[:, None]
-            left, right = halves.left * inverse, halves.right  # so that all sums below are those of probabilities
+        def part(first: int, last: int) -> np.ndarray:
+            halves = self._halves(given.node, table, first, last)
+            whole[first:last] = halves.inverse[:, 0] == 0.0
+            # Divided by Z, so that all sums below are those of probabilities.
+            left, right, right_sums = halves.left * halves.inverse, halves.right, halves.right_sums * halves.inverse
             d_scores = self._split(d_node, first, last)
             d_left, d_right = left * d_scores[0], right * d_scores[1]
             d_left_sums = d_right @ table.T + right @ d_table.T
             d_right_sums = d_left @ table + left @ d_table
-            right_sums = halves.right_sums * inverse
             mean = np.einsum("ij,ij->i", d_right_sums, right) + np.einsum("ij,ij->i", right_sums, d_right)
             d_left -= mean[:, None] * left
             d_right_sums -= mean[:, None] * right_sums
-            masses = (
-                d_left * halves.left_sums + left * d_left_sums,
-                d_right_sums * right + right_sums * d_right,
+            sums.node[first:last] = self.rows.nodes(
+                d_left * halves.left_sums + left * d_left_sums, d_right_sums * right + right_sums * d_right
             )
-            response[first:last] = self.rows.nodes(*masses)
-            weights = scale[first:last, None]
-            plain = (left * weights).T @ right
-            partial[first] = ((d_left * weights).T @ right + (left * weights).T @ d_right, plain)
+            weights, both = sums.weights[first:last, None], np.empty((2, *table.shape))
+            np.matmul((left * weights).T, right, out=both[1])
+            both[0] = (d_left * weights).T @ right + (left * weights).T @ d_right
+            return both
 
-        beliefs._workers.each(run, self._blocks)
-        moved, plain = (sum(partial[first][part] for first, _ in self._blocks) for part in (0, 1))
-        return table * moved + d_table * plain, whole
+        moved, plain = sum_of_runs(part, self._blocks, workers)
+        return table * moved + d_table * plain, np.flatnonzero(whole)
 
-    def decode(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], workers: Workers | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score per graph (S,); the first of equals."""
-        node, checked, _ = self.check_potentials(node, factors)
+    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         best, scores = np.empty(self.n_graphs, dtype=np.int64), np.empty(self.n_graphs)
-        shared = self.rows.shared_scores(checked)
+        shared = self.rows.shared_scores(given.tables)
         for graphs in self.rows.blocks(np.arange(self.n_graphs)):
-            table = self.rows.scores(node, checked, graphs, shared).reshape(len(graphs), -1)
-            best[graphs] = table.argmax(axis=1)
+            table = self.rows.scores(given.node, given.tables, graphs, shared).reshape(len(graphs), -1)
+            best[graphs] = table.argmax(axis=1)  # the first of equals
             scores[graphs] = table[np.arange(len(table)), best[graphs]]
-        raise_if_infeasible_graph(scores)
+        raise_if_infeasible(scores, InfeasibleGraph)
         return self.rows.labellings(best).reshape(-1), scores
 
-    def sample(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Draw independent labellings (n_samples, N) from p(y)."""
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
-        node, checked, _ = self.check_potentials(node, factors)
-        uniforms = np.random.default_rng(random).random((self.n_graphs, n_samples))
+    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        uniforms = random.random((self.n_graphs, n_samples))
         drawn = np.empty((self.n_graphs, n_samples), dtype=np.int64)
-        for graphs, masses in self.rows.probabilities(node, checked):
+        for graphs, masses in self.rows.probabilities(given.node, given.tables):
             ends = np.cumsum(masses.reshape(len(masses), -1), axis=1)
             for graph, row in zip(graphs.tolist(), ends, strict=True):
                 # Scaled by the last sum, a draw never lands behind it, nor on a labelling of probability zero.

@@ -14,11 +14,11 @@ millions of entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from kernelfields.inference.packing import infeasible_graph
+from kernelfields.inference.packing import InfeasibleGraph
 
 _BLOCK_ENTRIES = 2**21
 
@@ -147,7 +147,7 @@ class LabelTableRows:
             table = self.scores(node, factors, graphs, shared)
             peaks = table.max(axis=(1, 2))
             if np.isneginf(peaks).any():
-                raise infeasible_graph(int(graphs[np.isneginf(peaks).argmax()]))
+                raise InfeasibleGraph(int(graphs[np.isneginf(peaks).argmax()]))
             np.exp(np.subtract(table, peaks[:, None, None], out=table), out=table)
             totals = table.sum(axis=(1, 2))
             table /= totals[:, None, None]
@@ -187,19 +187,31 @@ class LabelTableRows:
             sums.append(np.stack(tables, axis=1) if tables else np.zeros((len(masses), 0)))
         return sums
 
-    def add(self, sums: Sequence[np.ndarray], masses: np.ndarray, graphs: np.ndarray, weights: np.ndarray) -> None:
-        """Add weighted masses (S, A, B) of some graphs to sums over factors, shaped like their potentials."""
-        self.add_joint(sums, np.tensordot(weights[graphs], masses, axes=1))
-        untied = [group for group, total in enumerate(sums) if len(total) > 1]
-        for group, rows in zip(untied, self.factor_sums(masses, untied) if untied else [], strict=True):
-            total = sums[group].reshape(self.n_graphs, -1, *sums[group].shape[1:])
-            total[graphs] += weights[graphs].reshape((-1,) + (1,) * (rows.ndim - 1)) * rows
 
-    def add_joint(self, sums: Sequence[np.ndarray], joint: np.ndarray) -> None:
-        """Add masses summed over graphs, (A, B), to the sums over tied factors; the others stay as they are."""
-        tied = [group for group, total in enumerate(sums) if len(total) == 1 and self.local[group]]
-        for group, rows in zip(tied, self.factor_sums(joint[None], tied), strict=True):
-            sums[group][0] += rows[0].sum(axis=0)
+class LabelSums:
+    """Masses of labels: at nodes (S, K L), and at factors, weighted and shaped like their potentials."""
+
+    def __init__(self, rows: LabelTableRows, factors: Sequence[np.ndarray], weights: np.ndarray | None):
+        self._rows = rows
+        self.weights = np.ones(rows.n_graphs) if weights is None else weights
+        self.node = np.empty((rows.n_graphs, rows.n_columns * rows.n_labels))
+        self.factors = [np.zeros(each.shape) for each in factors]
+
+    def add(self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Add the masses (S, A, B) of the labellings of some graphs, block by block."""
+        for graphs, masses in blocks:
+            self.node[graphs] = self._rows.nodes(masses.sum(axis=2), masses.sum(axis=1))
+            self.add_joint(np.tensordot(self.weights[graphs], masses, axes=1))
+            untied = [group for group, total in enumerate(self.factors) if len(total) > 1]
+            for group, rows in zip(untied, self._rows.factor_sums(masses, untied) if untied else [], strict=True):
+                total = self.factors[group].reshape(self._rows.n_graphs, -1, *self.factors[group].shape[1:])
+                total[graphs] += self.weights[graphs].reshape((-1,) + (1,) * (rows.ndim - 1)) * rows
+
+    def add_joint(self, joint: np.ndarray) -> None:
+        """Add weighted masses summed over graphs, (A, B), to tied factors; the others stay as they are."""
+        tied = [group for group, total in enumerate(self.factors) if len(total) == 1 and self._rows.local[group]]
+        for group, rows in zip(tied, self._rows.factor_sums(joint[None], tied), strict=True):
+            self.factors[group][0] += rows[0].sum(axis=0)
 
 
 def _digits(numbers: np.ndarray, base: int, count: int) -> np.ndarray:

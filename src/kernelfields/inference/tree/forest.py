@@ -8,10 +8,11 @@ of its own; all other tables are used where they are. Cost: a sort of the pairs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+
+from kernelfields.inference.packing import distinct_pairs, grouped
 
 
 class NotAForest(ValueError):
@@ -65,14 +66,9 @@ class Forest:
                     f"factor group {group} joins {nodes.shape[1]} nodes at a time, and trees have pairs only; "
                     'use "junction"'
                 )
-        self.pairs = [each if each.shape[1] == 2 else np.zeros((0, 2), np.int64) for each in members]
-        everything = np.concatenate([np.zeros((0, 2), np.int64), *self.pairs])
-        low, high = everything.min(axis=1, initial=n_nodes), everything.max(axis=1, initial=-1)
-        keys, edge_of, counts = np.unique(low * n_nodes + high, return_inverse=True, return_counts=True)
-        ends = np.column_stack([keys // max(n_nodes, 1), keys % max(n_nodes, 1)])
-        tails = ends.ravel()
-        by_node = np.argsort(tails, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=n_nodes))])
+        pairs = [each if each.shape[1] == 2 else np.zeros((0, 2), np.int64) for each in members]
+        ends, counts, pair_of = distinct_pairs(pairs, n_nodes)
+        starts, by_node = grouped(ends.ravel(), n_nodes)
         self.order, self.parent, parent_edge = (np.empty(n_nodes, np.int64) for _ in range(3))
         cycle = root_forest(
             offsets, starts, ends[:, ::-1].ravel()[by_node], by_node // 2, self.order, self.parent, parent_edge
@@ -83,13 +79,10 @@ class Forest:
                 f"the factors of graph {graph} have a cycle through nodes {ends[cycle, 0]} and {ends[cycle, 1]}; "
                 'use "junction", or "trw" for many cycles'
             )
-        bounds = np.cumsum([0, *(len(each) for each in self.pairs)])
-        edge_of = edge_of.ravel()
         lower = np.where(self.parent[ends[:, 0]] == ends[:, 1], ends[:, 0], ends[:, 1])
-        child = lower[edge_of]
-        self.child = [child[a:b] for a, b in pairwise(bounds)]
+        self.child = [lower[each] for each in pair_of]
         self.reversed = [
-            np.ascontiguousarray(pair[:, 1] == below) for pair, below in zip(self.pairs, self.child, strict=True)
+            np.ascontiguousarray(pair[:, 1] == below) for pair, below in zip(pairs, self.child, strict=True)
         ]
         bundled = lower[counts > 1]
         self.n_bundles = len(bundled)

@@ -24,9 +24,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
-from kernelfields.inference.junction.inference import JunctionBeliefs, JunctionInference
-from kernelfields.inference.packing import InfeasibleGraph
+from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.junction.inference import JunctionInference
+from kernelfields.inference.packing import InfeasibleGraph, sum_of_runs
 from kernelfields.inference.tree.forest import Forest, NotAForest, TreePasses, TreeResponse, Trees
 from kernelfields.numerics.threads import Workers
 
@@ -60,30 +60,16 @@ class TreeInference(GraphInference):
         backwards = np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))
         return JunctionInference(offsets, members, self.n_labels, memory=np.inf, order=order[backwards])
 
-    def infer(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        *,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-    ) -> TreeBeliefs:
-        """Compute log partition functions and marginals; ``weights`` (S,) weigh the graphs in the gradient."""
+    def _infer(self, given: GraphPotentials, workers: Workers) -> TreeBeliefs:
         from kernelfields.inference.tree.passes_compiled import exponentials, leaves_to_roots, roots_to_leaves
 
-        node, tables, tied = self.check_potentials(node, factors)
-        weights = self.check_weights(weights)
-        workers = workers or Workers(1)
-        forest = self.forest
-        pairs = forest.pair_tables(tables, self.n_labels)
-        trees = forest.trees(pairs)
+        node = given.node
+        pairs = self.forest.pair_tables(given.tables, self.n_labels)
+        trees = self.forest.trees(pairs)
         values, shift = exponentials(pairs, workers)
-        transfer = values.reshape(-1, self.n_labels, self.n_labels)
-        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
-        restricted = not all(np.isfinite(each.sum()) for each in (node, *pairs))
-        open_labels = np.ones(node.shape if restricted else (1, 1), dtype=np.bool_)
+        open_labels = np.ones(node.shape if given.restricted else (1, 1), dtype=np.bool_)
         zeros = (np.zeros_like(node) for _ in range(3))
-        passes = TreePasses(transfer, np.ones_like(node), *zeros)
+        passes = TreePasses(values.reshape(-1, self.n_labels, self.n_labels), np.ones_like(node), *zeros)
         total = np.empty(self.n_graphs)
 
         def run(first: int, last: int) -> None:
@@ -91,25 +77,13 @@ class TreeInference(GraphInference):
             roots_to_leaves(first, last, trees, passes, total)
 
         workers.each(run, workers.runs(self.offsets, self.n_labels))
-        beliefs = TreeBeliefs(self, total, tied=tied, weights=weights, trees=trees, passes=passes, workers=workers)
-        beliefs.rescue(node, tables)
-        return beliefs
+        return TreeBeliefs(self, given, total, trees, passes, workers)
 
-    def decode(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], workers: Workers | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score per graph (S,); ties have a fixed winner."""
-        return self.logarithms.decode(node, factors, workers)
+    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        return self.logarithms._decode(given, workers)
 
-    def sample(
-        self,
-        node: np.ndarray,
-        factors: Sequence[np.ndarray],
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Draw independent labellings (n_samples, N) from p(y)."""
-        return self.logarithms.sample(node, factors, n_samples, random)
+    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        return self.logarithms._sample(given, n_samples, random)
 
 
 class TreeBeliefs(GraphBeliefs):
@@ -117,21 +91,16 @@ class TreeBeliefs(GraphBeliefs):
 
     inference: TreeInference
 
-    def __init__(self, inference, total, *, tied, weights, trees, passes, workers):
-        super().__init__(inference, total, passes.marginals, tied=tied, weights=weights)
+    def __init__(self, inference, given, total, trees, passes, workers):
+        super().__init__(inference, given, total, passes.marginals, workers)
         self._trees: Trees = trees
         self._passes: TreePasses = passes
-        self._workers = workers
-        self._rescued: _Rescue | None = None
-
-    def rescue(self, node: np.ndarray, factors: list[np.ndarray]) -> None:
-        """Compute the graphs that doubles cannot hold in the log domain, and blank what the passes left there."""
-        troubled = np.flatnonzero(np.isnan(self.log_partition))
-        if troubled.size:
+        troubled = np.flatnonzero(np.isnan(total))
+        self._rescued = _Rescue(self, troubled, given) if troubled.size else None
+        if self._rescued is not None:
             self.diagnostics["graphs in the log domain"] = len(troubled)
-            self._rescued = _Rescue(self, troubled, node, factors)
-            for kept in (self._passes.alpha, self._passes.inverse, self._passes.gamma):
-                kept[self._rescued.rows] = 0.0
+            for kept in (passes.alpha, passes.inverse, passes.gamma):
+                kept[self._rescued.rows] = 0.0  # blank what the passes left there
             self.log_partition[troubled] = self._rescued.beliefs.log_partition
             self.node_marginals[self._rescued.rows] = self._rescued.beliefs.node_marginals
 
@@ -162,17 +131,21 @@ class TreeBeliefs(GraphBeliefs):
         )
         return result
 
-    def gradient(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the gradient of the weighted log partition in (node, factors), shaped like them."""
+    def _expected_tables(self) -> list[np.ndarray]:
+        more = None if self._rescued is None else self._rescued.beliefs.gradient()[1]
+        return self._all_summed_pairs(None, more)
+
+    def _all_summed_pairs(self, response: TreeResponse | None, more: list[np.ndarray] | None) -> list[np.ndarray]:
+        """Return weighted X, or dX along a direction, as the potentials are shaped; ``more`` is of rescued graphs."""
         tables = [
-            self._summed_pairs(group) if tied else self._summed(group, self._pairs(group, None))
+            self._summed_pairs(group, response) if tied else self._summed(group, self._pairs(group, None, response))
             for group, tied in enumerate(self.tied)
         ]
-        if self._rescued is not None:
-            self._rescued.add(tables, self._rescued.beliefs.gradient()[1])
-        return self._weighted(self.node_marginals, self.inference.node_graphs), tables
+        if self._rescued is not None and more is not None:
+            self._rescued.add(tables, more)
+        return tables
 
-    def _summed_pairs(self, group: int, response: TreeResponse | None = None) -> np.ndarray:
+    def _summed_pairs(self, group: int, response: TreeResponse | None) -> np.ndarray:
         """Return the weighted sum of X, or of dX along a direction, over the factors of a tied group."""
         shape = self.inference.table_shape(group, True)
         if not len(self.inference.members[group]):
@@ -204,25 +177,18 @@ class TreeBeliefs(GraphBeliefs):
         self, rows: np.ndarray, left: np.ndarray, right: np.ndarray, times: np.ndarray | None = None
     ) -> np.ndarray:
         """Return sum_v weight_v (left_v * times_v) right_v^T over the rows, (L, L)."""
+
+        def part(first: int, last: int) -> np.ndarray:
+            piece = rows[first:last]
+            scaled = left[piece] if times is None else left[piece] * times[piece]
+            return scaled.T @ self._weighted(right[piece], self.inference.node_graphs[piece])
+
         pieces = [(start, min(start + _PIECE, len(rows))) for start in range(0, len(rows), _PIECE)]
-        partial: dict[int, np.ndarray] = {}
+        return sum_of_runs(part, pieces, self._workers)
 
-        def run(first: int, last: int) -> None:
-            part = rows[first:last]
-            scaled = left[part] if times is None else left[part] * times[part]
-            partial[first] = scaled.T @ self._weighted(right[part], self.inference.node_graphs[part])
-
-        self._workers.each(run, pieces)
-        # In order, so that the sum does not depend on which thread was first.
-        return np.sum([partial[first] for first, _ in pieces], axis=0)
-
-    def hessian_product(
-        self, d_node: np.ndarray, d_factors: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.tree.passes_compiled import tree_responses
 
-        d_node, d_tables = self._check_direction(d_node, d_factors)
         inference, trees, passes = self.inference, self._trees, self._passes
         moved = np.concatenate(inference.forest.pair_tables(d_tables, inference.n_labels))
         moved *= passes.transfer
@@ -232,44 +198,37 @@ class TreeBeliefs(GraphBeliefs):
             lambda first, last: tree_responses(first, last, trees, passes, response, d_marginals),
             self._workers.runs(inference.offsets, inference.n_labels),
         )
-        tables = [
-            self._summed_pairs(group, response) if tied else self._summed(group, self._pairs(group, None, response))
-            for group, tied in enumerate(self.tied)
-        ]
-        node = self._weighted(d_marginals, inference.node_graphs)
+        node, more = self._weighted(d_marginals, inference.node_graphs), None
         if self._rescued is not None:
-            node[self._rescued.rows], more = self._rescued.hessian_product(d_node, d_tables)
-            self._rescued.add(tables, more)
-        return node, tables
+            rows = self._rescued.rows
+            node[rows], more = self._rescued.beliefs._responses(d_node[rows], self._rescued.own(d_tables))
+        return node, self._all_summed_pairs(response, more)
 
 
 class _Rescue:
     """Some graphs of a forest in the log domain, and where they belong in the whole."""
 
-    def __init__(self, whole: TreeBeliefs, graphs: np.ndarray, node: np.ndarray, factors: list[np.ndarray]):
+    def __init__(self, whole: TreeBeliefs, graphs: np.ndarray, given: GraphPotentials):
         inference = whole.inference
         chosen = np.zeros(inference.n_graphs, dtype=np.bool_)
         chosen[graphs] = True
-        self._tied = whole.tied
+        self._tied = given.tied
         self.rows = np.flatnonzero(chosen[inference.node_graphs])
-        self.factors = [np.flatnonzero(chosen[inference.factor_graphs(f)]) for f in range(len(factors))]
+        self.factors = [np.flatnonzero(chosen[inference.factor_graphs(f)]) for f in range(len(given.tied))]
         position = np.cumsum(chosen[inference.node_graphs]) - 1
         offsets = np.concatenate([[0], np.cumsum(np.diff(inference.offsets)[graphs])])
         members = [position[m[e]] for m, e in zip(inference.members, self.factors, strict=True)]
         order = position[inference.forest.order[self.rows]]
-        plan = inference.in_logarithms(offsets, members, order)
-        weights = None if whole.weights is None else whole.weights[graphs]
-        tables = self._own(factors)
+        weights = None if given.weights is None else given.weights[graphs]
+        own = GraphPotentials(given.node[self.rows], self.own(given.tables), given.tied, weights)
         try:
-            self.beliefs: JunctionBeliefs = plan.infer(node[self.rows], tables, weights=weights, workers=whole._workers)
+            self.beliefs = inference.in_logarithms(offsets, members, order)._infer(own, whole._workers)
         except InfeasibleGraph as error:
             raise InfeasibleGraph(int(graphs[error.graph])) from None
 
-    def _own(self, factors: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [t if tied else t[e] for t, e, tied in zip(factors, self.factors, self._tied, strict=True)]
-
-    def hessian_product(self, d_node, d_factors):
-        return self.beliefs.hessian_product(d_node[self.rows], self._own(d_factors))
+    def own(self, tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return what these graphs have of tables of all."""
+        return [t if tied else t[e] for t, e, tied in zip(tables, self.factors, self._tied, strict=True)]
 
     def add(self, tables: list[np.ndarray], more: list[np.ndarray]) -> None:
         """Add sums of tied groups, and put rows of the others into their places."""

@@ -32,6 +32,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.sums_compiled import REORDER
 from kernelfields.numerics.threads import Workers
 
 # exp takes about as long as ten multiplications.
@@ -40,8 +41,6 @@ _WORK = 10
 TINY = 1e-250
 # A product over many children is brought back to one below this.
 SMALL = 1e-50
-# Sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
 def exponentials(tables: list[np.ndarray], workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +113,7 @@ def root_forest(offsets, neighbour_start, neighbours, edges, order, parent, pare
 
 
 # Rows are named by an array and an index: making a view of a row costs as much as a short product.
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_rows(tables, table, weights, w, out, o):
     """out[o] += weights[w] @ tables[table], four rows at a time so that out is read and written less often."""
     size = weights.shape[1]
@@ -134,7 +133,7 @@ def _add_rows(tables, table, weights, w, out, o):
             out[o, b] += weight * tables[table, a, b]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def _add_dots(tables, table, weights, w, out, o):
     """out[o] += tables[table] @ weights[w]."""
     size = weights.shape[1]
@@ -185,7 +184,7 @@ def _out_of_range(alpha, v, restricted, reachable):
     return outside
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
     """Fill alpha (ones before), inverse = 1/m (zeros before) and total = log Z, NaN for a graph in trouble.
 
@@ -250,7 +249,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
         total[graph] = log_sum if fine else np.nan
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def roots_to_leaves(first, last, trees, passes, total):
     """Fill gamma and marginals = b (zeros before); total becomes NaN where doubles do not do."""
     offsets, order, parent, table_of, flipped = trees
@@ -277,7 +276,7 @@ def roots_to_leaves(first, last, trees, passes, total):
             total[graph] = np.nan
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def tree_responses(first, last, trees, passes, response, d_marginals):
     """Fill rest = r (the direction of nodes before), delta and d_marginals = db (zeros before)."""
     offsets, order, parent, table_of, flipped = trees

@@ -144,11 +144,12 @@ class FeatureFile:
         *,
         stored_factor: bool = False,
         n_threads: int | None = None,
+        tile_bytes: int | None = None,
     ):
         self.n_rows = n_rows
         self.capacity = min(capacity, n_rows)
         self.dtype = np.dtype(dtype)
-        self.rows_per_tile = tile_rows(n_rows, self.capacity, self.dtype.itemsize)
+        self.rows_per_tile = tile_rows(n_rows, self.capacity, self.dtype.itemsize, tile_bytes)
         self._folder = folder
         self._stored_factor = stored_factor
         self._workers = Workers(n_threads)

@@ -8,9 +8,9 @@
 | recomputed | a tile for a thread   | 0                | the kernel of n r pairs                           |
 
 To each way come the pivots' factor R, 4 r^2 bytes (in a second file if nothing else fits), and what the caller
-counts beside the features, such as the :func:`working_bytes` of a fit. The budget is for what a fit adds to the
-memory of the process; inputs are not in it. What cannot fit raises MemoryError before any work and says what
-would. benchmarks/out_of_core.py measures the order and the memory.
+counts beside the features, such as :func:`potential_bytes` and :func:`solver_bytes` of a fit. The budget is for
+what a fit adds to the memory of the process; inputs are not in it. What cannot fit raises MemoryError before any
+work and says what would. benchmarks/out_of_core.py measures the order and the memory.
 """
 
 from __future__ import annotations
@@ -140,19 +140,15 @@ def parse_memory(memory: Any) -> int | None:
     return int(size)
 
 
-def working_bytes(
-    n_positions: int,
-    n_labels: int,
-    n_coefficients: int,
-    *,
-    itemsize: int = 4,
-    tied: bool = True,
-    n_threads: int = 1,
-) -> int:
-    """Return about how many bytes a fit takes beside the features: potentials, inference, solver."""
-    potentials = 8 * n_positions * n_labels * (_POTENTIALS + (0 if tied else _TRANSITIONS * n_labels))
+def potential_bytes(n_positions: int, n_labels: int, *, tied: bool = True) -> int:
+    """Return about how many bytes potentials and inference take."""
+    return 8 * n_positions * n_labels * (_POTENTIALS + (0 if tied else _TRANSITIONS * n_labels))
+
+
+def solver_bytes(n_coefficients: int, *, itemsize: int = 4, n_threads: int = 1) -> int:
+    """Return about how many bytes a solver takes: vectors of coefficients, and steps that it remembers."""
     pairs = min(_PAIRS * n_coefficients * itemsize, _PAIR_BYTES)
-    return potentials + pairs + 8 * n_coefficients * (_VECTORS + 2 * n_threads)
+    return pairs + 8 * n_coefficients * (_VECTORS + 2 * n_threads)
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,15 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.triangular import back_substitution, forward_substitution
 
 #: Bytes of a tile: long enough for a product to run at full speed and for a disk to read without a pause.
-TILE_BYTES = 4 * 2**20
+_TILE_BYTES = 4 * 2**20
 # Products of shorter tiles are slow, whatever the rank.
 _FEWEST_ROWS = 64
 
 
-def tile_rows(n_rows: int, rank: int, itemsize: int) -> int:
-    """Return how many rows a tile has."""
-    return max(1, min(n_rows, max(_FEWEST_ROWS, TILE_BYTES // max(1, rank * itemsize))))
+def tile_rows(n_rows: int, rank: int, itemsize: int, tile_bytes: int | None = None) -> int:
+    """Return how many rows a tile has, of ``tile_bytes`` or the usual size."""
+    size = tile_bytes or _TILE_BYTES
+    return max(1, min(n_rows, max(_FEWEST_ROWS, size // max(1, rank * itemsize))))
 
 
 def tiles_of(n_rows: int, rows_per_tile: int) -> list[slice]:
@@ -131,14 +132,15 @@ class RecomputedColumns:
 
     in_memory = False
 
-    def __init__(self, n_rows: int, capacity: int, dtype: Any):
+    def __init__(self, n_rows: int, capacity: int, dtype: Any, *, tile_bytes: int | None = None):
         self.n_rows = n_rows
         self.capacity = min(capacity, n_rows)
         self.dtype = np.dtype(dtype)
+        self._tile_bytes = tile_bytes
 
     def row_blocks(self, n_pivots: int) -> list[slice]:
         """Return runs of rows whose kernel rows are a tile in float64."""
-        return tiles_of(self.n_rows, tile_rows(self.n_rows, self.capacity, 8))
+        return tiles_of(self.n_rows, tile_rows(self.n_rows, self.capacity, 8, self._tile_bytes))
 
     def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
         """Return the function rows -> Z_rows W^T."""
@@ -161,15 +163,23 @@ class RecomputedColumns:
 
     def features(self, panel: PanelCholesky) -> TiledFeatures:
         """Return features that are computed when they are read."""
-        return RecomputedFeatures(panel.subspace(), panel.inputs, panel.dtype, panel.diagonal - panel.residual)
+        norms = panel.diagonal - panel.residual
+        return RecomputedFeatures(panel.subspace(), panel.inputs, panel.dtype, norms, self._tile_bytes)
 
 
 class RecomputedFeatures(TiledFeatures):
     """Features of a subspace with pivots, computed whenever they are read; ``norms`` where ||z(x)||^2 is known."""
 
-    def __init__(self, subspace: PivotSubspace, inputs: Any, dtype: Any, norms: np.ndarray | None = None):
+    def __init__(
+        self,
+        subspace: PivotSubspace,
+        inputs: Any,
+        dtype: Any,
+        norms: np.ndarray | None = None,
+        tile_bytes: int | None = None,
+    ):
         shape = (inputs.shape[0], subspace.rank)
-        super().__init__(shape, dtype, tile_rows(*shape, 8))
+        super().__init__(shape, dtype, tile_rows(*shape, 8, tile_bytes))
         self.subspace = subspace
         self.inputs = inputs
         self._norms = norms

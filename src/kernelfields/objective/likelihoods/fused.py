@@ -25,18 +25,23 @@ from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
 from kernelfields.objective.potentials import Potentials
 
-_BLOCK_POSITIONS = 4096
-
 
 class FusedPasses:
-    """Passes over a field of the right kind; see :func:`fused_passes`."""
+    """Passes over a field of the right kind, some ``at_once`` positions at a time; see :func:`fused_passes`."""
 
-    def __init__(self, likelihood: ChainLikelihood, node: LocalDesign, table: PairTable, edge: LocalDesign | None):
+    def __init__(
+        self,
+        likelihood: ChainLikelihood,
+        node: LocalDesign,
+        table: PairTable,
+        edge: LocalDesign | None,
+        at_once: int,
+    ):
         chains, masks = likelihood.chains, likelihood.masks
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
         self._workers = likelihood.workers
-        self._blocks = _blocks(chains.offsets)
+        self._blocks = _blocks(chains.offsets, at_once)
         self._likelihoods = [
             ChainLikelihood(_block_chains(chains, first, last), likelihood.n_labels, masks=masks, workers=Workers(1))
             for first, last in self._blocks
@@ -110,7 +115,7 @@ class FusedPasses:
         return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
 
-def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign]) -> FusedPasses | None:
+def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once: int = 4096) -> FusedPasses | None:
     """Return fused passes for a field of the right kind, else None."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
@@ -120,12 +125,12 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign]) -> Fuse
         return None
     if not isinstance(likelihood, ChainLikelihood):
         return None
-    return FusedPasses(likelihood, node, table, edge)
+    return FusedPasses(likelihood, node, table, edge, at_once)
 
 
-def _blocks(offsets: np.ndarray) -> list[tuple[int, int]]:
-    """Cut sequences into runs of about _BLOCK_POSITIONS positions, at least one sequence each."""
-    n_blocks = max(1, int(offsets[-1]) // _BLOCK_POSITIONS)
+def _blocks(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
+    """Cut sequences into runs of about ``at_once`` positions, at least one sequence each."""
+    n_blocks = max(1, int(offsets[-1]) // at_once)
     targets = np.linspace(0, offsets[-1], n_blocks + 1)
     cuts = np.unique(np.searchsorted(offsets, targets))
     return [(int(a), int(b)) for a, b in pairwise(cuts)]

@@ -40,9 +40,6 @@ from kernelfields.solvers.newton import newton_direction
 
 #: Up to this many coefficients the Hessian is spelled out.
 EXACT_SIZE = 1500
-#: Up to this many coefficients all roots of the covariance are used; beyond, so many probes stand for them.
-ALL_ROOTS = 400
-GRADIENT_PROBES = 100
 # The gradient of the evidence feels an error of the mode in the first order.
 EXACT_MODE = 1e-11
 _LAST_STEP = 1e-8
@@ -82,6 +79,7 @@ class Laplace:
         steps: int = 100,
         probes: int = 10,
         random: np.random.Generator | None = None,
+        exact_size: int = EXACT_SIZE,
     ):
         posterior = point.posterior
         refuse_without_curvature(posterior)
@@ -89,7 +87,7 @@ class Laplace:
             raise ValueError(f"method must be 'auto', 'exact' or 'lanczos', got {method!r}")
         self.point = point
         self.posterior = posterior
-        self.method = method if method != "auto" else "exact" if posterior.size <= EXACT_SIZE else "lanczos"
+        self.method = method if method != "auto" else "exact" if posterior.size <= exact_size else "lanczos"
         self.steps = min(steps, posterior.size)
         self._deviations = 1.0 / np.sqrt(posterior.prior_precision)
         #: By how much, relatively, the last quarter of the Lanczos steps has moved a sample or product, at most.
@@ -152,20 +150,25 @@ class Laplace:
             found += np.inf if trial is None else trial.value - self.point.value
         return found / said
 
-    def signed_roots(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows r_k and signs with sum_k sign_k r_k r_k^T = H^-1; in expectation for large fields."""
+    def signed_roots(
+        self, random: np.random.Generator, *, all_up_to: int = 400, probes: int = 100
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows r_k and signs with sum_k sign_k r_k r_k^T = H^-1; in expectation for large fields.
+
+        Up to so many coefficients all roots of the covariance are used; beyond, so many probes stand for them.
+        """
         if self.method != "exact":
             left, right = (self._deviations * np.stack(rows) for rows in zip(*self._probes, strict=True))
             return 0.5 * np.vstack([left + right, left - right]), np.repeat([1.0, -1.0], len(left))
         size = self.posterior.size
-        if size <= ALL_ROOTS:
+        if size <= all_up_to:
             return self.root, np.ones(size)
         # Orthogonal directions: what two of them see of H^-1 is not seen twice.
-        directions = np.linalg.qr(random.standard_normal((size, GRADIENT_PROBES)))[0]
+        directions = np.linalg.qr(random.standard_normal((size, probes)))[0]
         rows = scipy.linalg.solve_triangular(
             self._factor, directions, lower=True, trans="T", overwrite_b=True, check_finite=False
         ).T
-        return np.sqrt(size / GRADIENT_PROBES) * self._deviations * rows, np.ones(GRADIENT_PROBES)
+        return np.sqrt(size / probes) * self._deviations * rows, np.ones(probes)
 
     def _need_exact(self, what: str) -> None:
         if self.method != "exact":

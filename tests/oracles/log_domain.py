@@ -1,21 +1,6 @@
-"""Chain inference in plain NumPy and in the log domain: the twin that the fast passes are tested against.
+"""Chain inference in plain NumPy and in the log domain: the twin that compiled passes are tested against.
 
-    log alpha_t(b)  = u_t(b) + log sum_a exp(log alpha_{t-1}(a) + w_t(a, b))
-    log beta_t(a)   = log sum_b exp(w_{t+1}(a, b) + u_{t+1}(b) + log beta_{t+1}(b))
-    q_t(a | b)      = p(y_{t-1} = a | y_t = b, x_1..t)  prop. to  alpha_{t-1}(a) exp w_t(a, b)
-    p_t(b | a)      = p(y_t = b | y_{t-1} = a, x)       prop. to  exp(w_t(a, b) + u_t(b)) beta_t(b)
-    m_T             = alpha_T / sum alpha_T,    X_t(a, b) = q_t(a | b) m_t(b),    m_{t-1} = sum_b X_t(., b)
-
-Every alpha_t and beta_t is shifted to a maximum of one and the marginals follow from the conditionals,
-so no digit is lost to the size of log Z: spreads of thousands and long chains are exact.
-
-Derivatives of the marginals along (du, dw), by conditional expectations of the direction's score:
-
-    A_t(b)    = du_t(b) + sum_a q_t(a | b) (A_{t-1}(a) + dw_t(a, b))
-    B_{t-1}(a) = sum_b p_t(b | a) (dw_t(a, b) + du_t(b) + B_t(b))
-    E         = sum_b m_T(b) A_T(b)
-    dm_t(b)   = m_t(b) (A_t(b) + B_t(b) - E)
-    dX_t(a,b) = X_t(a, b) (A_{t-1}(a) + dw_t(a, b) + du_t(b) + B_t(b) - E)
+The equations of inference/chain/logarithms.py, for packed chains and without compiled code.
 
 Arrays: node (N, L), edge (E, L, L) with E = 1 or N, offsets (S + 1,), see inference/packing.py. Cost
 O(N L^2) time and memory, with a Python loop over positions.

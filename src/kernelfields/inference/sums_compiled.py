@@ -1,0 +1,31 @@
+"""Sums that compiled passes share: of shifts, with what rounding drops, and the flags of those in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: fastmath: sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
+REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True)
+def collect(value, sums):
+    """Add to the sum sums[0], and to sums[1] what rounding drops (Neumaier): long sums would lose digits."""
+    total = sums[0] + value
+    if abs(sums[0]) >= abs(value):
+        sums[1] += (sums[0] - total) + value
+    else:
+        sums[1] += (value - total) + sums[0]
+    sums[0] = total
+
+
+@njit(nogil=True, cache=True)
+def shift(values, sums):
+    """Bring the maximum of values to zero and collect it; False if it is -inf: nothing is possible."""
+    peak = values.max()
+    if peak == -np.inf:
+        return False
+    values -= peak
+    collect(peak, sums)
+    return True

@@ -1,0 +1,161 @@
+"""``save``, then ``load``, then ``get_params`` is the identity, for every estimator and every kind of parameter."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from labelled_instances import labelled_instances
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+from sklearn.gaussian_process import kernels as gaussian_process_kernels
+
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    ExponentialFamilyDensity,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    NodeCliques,
+    SkipCliques,
+)
+from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.engines import Threads, Torch
+from kernelfields.fields.constraints import Constraints
+from kernelfields.formats import read_model
+from kernelfields.inference.approximate.base import LoopyBelief
+from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial
+from kernelfields.structure.search import StructureSearch
+from tests.samples import labelled_sequences
+
+X, Y = labelled_sequences()
+# No 2 comes right after a 0, and none ends with a 1.
+ALLOWED = X, [np.concatenate([np.sort(labels[1:])[::-1], [0]]) for labels in Y]
+GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+TABLE, CLASSES = (each[::5] for each in load_iris(return_X_y=True))
+INSTANCES, INDICATOR = labelled_instances(60)
+QUICK = {"tol": 0.05, "random_state": 3}
+
+FITS = {
+    "chain, defaults": lambda: ChainCRF().fit(X, Y),
+    "chain, objects": lambda: ChainCRF(
+        2.0 * RBF("scale") + Columns(Polynomial(2), 0, 2),
+        edge_kernel="linear",
+        window=(1, 0),
+        label_kernel=np.eye(3) + 0.1,
+        prior_variance=(0.5, 2.0),
+        edge_prior_variance=0.3,
+        basis=RandomCholesky(tol=0.01, block_size=8),
+        rank=12,
+        class_weight={0: 2.0, 1: 1.0, 2: 0.5},
+        constraints=Constraints([(0, 2)], end=[1]),
+        solver="lbfgs",
+        max_iter=300,
+        dtype="float32",
+        n_jobs=1,
+        engine=Threads(memory="1GB"),
+        warm_start=True,
+        patience=3,
+        verbose=0,
+        **QUICK,
+    ).fit(*ALLOWED),
+    "chain, clique sets": lambda: ChainCRF(
+        cliques=[
+            NodeCliques(Matern(2.5, "scale"), rank=8, basis=GreedyCholesky(), name="seen"),
+            EdgeCliques(prior_variance=0.5),
+            SkipCliques(lag=2),
+        ],
+        **QUICK,
+    ).fit(X, Y),
+    "chain, learnt": lambda: ChainCRF(
+        "linear",
+        cliques="learn",
+        candidates=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0, ranking="estimate"),
+        **QUICK,
+    ).fit(X, Y),
+    "chain, sparse weights": lambda: ChainCRF(
+        "linear", support="observed", min_freq=1.0, l1=0.1, edge_l1=0.2, edge_support="all", **QUICK
+    ).fit(X, Y),
+    "chain, scikit-learn's kernel": lambda: ChainCRF(
+        gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, **QUICK
+    ).fit(X, Y),
+    "graph": lambda: GraphCRF(
+        RBF(0.3), edge_kernel={"edge": None}, inference=LoopyBelief(damping=0.3), symmetric=True, rank=8, **QUICK
+    ).fit(GRAPHS, Y),
+    "several labels": lambda: MultiLabelCRF(
+        RBF(0.5) + Linear(),
+        label_graph=[(0, 1), (2, 3)],
+        edge_kernel="linear",
+        bias_prior_variance=None,
+        decision="subset",
+        engine=Threads("2GB", folder=Path(".")),
+        basis=Uniform(),
+        **QUICK,
+    ).fit(INSTANCES, INDICATOR),
+    "several labels, learnt": lambda: MultiLabelCRF(
+        "linear", label_graph=StructureSearch(max_additions=1, validation=0.0), **QUICK
+    ).fit(INSTANCES, INDICATOR),
+    "classifier": lambda: KernelClassifier(
+        RBF("scale"), bias=True, class_weight="balanced", rank=20, prior_variance=3.0, label_kernel="centred", **QUICK
+    ).fit(TABLE, CLASSES),
+    "density": lambda: ExponentialFamilyDensity(
+        RBF(2.0), rank=6, box=[(-1.0, 9.0)], margin=0.2, quadrature="auto", random_state=1
+    ).fit(TABLE[:, :1]),
+}
+
+
+def same(one, other):
+    """Whether two parameters have the same type and value; objects with parameters, the same of those."""
+    if isinstance(one, BaseEstimator) and type(one) is not type(other):
+        return False
+    if isinstance(one, BaseEstimator):
+        left, right = one.get_params(deep=False), other.get_params(deep=False)
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    if isinstance(one, list | tuple):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, Constraints):
+        return isinstance(other, Constraints) and one.spec() == other.spec()
+    # Numbers of NumPy come back as those of Python, types of numbers and paths by name.
+    return one == other or np.dtype(one if isinstance(one, type) else object).name == other or str(one) == other
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_loaded_estimators_have_the_parameters_they_were_saved_with(name, tmp_path):
+    fitted = FITS[name]()
+    fitted.save(tmp_path / "model")
+    loaded = type(fitted).load(tmp_path / "model")
+    before, after = fitted.get_params(deep=False), loaded.get_params(deep=False)
+    assert before.keys() == after.keys()
+    assert not {key: (before[key], after[key]) for key in before if not same(before[key], after[key])}
+    # And again: what was loaded is saved as it is.
+    loaded.save(tmp_path / "again")
+    one, two = (read_model(tmp_path / name, type(fitted).__name__)[0] for name in ("model", "again"))
+    assert same(one["parameters"], two["parameters"])
+
+
+def test_every_parameter_is_changed_somewhere():
+    """A parameter that no case above sets would not be missed if files lost it."""
+    changed: dict[type, set[str]] = {}
+    for name, fit in FITS.items():
+        fitted = fit()
+        defaults = {key: each.default for key, each in inspect.signature(type(fitted).__init__).parameters.items()}
+        own = {key for key, value in fitted.get_params(deep=False).items() if not same(value, defaults[key])}
+        changed.setdefault(type(fitted), set()).update(own)
+        assert own or name.endswith("defaults")
+    left = set(ChainCRF().get_params(deep=False)) - changed[ChainCRF]
+    assert left == {"callbacks", "verbose"}  # code, and what a session wants to see
+
+
+def test_an_engine_that_is_code_is_not_kept(tmp_path):
+    class Elsewhere(Threads):
+        """An engine of one's own."""
+
+    ChainCRF(engine=Elsewhere(), **QUICK).fit(X, Y).save(tmp_path / "model")
+    assert ChainCRF.load(tmp_path / "model").engine == "auto"
+    assert same(Torch("cuda:1"), Torch("cuda:1"))
+    assert not same(Torch("cuda:1"), Torch("cpu"))
