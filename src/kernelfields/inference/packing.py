@@ -1,4 +1,4 @@
-"""Packed arrays that inference takes, the errors raised when they do not fit together, and sums over runs of them.
+"""Packed arrays that inference takes, and the errors raised when they do not fit together.
 
 Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -29,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.numerics.parameters import is_whole
-from kernelfields.numerics.threads import Workers
 
 # The use of minus infinity in chains, for error messages.
 _CHAINS_FORBID = "forbid a label or a step"
@@ -176,17 +174,6 @@ def in_shapes(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.nd
     """Return arrays of these shapes that lie end to end in a flat one: the way back from ``end_to_end``."""
     ends = accumulate(map(math.prod, shapes), initial=0)
     return [flat[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
-
-
-def sum_of_runs(part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]], workers: Workers) -> np.ndarray:
-    """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
-    parts: dict[int, np.ndarray] = {}
-
-    def run(first: int, last: int) -> None:
-        parts[first] = part(first, last)
-
-    workers.each(run, runs)
-    return reduce(np.add, [parts[first] for first, _ in runs])
 
 
 def _check_members(group: int, members: ArrayLike, offsets: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -103,6 +104,16 @@ class Workers:
         finally:
             # After an interrupt the threads still write to shared arrays: let them end first.
             wait(futures)
+
+    def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
+        """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
+        parts: dict[int, np.ndarray] = {}
+
+        def run(first: int, last: int) -> None:
+            parts[first] = part(first, last)
+
+        self.each(run, runs)
+        return reduce(np.add, [parts[first] for first, _ in runs])
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_pool": None}

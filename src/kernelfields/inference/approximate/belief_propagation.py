@@ -26,7 +26,7 @@ import numpy as np
 from kernelfields.inference.approximate.base import ApproximateInference, LoopyBelief, TreeReweighted, diagnose
 from kernelfields.inference.approximate.pair_layout import Messages, PairGraph, PairLayout, PairTables
 from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible, sum_of_runs
+from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Labellings settle long before a bound does: sweeps, and the share of the bound below which a gain does not count.
@@ -56,7 +56,7 @@ class PropagatedBeliefs(GraphBeliefs):
         weights = np.zeros(0) if self.weights is None else self.weights[self.inference.factor_graphs(group)]
         shape = self.inference.table_shape(group, True)
         part = self._filling(group, weights, True, lambda: np.zeros(shape))
-        return sum_of_runs(part, self._pieces(group), self._workers)
+        return self._workers.sum(part, self._pieces(group))
 
     def _pieces(self, group: int) -> list[tuple[int, int]]:
         n_factors = len(self.inference.members[group])

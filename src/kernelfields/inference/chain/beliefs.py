@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.inference.chain.logarithms import LogDomainBeliefs, infer_in_logarithms
-from kernelfields.inference.packing import check_potentials, infeasible, sum_of_runs
+from kernelfields.inference.packing import check_potentials, infeasible
 from kernelfields.numerics.threads import Workers
 
 
@@ -93,7 +93,7 @@ class ChainBeliefs:
                 gamma *= self.position_weights[rows, None]
             return alpha[first:end].T @ gamma
 
-        return sum_of_runs(part, self._workers.pieces(last, last * alpha.shape[1] ** 2), self._workers)
+        return self._workers.sum(part, self._workers.pieces(last, last * alpha.shape[1] ** 2))
 
     def hessian_product(self, d_node: np.ndarray, d_edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible, sum_of_runs
+from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible
 from kernelfields.inference.table.rows import LabelSums, LabelTableRows, outer_sums
 from kernelfields.numerics.threads import Workers
 
@@ -151,7 +151,7 @@ class LabelTables(GraphInference):
             sums.node[first:last] = self.rows.nodes(*(side * each * halves.inverse for side, each in sides))
             return (halves.left * (sums.weights[first:last, None] * halves.inverse)).T @ halves.right
 
-        return table * sum_of_runs(part, self._blocks, workers)
+        return table * workers.sum(part, self._blocks)
 
     def responses(
         self, given: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
@@ -199,7 +199,7 @@ class LabelTables(GraphInference):
             both[0] = (d_left * weights).T @ right + (left * weights).T @ d_right
             return both
 
-        moved, plain = sum_of_runs(part, self._blocks, workers)
+        moved, plain = workers.sum(part, self._blocks)
         return table * moved + d_table * plain, np.flatnonzero(whole)
 
     def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
 from kernelfields.inference.junction.inference import JunctionInference
-from kernelfields.inference.packing import InfeasibleGraph, sum_of_runs
+from kernelfields.inference.packing import InfeasibleGraph
 from kernelfields.inference.tree.forest import Forest, NotAForest, TreePasses, TreeResponse, Trees
 from kernelfields.numerics.threads import Workers
 
@@ -184,7 +184,7 @@ class TreeBeliefs(GraphBeliefs):
             return scaled.T @ self._weighted(right[piece], self.inference.node_graphs[piece])
 
         pieces = [(start, min(start + _PIECE, len(rows))) for start in range(0, len(rows), _PIECE)]
-        return sum_of_runs(part, pieces, self._workers)
+        return self._workers.sum(part, pieces)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.tree.passes_compiled import tree_responses
