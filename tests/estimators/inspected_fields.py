@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from labelled_sequences import as_words, labelled_sequences
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.kernel import Kernel
+from tests.samples import as_words, labelled_sequences
 
 X, Y = labelled_sequences()
 NAMED = as_words(Y)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
 LENGTH = len(X[3])

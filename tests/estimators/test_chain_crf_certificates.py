@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.basis.selection import Gradient
 from kernelfields.kernels.stationary import RBF
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=14)
 N_POSITIONS = sum(map(len, X))

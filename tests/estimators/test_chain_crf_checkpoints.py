@@ -5,15 +5,16 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
-from labelled_sequences import labelled_sequences
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
 from kernelfields.models.checkpoints import Checkpoint
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)
 X_dev, y_dev = labelled_sequences(6, seed=1)
@@ -134,9 +135,9 @@ def test_estimators_with_checkpoints_can_be_cloned(tmp_path):
 PROGRAM = """
     import sys, time
     sys.path.insert(0, sys.argv[1])
-    from labelled_sequences import labelled_sequences
     from kernelfields import ChainCRF
     from kernelfields.models.checkpoints import Checkpoint
+    from tests.samples import labelled_sequences
 
     X, y = labelled_sequences(20)
     slowly = lambda iteration: time.sleep(0.05)
@@ -147,7 +148,7 @@ PROGRAM = """
 
 def test_a_killed_process_leaves_a_sound_file_to_go_on_from(tmp_path):
     path = tmp_path / "model"
-    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), os.path.dirname(__file__), str(path)]
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(Path(__file__).parents[2]), str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while not path.exists():
             assert process.poll() is None, process.stderr.read()

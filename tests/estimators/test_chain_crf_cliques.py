@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from labelled_sequences import all_labellings, labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
+from tests.samples import all_labellings, labelled_sequences
 
 X, y = labelled_sequences()
 TIGHT = {"solver": "newton", "tol": 1e-11, "n_jobs": 1, "random_state": 0}

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from labelled_sequences import enumerated, labelled_sequences
 
 from kernelfields import ChainCRF, Constraints
 from kernelfields.kernels.stationary import RBF
+from tests.samples import enumerated, labelled_sequences
 
 # B-I-O tags: I may follow B or I only, and may not begin a sequence.
 RULES = {"transitions": [("O", "I")], "start": ["I"], "end": ["B"]}

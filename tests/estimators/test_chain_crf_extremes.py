@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from labelled_sequences import labelled_sequences
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.objective.designs import memory
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=30)
 

@@ -4,12 +4,12 @@ import io
 
 import numpy as np
 import pytest
-from labelled_sequences import labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.solvers.loop import Iteration
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
 

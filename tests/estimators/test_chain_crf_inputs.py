@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelled_sequences import as_words, labelled_sequences
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.stationary import RBF
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()
 TIGHT = {"tol": 1e-10, "max_iter": 1000, "random_state": 0, "n_jobs": 1}

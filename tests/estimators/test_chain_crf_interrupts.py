@@ -6,13 +6,13 @@ import sys
 import textwrap
 
 import pytest
-from labelled_sequences import labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
 from kernelfields.basis.selection import Gradient
 from kernelfields.models import fit as fitting
 from kernelfields.objective.datafit import LocalDatafit
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
 

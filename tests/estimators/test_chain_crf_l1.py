@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labelled_sequences import as_words, labelled_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=14)
 STRINGS = [[["bias", f"a{round(row[0])}", f"b{round(row[1])}", f"c{round(row[2])}"] for row in x] for x in X]

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelled_sequences import as_words, labelled_sequences
 from safetensors import safe_open
 from sklearn.gaussian_process.kernels import RBF as ScikitRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
@@ -17,6 +16,7 @@ from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()
 SPARSE = [sp.csr_array(np.where(np.abs(x) > 1, x, 0.0)) for x in X]

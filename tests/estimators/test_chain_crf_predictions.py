@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from labelled_sequences import enumerated, labelled_sequences
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
+from tests.samples import enumerated, labelled_sequences
 
 X, y = labelled_sequences()
 SHORT = [x[:4] for x in X]

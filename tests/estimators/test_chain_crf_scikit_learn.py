@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pytest
-from labelled_sequences import as_words, labelled_sequences
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -17,6 +16,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.bounds import Certificate
 from kernelfields.solvers.loop import Solution
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labelled_sequences import as_words, labelled_sequences
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -17,6 +16,7 @@ from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.kernels.stationary import RBF
 from tests.oracles.chains import enumerate_chain
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=12)
 STRINGS = [[["bias", f"a{round(row[0])}", f"b{round(row[1])}", f"c{round(row[2])}"] for row in x] for x in X]

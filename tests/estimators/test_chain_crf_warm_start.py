@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from labelled_sequences import as_words, labelled_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.kernels.stationary import RBF
+from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()
 

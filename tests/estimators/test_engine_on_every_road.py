@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
@@ -10,7 +9,7 @@ from kernelfields import ChainCRF, ChainCRFCV, GraphCRF, KernelClassifier, Multi
 from kernelfields.engines import Threads
 from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.structure.search import StructureSearch
-from tests.samples import labelled_sequences
+from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences(24)
 SETTINGS = {"kernel": "rbf", "rank": 10, "tol": 0.01, "random_state": 0}

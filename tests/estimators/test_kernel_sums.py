@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelled_sequences import labelled_sequences
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.build import name_cliques, parts_of_sum, split_sum
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=12)
 STRINGS = [[[f"a{round(row[0])}", f"b{round(row[1])}"] for row in x] for x in X]

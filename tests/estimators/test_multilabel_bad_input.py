@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
 
 from kernelfields import MultiLabelCRF
+from tests.samples import labelled_instances
 
 X, Y = labelled_instances(30)
 

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-from labelled_instances import joint_probabilities, labelled_instances
 from sklearn.linear_model import LogisticRegression
 
 from kernelfields import GraphCRF, MultiLabelCRF
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
+from tests.samples import joint_probabilities, labelled_instances
 
 X, Y = labelled_instances()
 NEW, _ = labelled_instances(20, seed=1)

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
 
 from benchmarks.fit_parts import parts_of_fit
 from kernelfields import MultiLabelCRF
@@ -12,6 +11,7 @@ from kernelfields.kernels.stationary import RBF
 from kernelfields.models.fit import FitOptions, fit_field
 from kernelfields.structure.bounds import improvement_bounds
 from kernelfields.structure.search import StructureSearch, learn_structure
+from tests.samples import labelled_instances
 
 X, Y = labelled_instances(150)
 EDGES = list(itertools.combinations(range(4), 2))

@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -18,6 +17,7 @@ from kernelfields import MultiLabelCRF
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from tests.samples import labelled_instances
 
 X, Y = labelled_instances()
 

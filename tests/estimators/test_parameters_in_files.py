@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.gaussian_process import kernels as gaussian_process_kernels
@@ -27,7 +26,7 @@ from kernelfields.formats import read_model
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial
 from kernelfields.structure.search import StructureSearch
-from tests.samples import labelled_sequences
+from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences()
 # No 2 comes right after a 0, and none ends with a 1.

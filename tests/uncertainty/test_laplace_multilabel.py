@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from labelled_instances import joint_probabilities, labelled_instances
 
 from kernelfields import KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
+from tests.samples import joint_probabilities, labelled_instances
 
 X, Y = labelled_instances()
 NEW, _ = labelled_instances(20, seed=1)

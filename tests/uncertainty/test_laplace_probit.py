@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from labelled_instances import labelled_instances
-from labelled_sequences import labelled_sequences
 from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
+from tests.samples import labelled_instances, labelled_sequences
 
 
 def logistic(values):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from labelled_sequences import labelled_sequences
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
@@ -12,6 +11,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques, OrderCliques
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.stationary import RBF
+from tests.samples import labelled_sequences
 
 EXACT = {"rank": None, "basis": "all", "random_state": 0, "dtype": "float64"}
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from labelled_sequences import labelled_sequences
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +17,7 @@ from kernelfields.kernels.stationary import RBF
 from kernelfields.uncertainty.evidence import problem as evidence_problem
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import Laplace
+from tests.samples import labelled_sequences
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)
 
