@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared_data import SETTING, data_folder
+
 HERE = Path(__file__).resolve().parents[1]
 SCRIPTS = (
     "fit_speed",
@@ -48,7 +50,11 @@ for name, model in MODELS.items():
 
 def run_in(checkout: Path, arguments: list[str]) -> None:
     """Run Python in a checkout, with its package."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(checkout)])}
+    environment = {
+        **os.environ,
+        SETTING: str(data_folder()),
+        "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(checkout)]),
+    }
     subprocess.run([sys.executable, *arguments], check=True, cwd=checkout, env=environment, stdout=subprocess.DEVNULL)
 
 
