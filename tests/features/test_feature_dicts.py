@@ -11,7 +11,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import FeatureDictEncoder, dicts, is_feature_sequences
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 
 
 class Tag(str):
@@ -144,10 +144,9 @@ MIXED = [
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-def test_the_size_of_chunks_does_not_matter(size, monkeypatch):
+def test_the_size_of_chunks_does_not_matter(size):
     expected, offsets = FeatureDictEncoder().fit_transform(MIXED)
-    monkeypatch.setattr(dicts, "_POSITIONS_PER_CHUNK", size)
-    encoder = FeatureDictEncoder()
+    encoder = FeatureDictEncoder(at_once=size)
     for packed, at in (encoder.fit_transform(MIXED), encoder.transform(MIXED), encoder.transform(iter(MIXED))):
         np.testing.assert_array_equal(packed.toarray(), expected.toarray())
         np.testing.assert_array_equal(at, offsets)

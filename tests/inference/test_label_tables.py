@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.plan import plan_inference
-from kernelfields.inference.table import inference as label_tables
-from kernelfields.inference.table import rows as label_table_rows
 from kernelfields.inference.table.inference import LabelTables
 from kernelfields.numerics.threads import Workers
 from tests.oracles.graphs import GraphEnumeration
@@ -87,7 +85,7 @@ def test_equal_to_enumeration_on_random_structures(spread, forbidden, all_tied):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_blocks_do_not_change_the_result(monkeypatch, tied):
+def test_blocks_do_not_change_the_result(tied):
     rng = np.random.default_rng(0)
     pairs = np.array(list(itertools.combinations(range(5), 2)))
     offsets = 5 * np.arange(42)
@@ -97,9 +95,7 @@ def test_blocks_do_not_change_the_result(monkeypatch, tied):
     weights = rng.random(41)
     at_once = LabelTables(offsets, members, 2).infer(node, factors, weights=weights)
     expected = at_once.gradient(), at_once.hessian_product(*direction)
-    monkeypatch.setattr(label_tables, "_BLOCK_ENTRIES", 8)
-    monkeypatch.setattr(label_table_rows, "_BLOCK_ENTRIES", 96)
-    plan = LabelTables(offsets, members, 2)
+    plan = LabelTables(offsets, members, 2, half_entries=8, table_entries=96)
     assert len(plan._blocks) > 8
     in_blocks = plan.infer(node, factors, weights=weights, workers=Workers(2))
     np.testing.assert_allclose(in_blocks.log_partition, at_once.log_partition, rtol=1e-13)

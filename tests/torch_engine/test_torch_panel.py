@@ -171,15 +171,14 @@ def test_scores_of_candidates_are_those_of_the_other_panel(kernel, dtype, device
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("rank", [0, 15])
-def test_new_inputs_are_scored_as_the_subspace_does(rank, kind, device, monkeypatch):
+def test_new_inputs_are_scored_as_the_subspace_does(rank, kind, device):
     given, new = inputs_of(kind, 80), inputs_of(kind, 300)[100:]
     panel = PanelCholesky(RBF(0.7), given, 15)
     if rank > 0:
         GreedyCholesky().select(panel, np.random.default_rng(0))
     subspace, coefficients = panel.subspace(), np.random.default_rng(1).normal(size=(rank, 3))
-    monkeypatch.setattr(torch_rows, "BLOCK_BYTES", {"cpu": 30_000, "cuda": 30_000})
     values = torch_rows.expansion_values(
-        subspace.kernel, subspace.pivots, subspace.dual_coefficients(coefficients), new, torch.device(device)
+        subspace.kernel, subspace.pivots, subspace.dual_coefficients(coefficients), new, torch.device(device), 30_000
     )
     np.testing.assert_allclose(values, subspace.apply(new, coefficients), rtol=0, atol=1e-10)
 

@@ -69,14 +69,13 @@ def test_products_are_those_of_the_stored_features(storage, units, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("storage", "units"), WAYS)
-def test_sums_over_many_rows_are_added_in_float64(storage, units, device, monkeypatch):
-    monkeypatch.setattr(torch_tables, "_SUMMED_ROWS", 64)
+def test_sums_over_many_rows_are_added_in_float64(storage, units, device):
     given = feature_matrix(1000, 19)
-    whole = TorchTable(given, storage, device, matrix_units=units)
+    whole = TorchTable(given, storage, device, matrix_units=units, summed_rows=64)
     held = stored(whole, given)
     check_products(whole, held, TOLERANCE[storage])
-    monkeypatch.setattr(torch_tables, "_LARGEST_BLOCK", 200)
-    check_products(TorchTable(given, storage, device, matrix_units=units), held, TOLERANCE[storage])
+    in_blocks = TorchTable(given, storage, device, matrix_units=units, summed_rows=64, block_rows=200)
+    check_products(in_blocks, held, TOLERANCE[storage])
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -25,8 +25,6 @@ from kernelfields.fields.reading import SEQUENCES, is_listing, offsets_of
 from kernelfields.numerics.parameters import is_real
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
-#: Large enough that a step per chunk costs nothing, small enough that chunks need little memory.
-_POSITIONS_PER_CHUNK = 2048
 
 
 class FeatureDictEncoder:
@@ -36,15 +34,17 @@ class FeatureDictEncoder:
     zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them when it asks
     which features occur with which labels.
 
-    X may also be an iterator over sequences; then only one chunk of it is held in memory. Attributes after fit:
+    X may also be an iterator over sequences; then only one chunk of it is held in memory, ``at_once`` positions: enough
+    that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
     ``vocabulary_`` maps a feature's name to its column, in order of first sight.
     """
 
-    def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False):
+    def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False, at_once: int = 2048):
         if not is_real(min_freq) or not 0 <= min_freq < np.inf:
             raise ValueError(f"min_freq must be a number of positions that is not negative, got {min_freq!r}")
         self.min_freq = min_freq
         self.keep_zeros = keep_zeros
+        self.at_once = at_once
 
     def fit(self, X: Any) -> FeatureDictEncoder:
         """Learn the vocabulary of a list of sequences."""
@@ -54,7 +54,7 @@ class FeatureDictEncoder:
     def fit_transform(self, X: Any) -> tuple[Any, np.ndarray]:
         """Learn the vocabulary; return the packed CSR (N, d) and the offsets (S + 1,)."""
         table = NameTable()
-        packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros)
+        packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros, at_once=self.at_once)
         if not len(table):
             raise ValueError("X holds no features: every position is empty or all its weights are zero")
         if self.min_freq > 0:
@@ -66,7 +66,7 @@ class FeatureDictEncoder:
         """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
         if not hasattr(self, "_table"):
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
-        return _encode(X, self._table, grow=False, keep_zeros=False)
+        return _encode(X, self._table, grow=False, keep_zeros=False, at_once=self.at_once)
 
     @cached_property
     def vocabulary_(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _walk(X: Any, lengths: array) -> Iterator[Any]:
         yield sequence
 
 
-def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool) -> tuple[Any, np.ndarray]:
+def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool, at_once: int) -> tuple[Any, np.ndarray]:
     """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
     if not is_listing(X) and not isinstance(X, Iterator):
         raise ValueError(f"{_EXPECTED}, got {_describe(X)}")
@@ -129,7 +129,7 @@ def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool) -> tuple[
     def place(row: int) -> str:
         return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
 
-    while some := list(islice(positions, _POSITIONS_PER_CHUNK)):
+    while some := list(islice(positions, at_once)):
         chunk = read_chunk(some, place)
         if chunk.weights is not None and not keep_zeros and not chunk.weights.all():
             chunk = chunk.select(chunk.weights != 0.0)

@@ -21,7 +21,7 @@ from kernelfields.kernels.arrays import as_rows, is_tensor
 from kernelfields.kernels.tensors import tensor_from
 
 # Temporaries of a block of rows: caches hold a few megabytes, and a device is only busy with many rows.
-BLOCK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
+_BLOCK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
 _SMALLEST_BLOCK = 256
 
 
@@ -36,7 +36,7 @@ def device_of(device: Any, inputs: Any) -> torch.device:
 
 def block_bytes(device: torch.device) -> int:
     """Return how many bytes the temporaries of one block may take."""
-    return BLOCK_BYTES.get(device.type, BLOCK_BYTES["cuda"])
+    return _BLOCK_BYTES.get(device.type, _BLOCK_BYTES["cuda"])
 
 
 class DeviceRows:
@@ -83,10 +83,13 @@ class DeviceRows:
         return dense.view(n_rows, n_columns)
 
 
-def expansion_values(kernel: Any, pivots: Any, dual: np.ndarray, inputs: Any, device: torch.device) -> np.ndarray:
+def expansion_values(
+    kernel: Any, pivots: Any, dual: np.ndarray, inputs: Any, device: torch.device, max_bytes: int | None = None
+) -> np.ndarray:
     """Return k(x, B) alpha, (n, q) float64 on the host, for pivots B (r, d) and dual coefficients alpha (r, q).
 
-    Products with alpha are in float64: its entries may be large and cancel. Pivots are made dense.
+    Products with alpha are in float64: its entries may be large and cancel. Pivots are made dense. Blocks of rows take
+    ``max_bytes``, or what suits the device.
     """
     n_rows, rank = inputs.shape[0], pivots.shape[0]
     values = np.empty((n_rows, dual.shape[1]))
@@ -100,7 +103,7 @@ def expansion_values(kernel: Any, pivots: Any, dual: np.ndarray, inputs: Any, de
         block = kernel(rows_there[rows], pivots_there).to(torch.float64)
         values[rows] = (block @ right).cpu().numpy()
 
-    step = block_bytes(device) // (40 * rank + rows_there.dense_bytes)
+    step = (max_bytes or block_bytes(device)) // (40 * rank + rows_there.dense_bytes)
     by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {rank:,}")
     return values
 

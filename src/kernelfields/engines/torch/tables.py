@@ -39,9 +39,6 @@ from kernelfields.engines.torch.rows import block_bytes, by_row_blocks, device_o
 from kernelfields.kernels.tensors import float32_products, tensor_from
 
 STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.float16}
-# Rows whose products are summed before float64 takes over; also enough batches to keep all of a device busy.
-_SUMMED_ROWS = 2**14
-_LARGEST_BLOCK = 2**18
 
 
 class TorchTable:
@@ -51,7 +48,8 @@ class TorchTable:
     rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
     float32 tensor in place instead of copying it. ``matrix_units`` says whether Z and
     the thin operands are rounded and split for TF32 or float16; None means on CUDA. ``dtype`` is the precision of
-    the products in terms of NumPy.
+    the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of ``summed_rows`` are summed
+    before float64 takes over, which leaves enough batches to keep all of a device busy.
     """
 
     def __init__(
@@ -63,6 +61,8 @@ class TorchTable:
         order: np.ndarray | None = None,
         overwrite: bool = False,
         matrix_units: bool | None = None,
+        block_rows: int = 2**18,
+        summed_rows: int = 2**14,
     ):
         if storage not in STORAGES:
             raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
@@ -76,6 +76,7 @@ class TorchTable:
         units = self.device.type == "cuda" if matrix_units is None else matrix_units
         self._units = units and storage != "float64"
         self._squared = False
+        self._block_rows, self._summed_rows = block_rows, summed_rows
         self._operand: Operand = WholeOperand(torch.float64 if storage == "float64" else torch.float32)
         if self._units:
             self._operand = SplitHalf() if storage == "half" else SplitTF32()
@@ -138,7 +139,7 @@ class TorchTable:
         return (2.0**15 / power_of_two_above(above[None], dim=0)).clamp_(max=limit)
 
     def _by_blocks(self, work: Callable[[slice], Any], purpose: str, bytes_per_row: int) -> None:
-        step = min(_LARGEST_BLOCK, block_bytes(self.device) // max(1, bytes_per_row))
+        step = min(self._block_rows, block_bytes(self.device) // max(1, bytes_per_row))
         by_row_blocks(self.shape[0], step, work, purpose)
 
     @property
@@ -226,11 +227,12 @@ class TorchTable:
 
         def add(rows: slice) -> None:
             left, right = self._factor(rows), self._operand.parts(R[rows], scale)
-            cut = len(left) // _SUMMED_ROWS * _SUMMED_ROWS
+            batch = self._summed_rows
+            cut = len(left) // batch * batch
             partial = []
             if cut > 0:
-                batches = left[:cut].unflatten(0, (-1, _SUMMED_ROWS)).transpose(1, 2)
-                partial.append(self._multiplied(batches, right[:cut].unflatten(0, (-1, _SUMMED_ROWS))))
+                batches = left[:cut].unflatten(0, (-1, batch)).transpose(1, 2)
+                partial.append(self._multiplied(batches, right[:cut].unflatten(0, (-1, batch))))
             if cut < len(left):
                 partial.append(self._multiplied(left[cut:].T, right[cut:])[None])
             for sums in [self._operand.combined(each, R.shape[1], scale).sum(dim=0) for each in partial]:

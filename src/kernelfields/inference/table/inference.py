@@ -34,7 +34,6 @@ from kernelfields.numerics.threads import Workers
 MOST_LABELLINGS = 2**20
 #: Below this a sum may have lost terms to underflow, and the graph is done again in logarithms.
 _SAFE_SUM = 1e-250
-_BLOCK_ENTRIES = 2**16
 _MOST_BLOCKS = 16
 
 
@@ -76,15 +75,18 @@ class LabelTableBeliefs(GraphBeliefs):
 
 
 class LabelTables(GraphInference):
-    """Exact inference on small graphs of one structure by tables of all their labellings."""
+    """Exact inference on small graphs of one structure by tables of all their labellings.
+
+    Blocks of graphs have about ``half_entries`` entries of their halves and ``table_entries`` of whole tables.
+    """
 
     method = "table"
     exact = True
     bound = "exact"
 
-    def __init__(self, offsets, members, n_labels):
+    def __init__(self, offsets, members, n_labels, *, half_entries=2**16, table_entries=2**21):
         super().__init__(*check_structure(offsets, members, n_labels))
-        self.rows = LabelTableRows(self.offsets, self.members, self.n_labels)
+        self.rows = LabelTableRows(self.offsets, self.members, self.n_labels, table_entries)
         self.n_columns = self.rows.n_columns
         n_labellings = self.n_labels**self.n_columns
         if n_labellings > MOST_LABELLINGS:
@@ -93,7 +95,7 @@ class LabelTables(GraphInference):
                 f'table takes at most {MOST_LABELLINGS:,}: use fewer edges and "junction", or "trw"'
             )
         self.rows.prepare()
-        size = max(1, _BLOCK_ENTRIES // self.rows.shape[1])
+        size = max(1, half_entries // self.rows.shape[1])
         size = max(size, -(-self.n_graphs // _MOST_BLOCKS))
         self._blocks = [(first, min(first + size, self.n_graphs)) for first in range(0, self.n_graphs, size)]
         self.description = f"tables of all {n_labellings:,} labellings of {self.n_columns} nodes: exact"

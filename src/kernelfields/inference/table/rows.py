@@ -20,8 +20,6 @@ import numpy as np
 
 from kernelfields.inference.packing import InfeasibleGraph
 
-_BLOCK_ENTRIES = 2**21
-
 
 def outer_sums(scores: np.ndarray) -> np.ndarray:
     """Return sum_k scores[i, k, y_k] for all labellings y, (S, L^K), from scores (S, K, L)."""
@@ -34,7 +32,7 @@ def outer_sums(scores: np.ndarray) -> np.ndarray:
 class LabelTableRows:
     """The structure that all graphs share, and sums over their labellings."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int, block_entries: int):
         sizes = np.diff(offsets)
         if (sizes != sizes[0]).any():
             graph = int((sizes != sizes[0]).argmax())
@@ -42,6 +40,7 @@ class LabelTableRows:
                 f"tables of labellings need graphs of one structure: graph {graph} has {sizes[graph]} nodes, "
                 f"graph 0 has {sizes[0]}"
             )
+        self.block_entries = block_entries
         self.n_graphs = len(sizes)
         self.n_labels = n_labels
         self.n_columns = int(sizes[0])
@@ -81,7 +80,7 @@ class LabelTableRows:
 
     def blocks(self, graphs: np.ndarray) -> Iterator[np.ndarray]:
         """Cut graphs into blocks whose tables fit in memory."""
-        size = max(1, _BLOCK_ENTRIES // self.n_labels**self.n_columns)
+        size = max(1, self.block_entries // self.n_labels**self.n_columns)
         for begin in range(0, len(graphs), size):
             yield graphs[begin : begin + size]
 
