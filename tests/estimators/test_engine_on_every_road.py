@@ -28,8 +28,8 @@ class Watched(Threads):
         self.placed.append(data.n_positions)
         planned = sample.memory_plan
 
-        def plan(*sizes):
-            found = planned(*sizes)
+        def plan(*sizes, **options):
+            found = planned(*sizes, **options)
             self.kept.append(found.keep)
             return found
 

@@ -141,7 +141,31 @@ def test_a_plan_makes_what_it_says(keep, tmp_path):
 def test_sizes_of_a_fit_grow_with_what_it_holds():
     assert potential_bytes(1000, 10) == 8 * 1000 * 10 * 10
     assert potential_bytes(1000, 10, tied=False) - potential_bytes(1000, 10) == 8 * 7 * 1000 * 10 * 10
+    assert 2 * potential_bytes(1000, 10, solved=False) == potential_bytes(1000, 10)
     assert solver_bytes(500) == 80 * 500 * 4 + 8 * 500 * 22
     assert solver_bytes(500, itemsize=8) > solver_bytes(500)
     assert factor_bytes(10) == 800
     assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000
+
+
+@pytest.mark.parametrize("keep", ["half", "file", "recomputed"])
+def test_a_basis_that_is_there_already_is_not_counted_again(keep, monkeypatch):
+    if keep == "recomputed":
+        monkeypatch.delattr(os, "preadv", raising=False)  # no files
+
+    def least(**options):
+        def fits(budget):
+            try:
+                found = plan(budget, may_round=True, **options)
+            except MemoryError:
+                return False
+            ways = ["memory", "half", "file", "recomputed"]
+            return ways.index(found.keep) <= ways.index(keep)
+
+        low, high = 0, 4 * VALUES
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    assert least(known=True) < least()

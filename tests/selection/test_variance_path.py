@@ -23,10 +23,10 @@ def follow(estimator, X, y, **grids):
     """Each candidate's parameters and its fit, along the path of one kernel."""
     data = TrainingData(X, y, None, keep_zeros=estimator.support == "observed", class_weight=None)
     grids = {"kernels": None, "prior_variances": VARIANCES, "ranks": None, "edge_prior_variances": None, **grids}
-    candidates = list_candidates(estimator, lambda: data.chains.inputs, **grids)
+    candidates = list_candidates(estimator, lambda: data.packed(np.arange(len(X)))[1].inputs, **grids)
     assert len({each.path for each in candidates}) == 1
     masks = resolve_constraints(estimator.constraints, data.classes)
-    path = VariancePath(estimator, data.part(TRAIN, TEST), data.classes, masks, Workers(1))
+    path = VariancePath(estimator, data.part(data.share(TRAIN, TEST)), data.classes, masks, Workers(1))
     return [(candidate.params, fit) for candidate, fit, _ in path.follow(candidates)]
 
 
@@ -141,10 +141,10 @@ def test_held_out_sequences_with_labels_that_training_lacks_are_dropped():
     labels = [each.copy() for each in y]
     labels[20][-1] = 9
     data = TrainingData(X, labels, None, keep_zeros=False, class_weight={9: 2.0})
-    part = data.part(TRAIN, TEST)
-    assert part.n_dropped == 1
+    part = data.part(data.share(TRAIN, TEST))
+    assert data.share(TRAIN, TEST).n_dropped == 1
     assert part.test.n_sequences == len(TEST) - 1
     assert all(9 not in each for each in part.y_test)
-    assert data.part(TRAIN, np.array([20])).test is None
+    assert data.part(data.share(TRAIN, np.array([20]))).test is None
     # The field of the fold knows the label all the same, so constraints and weights of classes can name it.
     np.testing.assert_array_equal(data.classes, [0, 1, 2, 9])

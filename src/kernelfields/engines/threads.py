@@ -130,7 +130,7 @@ class LocalSample:
         precision = feature_dtype(dtype, inputs.shape[0] * subspace.rank, self.settings.tol)
         if precision == np.float64:
             inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
-        plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision)
+        plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
         features = subspace.features(inputs, precision) if plan is None else plan.features_of(subspace, inputs)
         return inputs, features, left_outside(subspace, inputs, features)
 
@@ -143,15 +143,15 @@ class LocalSample:
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
 
     def memory_plan(
-        self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype
+        self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
     ) -> FeaturePlan | None:
-        """Return how to keep the features of a term within the budget; None without one."""
+        """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget, if any."""
         if self._budget is None:
             return None
         settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
         n_threads, n_coefficients = settings.workers.n_threads, rank * clique.n_configurations(n_labels)
         solver = solver_bytes(n_coefficients, itemsize=precision.itemsize, n_threads=n_threads)
-        working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1)
+        working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
         # There is one solver, whatever the number of samples: they share what it leaves.
         budget = (self._budget // settings.n_terms - solver) * n_positions // (n_positions + settings.beside)
         return plan_features(
@@ -163,6 +163,7 @@ class LocalSample:
             other_bytes=working + (solver if settings.solved else 0),
             # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
             may_round=settings.dtype is None and precision == np.float32 and settings.tol >= _HALF_TOLERANCE,
+            known=known,
             folder=self._folder,
             n_threads=n_threads,
         )

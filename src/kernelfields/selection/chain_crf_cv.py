@@ -133,7 +133,7 @@ class ChainCRFCV(BaseEstimator):
         scorer = resolve_scoring(self.scoring, estimator, data.classes)
         candidates = list_candidates(
             estimator,
-            lambda: NodeCliques(window=estimator.window).view(data.chains),
+            lambda: NodeCliques(window=estimator.window).view(data.packed(np.arange(len(data.X)))[1]),
             kernels=self.kernels,
             prior_variances=self.prior_variances,
             ranks=self.ranks,

@@ -11,7 +11,8 @@ kernels and class weights then mean the same everywhere. But how badly a label i
 depends on the prior alone. So held-out sequences with such a label are left out of the scores, and ``n_dropped``
 counts them.
 
-Cost: O(N + S log S) for folds, and one packed copy of the chosen sequences for each part.
+Cost: O(N + S log S) for folds, and one packed copy of the chosen sequences for each part; parts are packed when their
+turn comes, so that there is one such copy at a time.
 Fails: ValueError or TypeError as ChainCRF.fit does, and for folds that cannot be made.
 """
 
@@ -27,7 +28,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.reading import check_sample_weight, encode_labels
+from kernelfields.fields.reading import check_sample_weight, encode_labels, offsets_of
 from kernelfields.numerics.parameters import is_whole
 
 
@@ -117,11 +118,19 @@ class Part:
     test: Chains | None
     X_test: list
     y_test: list
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Sequences of one fold by their numbers: to train on, to score, and how many cannot be scored."""
+
+    train: np.ndarray
+    scored: list[int]
     n_dropped: int
 
 
 class TrainingData:
-    """X and y as lists of sequences, with ``labels`` as numbers and the ``chains`` of everything.
+    """X and y as lists of sequences, with ``labels`` as numbers.
 
     ``keep_zeros`` lets features of weight zero count as seen, as ChainCRF does for an observed support.
     """
@@ -132,29 +141,38 @@ class TrainingData:
         inputs, offsets = ChainReader().learn_inputs(X, keep_zeros=keep_zeros)
         codes, self.classes = encode_labels(y, None, np.diff(offsets))
         self.weights = check_sample_weight(sample_weight, len(offsets) - 1)
-        self.chains = Chains(inputs, offsets, codes, self.weights)
-        weigh_classes(self.chains, self.classes, class_weight)
+        chains = Chains(inputs, offsets, codes, self.weights)
+        weigh_classes(chains, self.classes, class_weight)
         self.X, self.y = list(X), list(y)
-        self.labels = self.chains.split(codes)
+        self.labels = chains.split(codes)
 
     def check_constraints(self, masks: ConstraintMasks) -> None:
         """Raise ValueError if the constraints forbid labels that are there."""
-        masks.check_labels(self.chains.labels, self.chains.offsets, self.classes)
+        offsets = offsets_of(np.array([len(each) for each in self.labels]))
+        masks.check_labels(np.concatenate(self.labels), offsets, self.classes)
 
-    def part(self, train: np.ndarray, test: np.ndarray) -> Part:
-        """Return the chosen sequences, packed; inputs are learnt from the training ones alone."""
+    def share(self, train: np.ndarray, test: np.ndarray) -> Share:
+        """Return which of the chosen sequences can be scored."""
+        known = np.zeros(len(self.classes), dtype=bool)
+        known[np.concatenate([self.labels[i] for i in train])] = True
+        scored = [i for i in test if known[self.labels[i]].all()]
+        return Share(train, scored, len(test) - len(scored))
+
+    def packed(self, train: np.ndarray) -> tuple[ChainReader, Chains]:
+        """Return some sequences, packed, and the reader that has learnt their inputs."""
         reader = ChainReader()
         packed, offsets = reader.learn_inputs([self.X[i] for i in train], keep_zeros=self._keep_zeros)
-        chains = Chains(packed, offsets, np.concatenate([self.labels[i] for i in train]), self.weights[train])
-        known = np.zeros(len(self.classes), dtype=bool)
-        known[chains.labels] = True
-        scored = [i for i in test if known[self.labels[i]].all()]
-        X_test, y_test = [self.X[i] for i in scored], [self.y[i] for i in scored]
+        labels = np.concatenate([self.labels[i] for i in train])
+        return reader, Chains(packed, offsets, labels, self.weights[train])
+
+    def part(self, share: Share) -> Part:
+        """Return the sequences of a fold, packed; inputs are learnt from the training ones alone."""
+        reader, chains = self.packed(share.train)
+        X_test, y_test = [self.X[i] for i in share.scored], [self.y[i] for i in share.scored]
         return Part(
             reader,
             weigh_classes(chains, self.classes, self._class_weight),
-            reader.read(X_test, y_test, None, self.classes) if scored else None,
+            reader.read(X_test, y_test, None, self.classes) if share.scored else None,
             X_test,
             y_test,
-            len(test) - len(scored),
         )

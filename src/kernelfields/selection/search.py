@@ -30,7 +30,7 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.numerics.threads import Workers
 from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.folds import Fold, Part, TrainingData
+from kernelfields.selection.folds import Fold, Share, TrainingData
 from kernelfields.selection.results import Evaluation, SearchProgress, best_first
 from kernelfields.selection.variance_path import FitFailure, Scorer, VariancePath
 
@@ -93,8 +93,8 @@ class Search:
     def _run_rung(
         self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str, progress: SearchProgress
     ) -> None:
-        parts = [self._data.part(*fold.part(rung.n_sequences, self._data.labels)) for fold in self._folds]
-        if all(part.test is None for part in parts):
+        shares = [self._data.share(*fold.part(rung.n_sequences, self._data.labels)) for fold in self._folds]
+        if not any(share.scored for share in shares):
             raise ValueError(
                 "no held-out sequence can be scored: each holds a label that the training part of its fold lacks. "
                 "Lower cv, or give more sequences."
@@ -103,20 +103,19 @@ class Search:
         for candidate in candidates:
             paths.setdefault(candidate.path, []).append(candidate)
         for path in paths.values():
-            new = self._evaluate_path(path, parts, number, where, progress)
+            new = self._evaluate_path(path, shares, number, where, progress)
             self.evaluations += new
             progress.evaluated(new, where)
 
     def _evaluate_path(
-        self, path: list[Candidate], parts: Sequence[Part], number: int, where: str, progress: SearchProgress
+        self, path: list[Candidate], shares: Sequence[Share], number: int, where: str, progress: SearchProgress
     ) -> list[Evaluation]:
         failures: dict[Candidate, FitFailure] = {}
         scored: list[dict[Candidate, _FoldScore]] = []
-        for fold, part in enumerate(parts):
+        for fold, share in enumerate(shares):
             left = [each for each in path if each not in failures]
-            place = f"{where}, fold {fold + 1} of {len(parts)}"
-            testable = part.test is not None and left
-            scored.append(self._score_path(left, failures, part, place, progress) if testable else {})
+            place = f"{where}, fold {fold + 1} of {len(shares)}"
+            scored.append(self._score_path(left, failures, share, place, progress) if share.scored and left else {})
         evaluations = []
         for candidate in path:
             scores, fit_seconds, score_seconds, converged = zip(
@@ -126,12 +125,12 @@ class Search:
                 Evaluation(
                     candidate,
                     number,
-                    max(part.train.n_sequences for part in parts),
+                    max(len(share.train) for share in shares),
                     np.array(scores),
-                    np.array([part.test is not None for part in parts]),
+                    np.array([bool(share.scored) for share in shares]),
                     np.array(fit_seconds),
                     np.array(score_seconds),
-                    sum(part.n_dropped for part in parts),
+                    sum(share.n_dropped for share in shares),
                     converged.count(False),
                     failures.get(candidate),
                 )
@@ -142,14 +141,14 @@ class Search:
         self,
         path: list[Candidate],
         failures: dict[Candidate, FitFailure],
-        part: Part,
+        share: Share,
         where: str,
         progress: SearchProgress,
     ) -> dict[Candidate, _FoldScore]:
         """Fit and score the candidates of a path on one fold; after a failure the rest of them count as failed."""
         scored: dict[Candidate, _FoldScore] = {}
         description = clone(self._estimator).set_params(**path[0].params)
-        fits = VariancePath(description, part, self._data.classes, self._masks, self._workers)
+        fits = VariancePath(description, self._data.part(share), self._data.classes, self._masks, self._workers)
         try:
             for candidate, fit, seconds in fits.follow(path):
                 begin = time.perf_counter()

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.basis.panel import Columns
+from kernelfields.basis.subspace import BLOCK_BYTES as SUBSPACE_BLOCK
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, HalfColumns, HalfFeatures
 from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, tile_rows
@@ -133,16 +134,17 @@ def parse_memory(memory: Any) -> int | None:
     else:
         number = isinstance(memory, int | float | np.integer | np.floating) and not isinstance(memory, bool)
         size = float(memory) if number and np.isfinite(memory) else None
-    if size is None:
+    if size is None or not np.isfinite(size):
         raise ValueError(f"memory must be a number of bytes or text such as '8GB', '500MB' or '1.5GiB', got {memory!r}")
     if size < 1:
         raise ValueError(f"memory must be at least one byte, got {memory!r}")
     return int(size)
 
 
-def potential_bytes(n_positions: int, n_labels: int, *, tied: bool = True) -> int:
-    """Return about how many bytes potentials and inference take."""
-    return 8 * n_positions * n_labels * (_POTENTIALS + (0 if tied else _TRANSITIONS * n_labels))
+def potential_bytes(n_positions: int, n_labels: int, *, tied: bool = True, solved: bool = True) -> int:
+    """Return about how many bytes potentials and inference take; those that are not ``solved`` are at a point only."""
+    arrays = _POTENTIALS + (0 if tied else _TRANSITIONS * n_labels)
+    return 8 * n_positions * n_labels * arrays // (1 if solved else 2)
 
 
 def solver_bytes(n_coefficients: int, *, itemsize: int = 4, n_threads: int = 1) -> int:
@@ -204,18 +206,20 @@ def plan_features(
     budget: int | None,
     other_bytes: int = 0,
     may_round: bool = False,
+    known: bool = False,
     folder: Any = None,
     n_threads: int = 1,
 ) -> FeaturePlan:
     """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
 
     ``other_bytes`` are what a fit holds beside these features while it passes over them; ``may_round`` allows half
-    precision. Files go to ``folder``, by default that of temporary files. No budget means memory.
+    precision. Where the basis is ``known`` already, its factor and what it takes to grow one are not counted. Files go
+    to ``folder``, by default that of temporary files. No budget means memory.
     """
     capacity = min(rank, n_rows)
     place = os.fspath(tempfile.gettempdir() if folder is None else folder)
     blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=place, n_threads=n_threads)
-    plans = list(_plans(blank, other_bytes, may_round))
+    plans = list((_known_plans if known else _plans)(blank, other_bytes, may_round))
     if budget is None:
         return plans[0]
     free, problem = room_on_disk(place)
@@ -259,6 +263,24 @@ def _plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeatureP
     kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
     recomputed = max(growing + kernel_rows, other + blank.n_threads * kernel_rows)
     yield replace(blank, keep="recomputed", memory_bytes=factor + recomputed)
+
+
+def _known_plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeaturePlan]:
+    """Yield all ways to keep features in a subspace that is there, the fastest first, with what they need."""
+    n_rows, rank, itemsize = blank.n_rows, blank.capacity, blank.dtype.itemsize
+    values = n_rows * rank
+    tile = 8 * rank * tile_rows(n_rows, rank, itemsize)
+    # Kernel values, features and their rounded copy of one tile, or of rows that are computed at once.
+    filling = 3 * tile
+    passing = other + blank.n_threads * tile
+    yield replace(blank, memory_bytes=values * itemsize + 2 * min(SUBSPACE_BLOCK, 8 * values) + other)
+    if hasattr(os, "preadv"):
+        disk = values * itemsize
+        if may_round:
+            yield replace(blank, keep="half", memory_bytes=2 * values + max(filling, passing), disk_bytes=disk)
+        yield replace(blank, keep="file", memory_bytes=max(filling, passing), disk_bytes=disk)
+    kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
+    yield replace(blank, keep="recomputed", memory_bytes=other + blank.n_threads * kernel_rows)
 
 
 def factor_bytes(rank: int) -> int:
