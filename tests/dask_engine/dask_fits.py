@@ -24,6 +24,15 @@ def sequences(n_sequences=40, n_features=4, n_labels=3, longest=9, seed=0):
     return X, y
 
 
+def wait_for_two(client):
+    """Wait until two workers are there; where a nanny has given up, as on a busy machine, another worker starts."""
+    try:
+        client.wait_for_workers(2, timeout=60)
+    except TimeoutError:
+        client.cluster.scale(3)
+        client.wait_for_workers(2, timeout=120)
+
+
 def on_threads(crf, X, y, sample_weight=None):
     """Return training data, sample and designs of a field on threads."""
     return parts_of_fit(crf, X, y, sample_weight)

@@ -112,3 +112,14 @@ class Median(Kernel):
 
 def test_a_rule_that_reads_more_than_variances_is_refused(client):
     refused(client, *sequences(10), "by a rule that engine='dask' does not know", ChainCRF(Median()))
+
+
+def test_columns_of_data_frames_are_those_of_all_partitions(client):
+    pandas = pytest.importorskip("pandas")
+    X, y = sequences(12)
+    frames = [pandas.DataFrame(x, columns=list("abcd")) for x in X]
+    training, _, _ = on_cluster(CRF, parts(frames[:5], frames[5:]), parts(y[:5], y[5:]), client)
+    assert training.reader.columns == list("abcd")
+    turned = [frame[list("dcba")] for frame in frames]
+    refused(client, parts(frames[:5], turned[5:]), parts(y[:5], y[5:]), "columns of partition 1 do not have the names")
+    refused(client, parts([*frames[:4], turned[4]]), parts(y[:5]), "partition 0: the columns of sequence 4 are not")

@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from dask_fits import fitted, on_cluster, on_threads, posterior, sequences
+from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait_for_two
 
 from kernelfields import ChainCRF
 from kernelfields.kernels.dot_product import Linear, Polynomial
@@ -65,7 +65,7 @@ def test_a_fit_leaves_nothing_behind_on_the_workers(client):
 
 @pytest.mark.parametrize("when", [1, 6])
 def test_a_worker_killed_in_the_middle_costs_its_shards_and_nothing_else(client, when):
-    client.wait_for_workers(2)
+    wait_for_two(client)
     crf = ChainCRF("rbf", rank=25, random_state=0, tol=1e-8, dtype="float64", solver="lbfgs", max_iter=500)
     X, y = sequences()
     expected = fitted(crf, *on_threads(crf, X, y)).solution.value
@@ -80,7 +80,7 @@ def test_a_worker_killed_in_the_middle_costs_its_shards_and_nothing_else(client,
     assert killed
     assert found.converged
     assert found.value == pytest.approx(expected, rel=1e-6)
-    client.wait_for_workers(2)
+    wait_for_two(client)
 
 
 def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
@@ -95,14 +95,14 @@ def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
                 self.killed = next(iter(client.run(os.getpid).values()))
                 os.kill(self.killed, signal.SIGKILL)
 
-    client.wait_for_workers(2)
+    wait_for_two(client)
     X, y = sequences(60)
     settings = {"rank": 120, "random_state": 0, "dtype": "float64"}
     here = on_threads(ChainCRF("rbf", basis="random-cholesky", **settings), X, y)[2][0]
     there = on_cluster(ChainCRF("rbf", basis=Dangerous(), **settings), X, y, client)[2][0]
     assert hasattr(there.term.clique.basis, "killed")
     np.testing.assert_array_equal(there.term.subspace.indices, here.term.subspace.indices)
-    client.wait_for_workers(2)
+    wait_for_two(client)
 
 
 def test_an_error_on_a_worker_is_raised_as_it_is(client):

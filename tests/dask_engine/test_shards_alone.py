@@ -1,0 +1,87 @@
+"""What one shard computes, without a cluster: its rows of a panel, and sums over its columns."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.kernels.dot_product import Polynomial
+
+pytest.importorskip("distributed")
+panel_of_shards = pytest.importorskip("kernelfields.engines.dask.panel")
+sample_of_shards = pytest.importorskip("kernelfields.engines.dask.sample")
+
+CUTS = [0, 13, 13, 40]
+FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_shards_are_rows_of_one_panel(dtype):
+    """Ten inputs of a kernel of rank six: what is left of the others is nothing, and rounding leaves no less."""
+    inputs = np.random.default_rng(0).integers(-2, 3, size=(40, 2)).astype(float)
+    kernel, chosen = Polynomial(2, gamma=0.7), []
+    wide, whole = PanelCholesky(kernel, inputs, 10), PanelCholesky(kernel, inputs, 10, dtype)
+    parts = [
+        panel_of_shards.ShardPanel(kernel, inputs[a:b], 10, dtype, float(whole.diagonal.max()), a)
+        for a, b in pairwise(CUTS)
+    ]
+    for _ in range(3):
+        pivots = np.array([int(np.argmax(whole.residual))])
+        pivots = np.append(pivots, np.setdiff1d(np.flatnonzero(whole.residual > 0.1), pivots)[:1])
+        local = np.linalg.cholesky(wide.residual_block(pivots))
+        features = wide.features[pivots].copy()
+        for panel in (wide, whole):
+            panel.append(pivots, local)
+        for part in parts:
+            part.add_pivots(pivots, inputs[pivots], features, local)
+        chosen += pivots.tolist()
+    for part, (a, b) in zip(parts, pairwise(CUTS), strict=True):
+        np.testing.assert_allclose(part.features, whole.features[a:b], atol=1e-5 if dtype == np.float32 else 1e-9)
+        np.testing.assert_allclose(part.residual, whole.residual[a:b], atol=1e-4 if dtype == np.float32 else 1e-9)
+        assert (part.residual >= 0).all()
+        np.testing.assert_array_equal(part.pivots, chosen)
+        np.testing.assert_array_equal(part.pivot_inputs, inputs[chosen])
+        own = [row - a for row in chosen if a <= row < b]
+        np.testing.assert_array_equal(part.own(np.array(chosen)), own)
+        assert not part.residual[own].any()
+        asked = np.arange(b - a)[::5]
+        proposed = part.proposed(asked)
+        np.testing.assert_array_equal(proposed.rows, asked + a)
+        np.testing.assert_array_equal(proposed.residual, part.residual[asked])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("clique", [NodeCliques(), EdgeCliques()], ids=["nodes", "edges"])
+def test_weighted_means_and_variances_of_columns_add_up_over_shards(form, clique):
+    """A shard of sequences of length one has no edges, and counts for nothing."""
+    random = np.random.default_rng(1)
+    lengths, weights = [np.array([1, 1]), np.array([3, 5, 1])], random.uniform(0.5, 2.0, size=5)
+    inputs = random.normal(size=(11, 3)) * (random.random((11, 3)) < 0.7)
+    total, sums, rows, row_weights, shards = 0.0, np.zeros(3), [], [], []
+    begin, first = 0, 0
+    for part in lengths:
+        own = weights[first : first + len(part)]
+        offsets = np.concatenate([[0], np.cumsum(part)])
+        chains = Chains(inputs[begin : begin + offsets[-1]], offsets, None, own)
+        positions = clique.positions(chains)
+        seen = chains.inputs if positions is None else chains.inputs[positions]
+        each = chains.position_weights if positions is None else chains.position_weights[positions]
+        shards.append((SimpleNamespace(chains=chains), FORMS[form](seen)))
+        weight, columns, low, high = sample_of_shards.column_sums(*shards[-1], clique)
+        np.testing.assert_allclose(low, seen.min(axis=0, initial=np.inf))
+        np.testing.assert_allclose(high, seen.max(axis=0, initial=-np.inf))
+        total, sums = total + weight, sums + columns
+        rows.append(seen)
+        row_weights.append(each)
+        begin, first = begin + offsets[-1], first + len(part)
+    rows, row_weights = np.concatenate(rows), np.concatenate(row_weights)
+    assert total == pytest.approx(row_weights.sum())
+    means = np.average(rows, axis=0, weights=row_weights)
+    np.testing.assert_allclose(sums / total, means, rtol=1e-12)
+    squares = sum(sample_of_shards.column_squares(*shard, clique, means) for shard in shards)
+    np.testing.assert_allclose(squares, row_weights @ np.square(rows - means), rtol=1e-12)
