@@ -3,8 +3,9 @@
     python -m benchmarks.memory_roads [--folds 9] [--rank 2000] [--share 0.5]
 
 OCR letters, cubic kernel. ``Threads(memory=...)`` is given a share of what the features take in memory; every road runs
-in a process of its own. What it adds to the memory of that process is compared with the budget and the packed copy of
-the inputs that every fit makes: a budget does not count inputs. The first row has no budget. Prints a line for each road; writes results/memory_roads.json.
+in a process of its own. What it adds to the memory of that process is compared with the budget, with and without the
+packed copy of the inputs that every fit makes: a budget does not count inputs. The first row has no budget. Prints a
+line for each road; writes results/memory_roads.json.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def measure(road: str, folds: int, rank: int, share: float) -> dict:
     call()
     peak = status("VmHWM") - before
     inputs = sum(each.nbytes for each in X)
-    return {"road": road, "rank": rank, "feature_bytes": feature_bytes, "budget": budget, "peak": peak, "inputs": inputs}
+    sizes = {"feature_bytes": feature_bytes, "budget": budget, "peak": peak, "inputs": inputs}
+    return {"road": road, "rank": rank, **sizes}
 
 
 def main() -> None:
