@@ -6,7 +6,7 @@ EXTRAS := $(VENV)/.installed-extras
 # The tests that need torch or Dask; without these installed they are skipped by "make test".
 EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelfields needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11")'
@@ -35,6 +35,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run_all
+
+fuzz: $(STAMP)
+	$(BIN)/python -m benchmarks.fuzz
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html

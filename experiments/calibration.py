@@ -115,8 +115,8 @@ def measured(marginals: list, classes: np.ndarray, y: list, losses: np.ndarray, 
         "n_test": len(y),
         "n_positions": int(lengths.sum()),
         "accuracy": found.accuracy.to_dict(),
-        "log_loss": RESAMPLING.estimate(loss).to_dict(),
-        "log_loss_difference": RESAMPLING.estimate(loss - reference).to_dict(),
+        "log_loss": RESAMPLING.estimate(loss, len(y)).to_dict(),
+        "log_loss_difference": RESAMPLING.estimate(loss - reference, len(y)).to_dict(),
         "calibration": found.calibration.to_dict(),
     }
 

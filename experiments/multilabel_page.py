@@ -40,7 +40,7 @@ def outcomes(row: dict) -> dict[str, np.ndarray]:
 def resampled(values: np.ndarray) -> Estimate:
     """Return a mean over instances with a 95 % interval from resampling them."""
     resampling = Resampling(RESAMPLES, 0.95, random_state=0)
-    return resampling.estimate(resampling.sums({"values": values})["values"][:, 0] / len(values))
+    return resampling.estimate(resampling.sums({"values": values})["values"][:, 0] / len(values), len(values))
 
 
 def differences(rows: dict[str, dict], first: str, second: str) -> dict[str, Estimate]:

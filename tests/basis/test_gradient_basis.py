@@ -75,6 +75,19 @@ def test_an_exhausted_panel_does_not_grow():
     assert basis.grow(panel, np.ones((40, 1)), np.random.default_rng(0)) == 0
 
 
+def test_a_round_multiplies_the_rank_by_a_half_more_and_scores_five_candidates_for_each_pivot_wanted():
+    class Noting:
+        def choice(self, outside, size, replace):
+            self.size = size
+            return outside[:size]
+
+    basis, panel = started(block_size=1)
+    random = Noting()
+    assert basis.grow(panel, np.random.default_rng(6).normal(size=(80, 2)), random) == 6
+    assert random.size == 5 * 6
+    assert random.size < len(panel.outside) + 6
+
+
 def test_growth_must_be_above_one():
     with pytest.raises(ValueError, match=r"growth must be above 1, got 1\.0"):
         started(growth=1.0)

@@ -6,6 +6,7 @@ import pytest
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.precomputed import Precomputed
 
 
 def inputs_with_an_outlier(scale):
@@ -52,3 +53,12 @@ def test_gradient_scores_reach_inputs_of_small_norm():
     residuals = np.random.default_rng(1).normal(size=(200, 2))
     before = panel.rank
     assert basis.grow(panel, residuals, random) == min(3 * before, 60 - before)
+
+
+@pytest.mark.parametrize(("smallest", "rank"), [(3e-15, 2), (3e-16, 1)])
+def test_what_rounding_of_the_largest_could_be_is_no_pivot(smallest, rank):
+    """Entries of a matrix may be rounded on the scale of its largest: below 1e-15 of that nothing is told apart."""
+    matrix = np.diag([1.0, smallest])
+    panel = PanelCholesky(Precomputed(matrix), np.arange(2.0)[:, None], 2)
+    AllPoints().select(panel, np.random.default_rng(0))
+    assert panel.rank == rank

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 
 import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
@@ -24,11 +25,11 @@ def made(tmp_path_factory):
     write_npz_file(folder / "train.npz")
     write_csv_file(folder / "train.csv")
     (folder / "good.template").write_text(TEMPLATE)
-    os.chdir(folder)
-    run("train", "train.conll", "-m", "columns.model", "-q")
-    run("train", "train.csv", "--sequence-column", "day", "--standardize", "--rank", "5", "-m", "csv.model", "-q")
-    run("convert", "train.conll", "train.crfsuite", "-q")
-    run("train", "train.crfsuite", "-m", "crfsuite.model", "-q")
+    with chdir(folder):
+        run("train", "train.conll", "-m", "columns.model", "-q")
+        run("train", "train.csv", "--sequence-column", "day", "--standardize", "--rank", "5", "-m", "csv.model", "-q")
+        run("convert", "train.conll", "train.crfsuite", "-q")
+        run("train", "train.crfsuite", "-m", "crfsuite.model", "-q")
     text = (folder / "train.conll").read_bytes()
     lines = text.splitlines(keepends=True)
 
@@ -178,6 +179,40 @@ def test_a_model_that_cannot_be_used_is_named(folder, name, message):
     resumed = refused(folder, "train", "train.conll", "--checkpoint", name, "--resume", "-q")
     assert message in resumed
     assert resumed.endswith("Leave out --resume to start afresh")
+
+
+MANY = "99999999999999999999"
+MEANINGLESS = [
+    (["train", "train.conll", "--memory", "1B"], "--memory 1B is less than any fit can do with: give at least 10kB"),
+    (["train", "train.conll", "--memory", f"{MANY * 20}GB"], "memory must be a number of bytes or text such as"),
+    (["train", "train.npz", "--search", "--ranks", "0"], "--ranks must be at least 1, got 0"),
+    (["train", "train.npz", "--kernel", "poly", "--degree", MANY], "--degree must be at most"),
+    (["train", "train.npz", "--prior-variance", "1e-320"], "prior_variance must be a positive number"),
+    (["train", "train.npz", "--device", "cuda:99"], "device='cuda:99'"),
+    (["train", "train.npz", "--n-jobs", "100000"], "--n-jobs must be at most 4096"),
+]
+BOXED = [
+    ["predict", "columns.model", "train.conll", "--nbest", MANY],
+    ["predict", "columns.model", "train.conll", "--n-jobs", MANY],
+    ["evaluate", "columns.model", "train.conll", "--resamples", MANY],
+    ["evaluate", "columns.model", "train.conll", "--seed", "-1"],
+    ["inspect", "columns.model", "--top", MANY],
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MEANINGLESS, ids=[each[-2] for each, _ in MEANINGLESS])
+def test_what_has_no_meaning_is_refused(folder, arguments, message):
+    if "--device" in arguments:
+        pytest.importorskip("torch")
+    assert message in refused(folder, *arguments, "-q")
+
+
+@pytest.mark.parametrize("arguments", BOXED, ids=[each[-2] for each in BOXED])
+def test_numbers_out_of_range_are_refused(folder, arguments):
+    option = arguments[-2]
+    result = run(*arguments, code=2, env={"COLUMNS": "200", "TERM": "dumb"})
+    assert result.stdout == ""
+    assert f"Invalid value for '{option}'" in result.stderr.replace(" / '-j'", "")
 
 
 OUTPUTS = [

@@ -1,6 +1,9 @@
 """kernelfields evaluate and certify: the figures of the library, from files."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
@@ -8,6 +11,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.evaluation import compare, evaluate
+from kernelfields.formats.model_file import read_model, write_model
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,14 @@ def models(tmp_path_factory):
 def read(models, name="one.model", file="test.conll"):
     trained = load_model(models / name)
     return trained.crf, trained.reader.read(str(models / file))
+
+
+def test_one_sequence_has_no_intervals(tmp_path):
+    (tmp_path / "labelled.conll").write_text("the\tDET\tDET\ncat\tNOUN\tNOUN\n")
+    shown = run("evaluate", tmp_path / "labelled.conll").stdout
+    assert shown.startswith("1 sequences, 2 tokens; no intervals, as resamples of one sequence are all alike\n")
+    assert "1.0000 [–]" in shown
+    assert "[1.000" not in shown
 
 
 def test_every_figure_is_that_of_the_library(models):
@@ -96,7 +108,8 @@ def test_what_cannot_be_evaluated_is_named(models, monkeypatch, arguments, messa
 @pytest.mark.parametrize("scope", ["span", "rkhs"])
 def test_certificates_are_those_of_the_library(models, scope):
     crf, file = read(models, "rbf.model", "train.npz")
-    document = json.loads(run("certify", models / "rbf.model", "--scope", scope, "--json").stdout)
+    data = models / "train.npz"
+    document = json.loads(run("certify", models / "rbf.model", data, "--scope", scope, "--json").stdout)
     expected = crf.certify(file.X, file.y, scope=scope)
     assert document["now"]["value"] == expected.value
     assert document["now"]["lower_bound"] == expected.lower_bound
@@ -105,9 +118,9 @@ def test_certificates_are_those_of_the_library(models, scope):
 
 
 def test_a_gap_above_the_limit_is_exit_code_1(models):
-    result = run("certify", models / "one.model", "--limit", "1e-12", code=1)
-    assert "above the limit of 1e-12" in result.stdout
-    assert "within the limit of 0.1" in run("certify", models / "one.model", "--limit", "0.1").stdout
+    arguments = ["certify", models / "one.model", models / "train.conll", "--limit"]
+    assert "above the limit of 1e-12" in run(*arguments, "1e-12", code=1).stdout
+    assert "within the limit of 0.1" in run(*arguments, "0.1").stdout
 
 
 def test_another_file_than_that_of_the_training_is_noticed(models):
@@ -117,7 +130,53 @@ def test_another_file_than_that_of_the_training_is_noticed(models):
     assert f"value {value:.6g}" not in result.stdout.splitlines()[0]
 
 
+def test_the_file_that_a_model_names_is_read_on_request_only(models, monkeypatch):
+    monkeypatch.chdir(models)
+    refused = run("certify", "one.model", code=2).stderr
+    assert "Give it after the model, or --stored-data to read the one that one.model names, 'train.conll'" in refused
+    result = run("certify", "one.model", "--stored-data", "--json")
+    assert result.stderr == "reading 'train.conll', the training file that one.model names\n"
+    assert json.loads(result.stdout)["file"] == "train.conll"
+    assert "leave it out" in run("certify", "one.model", "train.conll", "--stored-data", code=2).stderr
+
+
+@pytest.mark.parametrize("named", ["secret.txt", "/dev/zero", "absent", "pipe"])
+def test_a_foreign_model_cannot_make_the_command_read_a_file_of_its_choice(tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    write_columns_file(tmp_path / "train.conll")
+    run("train", "train.conll", "-m", "one.model", "-q")
+    (tmp_path / "secret.txt").write_text("password\thunter2\tDET\n")
+    os.mkfifo(tmp_path / "pipe")
+    document, _ = read_model("one.model", "ChainCRF")
+    settings = document["command"]["settings"]
+    for checksums in ({}, settings["checksums"]):
+        document["command"]["settings"] = {**settings, "data": {**settings["data"], "train": named}}
+        document["command"]["settings"]["checksums"] = checksums
+        write_model("foreign.model", "ChainCRF", document, {})
+        result = run("certify", "foreign.model", "--stored-data", code=2)
+        assert result.stderr.startswith("error: '")
+        assert f"{named}' is not there or is not the file that foreign.model was trained on" in result.stderr
+        assert result.stdout == ""
+        run("certify", "foreign.model", "train.conll")
+
+
+def test_a_model_trained_from_standard_input_names_no_file(models, monkeypatch):
+    monkeypatch.chdir(models)
+
+    def piped(*arguments):
+        with open("train.conll", "rb") as stream:
+            subprocess.run([sys.executable, "-m", "kernelfields.cli", *arguments, "-q"], stdin=stream, check=True)
+
+    piped("train", "-", "-m", "piped.model")
+    for options in ([], ["--stored-data"]):
+        assert "was trained from standard input" in run("certify", "piped.model", *options, code=2).stderr
+    piped("certify", "piped.model", "-", "--limit", "0.1")
+
+
 def test_certify_names_what_is_wrong(models):
-    assert "scope must be 'rkhs' or 'span'" in run("certify", models / "one.model", "--scope", "all", code=2).stderr
+    arguments = ["certify", models / "one.model", models / "train.conll"]
+    assert "scope must be 'rkhs' or 'span'" in run(*arguments, "--scope", "all", code=2).stderr
+    for limit in ("-1", "nan"):
+        assert "--limit must be a relative gap of at least 0" in run(*arguments, "--limit", limit, code=2).stderr
     result = run("certify", models / "one.model", models / "new.conll", code=2)
     assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr

@@ -134,3 +134,22 @@ def test_a_file_with_other_columns_than_in_training_is_refused(tmp_path):
     np.savez(tmp_path / "b.npz", X=np.zeros((2, 3)), y=[0, 1], offsets=[0, 2])
     with pytest.raises(ValueError, match="the inputs have 3 columns, the model was trained on 2"):
         scaled.read(str(tmp_path / "b.npz"))
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("reading", {"template": "/etc/hostname"}, "template='/etc/hostname', which has no meaning"),
+        ("reading", {"path": "/etc/hostname"}, "path='/etc/hostname', which has no meaning"),
+        ("reading", {"label": [1]}, r"label=\[1\], which has no meaning"),
+        ("scaling", {"mean": np.zeros(2), "deviation": np.ones(3)}, "deviations of the columns has the shape"),
+        ("scaling", {"mean": np.zeros(2), "deviation": np.zeros(2)}, "deviations of the columns must be positive"),
+        ("scaling", {"mean": np.array([0.0, np.nan]), "deviation": np.ones(2)}, "means of the columns must be finite"),
+    ],
+)
+def test_a_document_that_says_more_than_how_files_are_read_is_refused(tmp_path, part, value, message):
+    path = write_npz_file(tmp_path / "train.npz")
+    document = read_training_file(RunSettings(train=str(path), standardize=True))[0].to_document()
+    InputReader.from_document(document)
+    with pytest.raises(ValueError, match=message):
+        InputReader.from_document({**document, part: {**document[part], **value}})

@@ -1,6 +1,7 @@
 """Settings of a run: TOML and back, names of files that survive a move, and what is wrong with a file."""
 
 import os
+import re
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
@@ -202,3 +203,43 @@ def test_whole_numbers_are_numbers(tmp_path):
     settings, _ = read_settings(path)
     assert isinstance(settings.tol, float)
     assert settings.prior_variance == 2.0
+
+
+BIG = "9" * 20
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("ranks", "0", "--ranks must be at least 1, got 0"),
+        ("ranks", "10,-1", "--ranks must be at least 1, got -1"),
+        ("rank", int(BIG), f"--rank must be at most 2147483647, got {BIG}"),
+        ("window", f"1,{BIG}", f"--window must be at most 2147483647, got {BIG}"),
+        ("n_jobs", 4097, "--n-jobs must be at most 4096, got 4097"),
+        ("max_iter", -int(BIG), f"--max-iter must be at least -2147483647, got -{BIG}"),
+        ("random_state", int("9" * 400), "--seed must be at most 4294967295, got 99999999999999999999..."),
+    ],
+)
+def test_numbers_that_nothing_can_count_to_are_refused(name, text, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        SETTINGS[name].read(text)
+
+
+@pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if int in each.types])
+def test_every_whole_number_has_bounds_as_an_option_and_in_a_file(name):
+    for given in (10**20, -(10**20)):
+        with pytest.raises(ValueError, match=f"{SETTINGS[name].names[0]} must be at"):
+            SETTINGS[name].read(given)
+        with pytest.raises(ValueError, match=f"a file: {name} must be at"):
+            SETTINGS[name].check(given, f"a file: {name}")
+
+
+def test_numbers_in_a_file_may_be_whole_but_not_larger_than_numbers_can_be(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[field]\nprior_variance = 10000000000\n")
+    assert read_settings(path)[0].prior_variance == 1e10
+    path.write_text(f"[field]\nprior_variance = 1{'0' * 400}\n")
+    with pytest.raises(
+        ValueError, match=r"prior_variance in \[field\] is 10000000000000000000..., larger than numbers"
+    ):
+        read_settings(path)

@@ -154,6 +154,8 @@ def test_models_can_be_saved(crf, tmp_path):
     crf.chain_.save(other)
     with pytest.raises(ModelFileError, match=r"kind 'ChainCRF', expected 'compat\.CRF'"):
         CRF.load(other)
+    with pytest.raises(FileNotFoundError, match="gone does not exist"):
+        CRF.load(tmp_path / "gone")
 
 
 def test_a_grid_search_finds_parameters():

@@ -31,13 +31,18 @@ def test_sequence_accuracy_is_a_share_of_sequences():
     assert metrics.sequence_accuracy_score(TRUE, TRUE) == 1.0
     # Of equal length, so that arrays of them have two dimensions: sklearn-crfsuite says 1.5.
     assert metrics.sequence_accuracy_score([["a", "b"], ["a", "b"]], [["a", "b"], ["a", "c"]]) == 0.5
-    assert metrics.sequence_accuracy_score([], []) == 0.0
+    assert metrics.sequence_accuracy_score([], []) == metrics.sequence_accuracy_score([], [["a"]]) == 0.0
+    # Sequences of different lengths are not equal, which is all that is asked.
+    assert metrics.sequence_accuracy_score([["a", "b"]], [["a"]]) == 0.0
+    assert metrics.sequence_accuracy_score([["a", "b"], ["c"]], [["a"], ["c"]]) == 0.5
     assert metrics.sequence_accuracy_score([np.array(["a", "b"])], np.array([["a", "b"]])) == 1.0
 
 
 def test_sequences_that_do_not_match():
     with pytest.raises(ValueError, match="y_true has 2 sequences but y_pred has 1"):
         metrics.flat_f1_score([["a"], ["b"]], [["a"]])
+    with pytest.raises(ValueError, match="y_true has 2 sequences but y_pred has 1"):
+        metrics.sequence_accuracy_score([["a"], ["b"]], [["a"]])
     with pytest.raises(ValueError, match="sequence 1 has 1 labels in y_true but 2 in y_pred"):
         metrics.flat_accuracy_score([["a"], ["b"], ["a", "a"]], [["a"], ["a", "b"], ["a"]])
 

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -66,6 +67,15 @@ def test_fits_that_overlap_in_two_threads_leave_blas_as_it_was():
         each.join()
     assert not blas_module._held
     assert threads_now() == before
+
+
+def test_only_solvers_that_factor_matrices_have_the_threads_of_blas(monkeypatch):
+    limits = []
+    monkeypatch.setattr("kernelfields.models.fit.blas_threads", lambda limit: limits.append(limit) or nullcontext())
+    X = np.random.default_rng(0).normal(size=(8, 5, 3))
+    for solver in ("lbfgs", "newton"):
+        ChainCRF(solver=solver).fit(list(X), list((X[..., 0] > 0).astype(int)))
+    assert limits == [1, None]
 
 
 def test_a_limit_holds_in_whatever_thread_asks_for_it():

@@ -111,3 +111,13 @@ def test_a_field_under_a_budget_is_the_same_field():
     assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=1e-9)
     with pytest.raises(MemoryError, match="clique set 'node': features of 37 positions at rank 20 do not fit"):
         ChainCRF("rbf", rank=20, engine=Threads("10kB")).fit(X, y)
+
+
+@pytest.mark.parametrize(("n_values", "name"), [(99_999_999, "threads"), (100_000_000, "torch")])
+def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name):
+    torch_engine = pytest.importorskip("kernelfields.engines.torch.engine")
+    monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: True)
+    monkeypatch.setattr(torch_engine.Torch, "check", lambda self: None)
+    assert resolve_engine("auto", n_values=n_values).name == name
+    monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: False)
+    assert resolve_engine("auto", n_values=n_values).name == "threads"

@@ -4,10 +4,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.engine import SampleSettings
+from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Constant
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.memory import solver_bytes
+from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.potentials import Potentials
-from tests.samples import chain_datafit, design_of
+from kernelfields.objective.term import Term
+from tests.samples import chain_datafit, chain_sample, design_of
 
 N_LABELS = 3
 OFFSETS = np.array([0, 1, 5, 8])
@@ -131,3 +141,29 @@ def test_curvature_of_single_precision_and_sparse_features():
     expected = np.einsum("t,ti,tj,tab->iajb", np.repeat(weights, [1, 4, 3]), Z, Z, covariances).reshape(9, 9)
     for block in blocks:
         np.testing.assert_allclose(block, expected, atol=1e-6 if block is blocks[0] else 1e-13)
+
+
+def test_tables_of_pairs_count_in_the_memory_of_a_plan():
+    """Seven arrays of L^2 scores at each position, where pairs see the inputs, beside the ten of L scores."""
+    n, n_labels = 60_000, 5
+    chains = Chains(np.zeros((n, 1)), np.array([0, n]), np.zeros(n, dtype=np.int64))
+    sample = chain_sample(chains, n_labels, engine=Threads(memory=10**12))
+    node, edge = (
+        sample.memory_plan("term", clique, n, 10, np.dtype(np.float64)) for clique in (NodeCliques(), EdgeCliques())
+    )
+    coefficients = 10 * (n_labels**2 - n_labels)
+    assert edge.memory_bytes - node.memory_bytes == 7 * 8 * n * n_labels**2 + solver_bytes(coefficients, itemsize=8)
+    assert chain_sample(chains, n_labels).memory_plan("term", NodeCliques(), n, 10, np.dtype(np.float64)) is None
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(2**20, np.float64), (2**20 + 1, np.float32)])
+def test_features_of_more_than_sixteen_mebibytes_are_in_single_precision(n, dtype):
+    """Two pivots: 2 n values, of eight bytes each in float64."""
+    chains = Chains(np.zeros((n, 1), dtype=np.float32), np.array([0, n]), np.zeros(n, dtype=np.int64))
+    masks = resolve_constraints(None, np.arange(2))
+    sample = Threads().place(chains, ChainStructure(2, masks), SampleSettings(None, 1e-3, Workers(1)))
+    pivots = np.array([[0.0], [1.0]], dtype=np.float32)
+    subspace = PivotSubspace(Linear() + Constant(), pivots, np.array([[1.0, 0.0], [1.0, 1.0]]), np.arange(2))
+    design = sample.design(Term(NodeCliques(), "node", subspace))
+    assert design.features.dtype == dtype
+    np.testing.assert_array_equal(design.features[-1], [1.0, 0.0])

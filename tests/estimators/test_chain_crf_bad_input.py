@@ -180,11 +180,12 @@ def test_weights_that_cannot_be_used(crf, weights, words):
 
 def test_unknown_labels_after_fitting(crf):
     strange = replaced(y, 3, [1] * (LENGTH - 1) + [7])
-    for ask in (crf.score, crf.log_likelihood, crf.certify):
+    for ask in (crf.log_likelihood, crf.certify):
         with pytest.raises(
             ValueError, match=f"unknown label 7 at sequence 3, position {LENGTH - 1}: known are 0, 1, 2"
         ):
             ask(X, strange)
+    for ask in (crf.score, crf.log_likelihood, crf.certify):
         with pytest.raises(ValueError, match="unknown label 'a' at sequence 0, position 0"):
             ask(X, [["a"] * len(x) for x in X])
         with pytest.raises(ValueError, match=f"sequence 3 has {LENGTH} rows in X but 1 labels in y"):

@@ -212,6 +212,7 @@ def test_constraints_leave_a_support_as_it_is():
     inputs, labels = [STRINGS[i] for i in kept], [WORDS[i] for i in kept]
     # Constrained fields have no stochastic start; asked for one, they begin at zero.
     crf = fit(inputs, labels, constraints=[("adj", "verb")], solver="sgd+lbfgs")
+    assert crf.solution_.solver == "lbfgs"
     assert pairs_with_weights(crf) == pairs_with_weights(fit(inputs, labels))
     assert crf.certify(inputs, labels).relative_gap < 1e-8
     _, pairs = crf.predict_marginals(STRINGS, pairs=True)

@@ -229,7 +229,7 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
 
 def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
     crf, names = large_field(), CountedNames(300_000)
-    crf._reader = SimpleNamespace(n_features=300_000, encoder=SimpleNamespace(feature_names_=names))
+    crf._reader = SimpleNamespace(n_features=300_000, names=names)
     tracemalloc.start()
     table = tabulate_weights(crf, 20, None, None, None)
     _, peak = tracemalloc.get_traced_memory()

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, KernelClassifier
+from kernelfields.fields.chains import Chains, weigh_classes
+from kernelfields.selection.folds import TrainingData
 
 
 def sequences(seed=0, n=60):
@@ -69,6 +71,58 @@ def test_weights_come_back_from_files(tmp_path):
     field = ChainCRF("linear", class_weight={"rare": 3.0}).fit(X, y)
     field.save(tmp_path / "model")
     assert ChainCRF.load(tmp_path / "model").class_weight == {"rare": 3.0}
+
+
+def repeated(sequences, counts):
+    return [each for each, count in zip(sequences, counts, strict=True) for _ in range(count)]
+
+
+def test_balanced_sequences_of_a_whole_weight_are_repetitions():
+    X, y = sequences()
+    counts = np.random.default_rng(2).integers(3, size=len(X))
+    weighted = ChainCRF("linear", class_weight="balanced", tol=1e-10).fit(X, y, sample_weight=counts)
+    spelled = ChainCRF("linear", class_weight="balanced", tol=1e-10).fit(repeated(X, counts), repeated(y, counts))
+    np.testing.assert_allclose(
+        np.concatenate(weighted.predict_marginals(X)), np.concatenate(spelled.predict_marginals(X)), atol=1e-7
+    )
+    assert weighted.certify(X, y, sample_weight=counts).value == pytest.approx(spelled.solution_.value, rel=1e-9)
+
+
+def test_balanced_samples_of_a_whole_weight_are_repetitions():
+    X, y = (np.concatenate(each) for each in sequences())
+    counts = np.random.default_rng(3).integers(3, size=len(X))
+    field = KernelClassifier("linear", class_weight="balanced")
+    weighted = field.fit(X, y, sample_weight=counts).predict_proba(X)
+    np.testing.assert_allclose(weighted, field.fit(np.repeat(X, counts, 0), np.repeat(y, counts)).predict_proba(X))
+
+
+def test_balanced_classes_have_the_same_total_weight():
+    random = np.random.default_rng(4)
+    labels, weights = random.integers(3, size=40), random.uniform(size=40)
+    weights[labels == 1] = 0.0
+    chains = Chains(np.zeros((40, 1)), np.arange(41), labels, weights)
+    found = weigh_classes(chains, np.arange(3), "balanced").weights
+    totals = np.bincount(labels, weights=found)
+    # A class that weighs nothing has no part in it: what is there weighs together what it weighed before.
+    np.testing.assert_allclose(totals, weights.sum() / 2 * np.array([1, 0, 1]), rtol=1e-13)
+
+
+def test_folds_balance_by_the_weights_of_their_own_sequences():
+    X, y = sequences()
+    weights = np.random.default_rng(5).integers(1, 4, size=len(X))
+    data = TrainingData(X, y, weights, keep_zeros=False, class_weight="balanced")
+    train = np.arange(0, len(X), 2)
+    spelled = TrainingData(
+        repeated([X[i] for i in train], weights[train]),
+        repeated([y[i] for i in train], weights[train]),
+        None,
+        keep_zeros=False,
+        class_weight="balanced",
+    )
+    everything = spelled.part(np.arange(weights[train].sum()), np.arange(0))
+    repetitions = np.repeat(np.arange(len(train)), weights[train])
+    found = data.part(train, np.arange(0)).train.weights / weights[train]
+    np.testing.assert_allclose(found[repetitions], everything.train.weights, rtol=1e-13)
 
 
 def test_certificates_know_the_weights():

@@ -6,6 +6,7 @@ import scipy.sparse
 from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, KernelClassifier
+from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 
 BALANCED, UNEQUAL = np.repeat([0, 1], 20), np.repeat([0, 1], [10, 30])
@@ -46,6 +47,14 @@ def test_features_that_are_all_zero_have_the_evidence_of_coins(X):
     crf = KernelClassifier("linear", bias=False, random_state=0).fit(X, UNEQUAL)
     assert crf.laplace(X, UNEQUAL).value == pytest.approx(-40 * np.log(2), abs=1e-12)
     np.testing.assert_array_equal(crf.predict_proba(X[:1], uncertainty=True), 0.5)
+
+
+def test_a_kernel_that_is_zero_at_all_inputs_says_that_it_takes_no_part():
+    X = np.zeros((40, 2))
+    with pytest.warns(UserWarning, match="zero at every training input: clique set 'node' has no basis functions"):
+        crf = KernelClassifier(Polynomial(2, 1.0, 0.0), prior_variance=1e6, random_state=0).fit(X, UNEQUAL)
+    assert crf.basis_["node"].rank == 0
+    np.testing.assert_allclose(crf.predict_proba(X[:1]), [[0.25, 0.75]], atol=1e-6)
 
 
 def test_a_search_without_a_single_coefficient_is_refused():

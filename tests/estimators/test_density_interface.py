@@ -34,6 +34,18 @@ def test_grid_search_chooses_kernel_and_variance():
     assert clone(search.best_estimator_).get_params()["box"] == UNIT
 
 
+# What scikit-learn says of infinite scores.
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_a_search_whose_held_out_points_lie_outside_the_box_is_told_what_to_do():
+    search = GridSearchCV(ExponentialFamilyDensity(rank=5, margin=0.0), {"prior_variance": [0.1, 1.0]}, cv=3)
+    with pytest.warns(UserWarning, match=r"2 of 26 points lie outside the box of the fit.*give a box that holds all"):
+        search.fit(X)
+    assert np.isneginf(search.best_score_)
+    box = [[X.min(), X.max()]]
+    assert np.isfinite(search.set_params(estimator__box=box).fit(X).best_score_)
+
+
 def test_equal_seeds_give_equal_densities():
     Z = np.random.default_rng(1).random((100, 4))
     options = {"rank": 20, "quadrature_tol": 1.0, "basis": "random-cholesky"}

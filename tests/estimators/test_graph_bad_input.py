@@ -84,7 +84,7 @@ def test_labels_must_fit_the_nodes(labels, words):
         GraphCRF("linear").fit(X, [["a"] * 4] * 4)
 
 
-@pytest.mark.parametrize("ask", ["score", "log_likelihood", "certify"])
+@pytest.mark.parametrize("ask", ["log_likelihood", "certify"])
 def test_labels_outside_those_of_the_fit_are_named(ask):
     X, y = graphs()
     with pytest.raises(ValueError, match="unknown label 'c' at graph 1, node 2: known are 'a', 'b'"):

@@ -29,7 +29,7 @@ def scaled(X):
 
 # Checks that need pandas are skipped with a warning where it is not installed.
 @pytest.mark.filterwarnings("ignore:Skipping check:sklearn.exceptions.SkipTestWarning")
-@pytest.mark.parametrize("parameters", [{}, {"kernel": "linear"}, {"rank": 5}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"kernel": "linear"}, {"rank": 5}, {"class_weight": "balanced"}], ids=str)
 def test_scikit_learns_checks_pass(parameters):
     results = check_estimator(KernelClassifier(random_state=0, **parameters), on_fail=None)
     failed = [(each["check_name"], str(each["exception"])) for each in results if each["status"] == "failed"]

@@ -9,6 +9,7 @@ from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.reports.report import report_page
 
 LABELS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
 
@@ -112,7 +113,10 @@ def test_a_rare_label_that_is_not_drawn_does_not_pull_its_scores_to_zero():
     y_true, y_pred = [["a", "b"]] * 20 + [["rare", "a"]], [["a", "b"]] * 20 + [["rare", "rare"]]
     y_true, y_pred = [*y_true, ["b"]], [*y_pred, ["rare"]]
     found = evaluate(y_true, y_pred, n_resamples=500, random_state=0)
-    assert found.per_label["rare"].recall == Estimate(1.0, 1.0, 1.0)
+    recall = found.per_label["rare"].recall
+    # One sequence alone holds the label: its recall is 1 in every resample that has it, which says nothing.
+    assert recall.value == 1.0
+    assert np.isnan([recall.low, recall.high]).all()
     assert found.averages["macro"].recall.low > 0.9
     never = evaluate([["a", "b"]] * 5, [["a", "a"]] * 5, n_resamples=50, random_state=0)
     assert never.per_label["b"].precision == Estimate(0.0, 0.0, 0.0)
@@ -175,6 +179,7 @@ def test_estimates_show_themselves():
     assert str(estimate) == "0.500 [0.250, 0.750]"
     assert f"{estimate:+.1f}" == "+0.5 [+0.2, +0.8]"
     assert str(Estimate(0.5)) == "0.500"
+    assert str(Estimate(0.5, np.nan, np.nan)) == "0.500 [–]"
     assert float(estimate) == 0.5
 
 
@@ -222,6 +227,40 @@ def test_equal_predictions_differ_by_nothing():
     assert found.entity_f1 is None
     with pytest.raises(ValueError, match="sequence 0 has 3 labels in y_true but 1 in second"):
         compare([["a", "b", "a"]], [["a", "b", "a"]], [["a"]])
+
+
+def test_one_sequence_has_no_intervals():
+    y = [["B-X", "O", "O"]]
+    marginals = [np.array([[0.7, 0.3], [0.2, 0.8], [0.4, 0.6]])]
+    found = evaluate(
+        y, y, marginals=marginals, classes=["B-X", "O"], log_likelihood=[-1.0], scheme="bio", random_state=0
+    )
+    text, plain = str(found), found.to_dict()
+    assert text.startswith("1 sequences, 3 tokens; no intervals, as resamples of one sequence are all alike\n")
+    assert "1.0000 [–]" in text.splitlines()[3]
+    assert plain["accuracy"] == {"value": 1.0, "low": None, "high": None}
+    figures = [found.accuracy, found.sequence_accuracy, found.log_likelihood.per_token, found.calibration.brier]
+    figures += [found.calibration.expected_error, found.entities.averages["micro"].f1, found.per_label["O"].recall]
+    assert np.isnan([[each.low, each.high] for each in figures]).all()
+    assert np.isnan(found.calibration.curve.accuracy_low).all()
+    assert "[–]" not in str(evaluate(y, y, n_resamples=0)), "none was asked for"
+    page = report_page("One", evaluation=plain)
+    assert "There are no intervals, as resamples of one sequence are all alike." in page
+    assert "1.000 [–]" in page
+    differences = compare(y, y, [["O", "O", "O"]], random_state=0)
+    assert differences.accuracy.share_better is None
+    assert "-0.3333 [–]" in str(differences)
+
+
+def test_figures_of_a_single_sequence_have_no_interval_among_others_that_have():
+    y_true, y_pred = [["a", "b"], ["a", "c"], ["a", "b"]], [["a", "b"], ["b", "c"], ["a", "a"]]
+    found = evaluate(y_true, y_pred, random_state=0)
+    assert np.isnan(found.per_label["c"].f1.low), "in one sequence alone"
+    assert found.per_label["b"].precision.low < found.per_label["b"].precision.high
+    reason = "[–] where a figure rests on less than two sequences"
+    assert reason in str(found).splitlines()[0]
+    assert reason in report_page("Three", evaluation=found)
+    assert "[–]" not in str(evaluate(y_true + y_true, y_pred + y_pred, random_state=0))
 
 
 def test_sums_of_sequences_come_first():

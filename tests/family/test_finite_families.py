@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from kernelfields.family.exponential_family import NoEstimate
+from kernelfields.family.exponential_family import NoEstimate, minimise
 from kernelfields.family.finite import FiniteFamily
 
 STATISTICS = np.random.default_rng(0).normal(size=(7, 3))
@@ -120,6 +120,34 @@ def test_the_gap_of_an_estimate_is_that_of_lemma_9():
     assert fine.gap <= 1e-14
 
 
+def test_tolerance_and_iterations_of_natural_parameters_are_those_of_the_estimate(family):
+    mean = family.mean(THETA)
+    enough = family.estimate(mean).iterations
+    np.testing.assert_array_equal(family.natural_parameters(mean, max_iter=enough), family.natural_parameters(mean))
+    with pytest.raises(NoEstimate):
+        family.natural_parameters(mean, max_iter=enough - 1)
+    with pytest.raises(ValueError, match="tol must be positive, got 0"):
+        family.natural_parameters(mean, tol=0.0)
+
+
+def test_a_step_is_halved_forty_times_at_most(family):
+    """Where the log partition is no number but at the start, the search gives up instead of halving for ever."""
+    visited = []
+
+    class OnlyHere:
+        def __init__(self, theta):
+            visited.append(theta)
+            self.theta, self._member = theta, family.at(theta)
+            self.log_partition = self._member.log_partition if len(visited) == 1 else np.nan
+
+        def __getattr__(self, name):
+            return getattr(self._member, name)
+
+    with pytest.raises(NoEstimate):
+        minimise(OnlyHere, family.mean(THETA), np.zeros(3), 0.0, 1e-12, 200)
+    assert len(visited) == 1 + 41
+
+
 def test_means_on_the_boundary_or_outside_have_no_parameters():
     bernoulli = FiniteFamily([[0.0], [1.0]])
     for mean in (0.0, 1.0, 1.2, -3.0):
@@ -130,6 +158,8 @@ def test_means_on_the_boundary_or_outside_have_no_parameters():
     with pytest.raises(NoEstimate, match="outside the plane"):
         FiniteFamily(np.eye(3)).natural_parameters([0.3, 0.3, 0.3])
     np.testing.assert_allclose(bernoulli.natural_parameters([1 - 1e-6]), np.log(1e6 - 1), rtol=1e-6)
+    # Near the boundary the gap falls long before the parameters are known: the steps have to vanish, too.
+    np.testing.assert_allclose(bernoulli.natural_parameters([1e-9]), -np.log(1e9 - 1), rtol=1e-8)
 
 
 def test_families_of_functions_and_samples():

@@ -73,6 +73,47 @@ def test_output_configuration_leaves_the_list_alone():
         assert isinstance(Sequencewise(StandardScaler()).fit_transform(X), list)
 
 
+@pytest.mark.parametrize("ask", ["set_output", "config"])
+def test_each_sequence_becomes_a_data_frame_where_that_is_asked_for(ask):
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame(x, columns=["a", "b", "c"]) for x in X]
+    pipeline = make_pipeline(Sequencewise(StandardScaler()), Sequencewise(SelectKBest(k=2)))
+    y = [["+" if row[1] > 0 else "-" for row in x] for x in X]
+    plain = make_pipeline(Sequencewise(StandardScaler()), Sequencewise(SelectKBest(k=2))).fit_transform(X, y)
+    if ask == "set_output":
+        pipeline.set_output(transform="pandas")
+        answers = [pipeline.fit_transform(frames, y), pipeline.transform(frames), clone(pipeline).fit_transform(X, y)]
+    else:
+        with config_context(transform_output="pandas"):
+            answers = [pipeline.fit_transform(frames, y), pipeline.transform(frames)]
+    for got in answers:
+        assert all(isinstance(x, pandas.DataFrame) for x in got)
+        assert [x.index.tolist() for x in got] == [list(range(len(x))) for x in X]
+        np.testing.assert_array_equal(np.vstack(got), np.vstack(plain))
+    assert answers[0][0].columns.tolist() == pipeline.get_feature_names_out().tolist()
+    assert set(answers[0][0].columns) < {"a", "b", "c"}
+    assert pipeline[0].feature_names_in_.tolist() == ["a", "b", "c"]
+    assert isinstance(pipeline[0].set_output(transform="default").transform(frames)[0], np.ndarray)
+
+
+def test_a_transformer_that_cannot_set_its_output_is_not_asked_to():
+    class Plain:
+        def fit(self, X, y=None):
+            return self
+
+    assert hasattr(Sequencewise(StandardScaler()), "set_output")
+    assert not hasattr(Sequencewise(Plain()), "set_output")
+
+
+def test_columns_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame(x, columns=["a", "b", "c"]) for x in X]
+    wrapped = Sequencewise(StandardScaler()).fit(frames)
+    with pytest.raises(ValueError, match="must be in the same order, 'a', 'b', 'c', got 'c', 'b', 'a'"):
+        wrapped.transform([frame[["c", "b", "a"]] for frame in frames])
+    assert not hasattr(wrapped.fit(X), "feature_names_in_")
+
+
 def test_errors():
     with pytest.raises(NotFittedError):
         Sequencewise(StandardScaler()).transform(X)

@@ -279,6 +279,8 @@ def test_other_kind_missing_file_and_folder(path, tmp_path):
     write_model(path, "graph", {}, {})
     with pytest.raises(ModelFileError, match="holds a model of kind 'graph', expected 'chain'"):
         read_model(path, "chain")
+    with pytest.raises(FileNotFoundError, match="gone does not exist"):
+        read_model(tmp_path / "gone", "anything")
     with pytest.raises(ModelFileError, match="gone does not exist"):
         read_model(tmp_path / "gone", "chain")
     with pytest.raises(ModelFileError, match="is not a file"):

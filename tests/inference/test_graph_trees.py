@@ -165,3 +165,9 @@ def test_what_is_not_a_forest_is_refused_by_name():
         plan_inference([0, 2, 5], [[[0, 1], [2, 3], [3, 4]], [[4, 2]]], 2, "tree")
     with pytest.raises(ValueError, match="factor group 1 joins 3 nodes at a time"):
         plan_inference([0, 3], [[[0, 1]], [[0, 1, 2]]], 2, "tree")
+
+
+def test_a_plan_says_how_many_trees_there_are():
+    members = [np.array([[0, 1], [0, 2], [4, 5]])]  # a tree of three nodes and a single one; a tree of two
+    plan = plan_inference(np.array([0, 4, 6]), members, 3)
+    assert plan.description == "two passes over 3 trees in 2 graphs, 3 labels: exact"

@@ -143,3 +143,20 @@ def test_a_wrong_number_of_samples_is_refused():
     plan = plan_inference([0, 2], [[[0, 1]]], 2, "junction")
     with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1, got 0"):
         plan.sample(np.zeros((2, 2)), [np.zeros((1, 2, 2))], 0)
+
+
+def test_forbidden_labels_alone_need_no_log_domain(monkeypatch):
+    """A zero that a potential asks for is no underflow: doubles hold all the rest."""
+    rng = np.random.default_rng(7)
+    offsets, members = np.array([0, 4, 7]), [np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 4]])]
+    plan = plan_inference(offsets, members, 3, "junction")
+
+    def refuse(tables):
+        pytest.fail("the log domain was asked for")
+
+    monkeypatch.setattr("kernelfields.inference.junction.inference.end_to_end", refuse)
+    for _ in range(20):
+        node, factors = random_potentials(rng, offsets, members, 3, [False])
+        node[rng.permutation(7)[:3], rng.integers(3, size=3)] = -np.inf
+        beliefs = plan.infer(node, factors)
+        assert np.isfinite(beliefs.log_partition).all()

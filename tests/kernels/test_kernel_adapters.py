@@ -8,9 +8,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
+from kernelfields import KernelClassifier
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF
 
@@ -135,22 +137,45 @@ def test_scikit_learn_kernels_keep_their_values(kernel):
     assert clone(adapted) == adapted
 
 
-def test_white_noise_is_left_out_everywhere():
-    noisy = gp.RBF(0.7) + gp.WhiteKernel(0.5) * gp.ConstantKernel(2.0)
-    adapted, plain = ScikitLearnKernel(noisy), gp.RBF(0.7)
+@pytest.mark.parametrize(
+    "noisy",
+    [gp.WhiteKernel(), gp.RBF(0.7) + gp.WhiteKernel(0.5) * gp.ConstantKernel(2.0), (gp.RBF() + gp.WhiteKernel()) ** 2],
+    ids=repr,
+)
+def test_white_noise_is_refused_wherever_it_is(noisy):
+    for ask in (resolve_kernel, lambda kernel: ScikitLearnKernel(kernel).resolve(X)):
+        with pytest.raises(ValueError, match="has white noise, which is no function of the inputs: leave WhiteKernel"):
+            ask(noisy)
+    for ask in (ScikitLearnKernel(noisy), ScikitLearnKernel(noisy).diag):
+        with pytest.raises(ValueError, match="white noise"):
+            ask(X)
+    with pytest.raises(ValueError, match="white noise"):
+        KernelClassifier(noisy).fit(X, X[:, 0] > 0)
+
+
+def test_noise_of_zero_is_no_noise():
+    adapted, plain = ScikitLearnKernel(gp.RBF(0.7) + gp.WhiteKernel(0.0)).resolve(X), gp.RBF(0.7)
     np.testing.assert_array_equal(adapted(X), plain(X))
-    np.testing.assert_array_equal(adapted(X, X), plain(X, X))
+    np.testing.assert_array_equal(adapted(X, Z), plain(X, Z))
     np.testing.assert_array_equal(adapted.diag(X), plain.diag(X))
-    assert noisy.k2.k1.noise_level == 0.5
-    only = ScikitLearnKernel(gp.WhiteKernel(0.5))
-    np.testing.assert_array_equal(only(X), 0.0)
-    np.testing.assert_array_equal(only.diag(X), 0.0)
+
+
+@pytest.mark.parametrize("kernels", [0, [gp.RBF(), gp.RBF()]])
+def test_a_stack_of_kernels_is_refused_before_it_is_shown(kernels):
+    for compound in (gp.CompoundKernel(kernels), gp.Sum(gp.RBF(), gp.CompoundKernel(kernels))):
+        with pytest.raises(ValueError, match="a CompoundKernel stacks the values of several kernels"):
+            KernelClassifier(compound).fit(X, X[:, 0] > 0)
+
+
+def test_what_a_sum_is_made_of_are_kernels():
+    with pytest.raises(TypeError, match=r"must be an object of sklearn\.gaussian_process\.kernels, got 3"):
+        resolve_kernel(gp.Sum(gp.RBF(), 3))
 
 
 def test_scikit_learn_parameters_are_reached_by_name():
-    adapted = ScikitLearnKernel(gp.RBF(0.7) + gp.WhiteKernel())
+    adapted = ScikitLearnKernel(gp.RBF(0.7) * gp.ConstantKernel(2.0))
     adapted.set_params(kernel__k1__length_scale=2.0)
-    np.testing.assert_array_equal(adapted(X, Z), gp.RBF(2.0)(X, Z))
+    np.testing.assert_array_equal(adapted(X, Z), 2.0 * gp.RBF(2.0)(X, Z))
 
 
 def test_what_the_scikit_learn_adapter_refuses():

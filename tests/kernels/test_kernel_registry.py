@@ -62,12 +62,18 @@ KERNELS = [
     Cosine(),
     Constant(3),
     (2 * RBF(0.5) + 1) ** 3 * Normalized(Linear()),
-    ScikitLearnKernel(gp.RBF([1.0, 2.0]) + gp.WhiteKernel(0.1, "fixed")),
+    ScikitLearnKernel(gp.RBF([1.0, 2.0]) + gp.ConstantKernel(0.1, "fixed")),
     ScikitLearnKernel(2.0 * gp.Matern(0.3, (1e-3, 1e3), nu=math.inf) ** 2),
     ScikitLearnKernel(gp.RBF(np.array([1.0, 2.0]), np.array([[0.1, 1.0], [0.2, 2.0]]))),
     ScikitLearnKernel(gp.PairwiseKernel(metric="poly", pairwise_kernels_kwargs={"degree": 2})),
     ScikitLearnKernel(gp.DotProduct() * gp.ExpSineSquared() + gp.RationalQuadratic()),
 ]
+
+
+def test_noise_that_files_hold_is_read_as_the_zero_it_counted_as():
+    spec = ScikitLearnKernel(gp.RBF(0.7) + gp.WhiteKernel(0.1)).spec()
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    np.testing.assert_array_equal(kernel_from_spec(spec).resolve(X)(X), gp.RBF(0.7)(X))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: repr(kernel)[:60])

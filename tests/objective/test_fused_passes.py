@@ -101,6 +101,33 @@ def test_lines_agree():
     assert walked.reach == np.inf
 
 
+def test_a_point_is_that_of_its_own_step_whichever_was_tried_last():
+    fused = sparse_field()
+    fused.prefer_fused_passes()
+    random = np.random.default_rng(2)
+    theta, direction = random.normal(size=fused.size), Direction(random.normal(size=fused.size))
+    line = fused.along(fused.at(theta), direction)
+    for tried, wanted in ((0.7, 0.7), (0.7, 0.2), (0.2, 0.7)):
+        line(tried)
+        before = fused.passes
+        point = line.point(wanted)
+        assert (fused.passes == before) == (tried == wanted), "the last step tried costs no pass again"
+        np.testing.assert_allclose(point.theta, theta + wanted * direction.theta, rtol=1e-14)
+        expected = fused.at(theta + wanted * direction.theta)
+        assert point.value == pytest.approx(expected.value, rel=1e-13)
+        np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
+
+
+def test_there_is_no_point_where_the_objective_is_not_finite():
+    fused = sparse_field()
+    fused.prefer_fused_passes()
+    line = fused.along(fused.at(np.zeros(fused.size)), Direction(np.ones(fused.size)))
+    line(0.5)
+    assert line(np.inf) == (np.inf, np.inf)
+    with pytest.raises(ValueError, match="the objective is not finite at step inf"):
+        line.point(np.inf)
+
+
 def test_coefficients_that_are_no_numbers_are_no_point():
     fused = sparse_field()
     fused.prefer_fused_passes()
@@ -120,3 +147,10 @@ def test_other_fields_keep_their_potentials():
     posterior = LogPosterior(chain_datafit(dense.datafit.likelihood.chains, [node_all], N_LABELS))
     posterior.prefer_fused_passes()
     assert not posterior.fused
+    likelihood, (node, edge) = dense.datafit.likelihood, dense.datafit.designs
+    start = design_of(
+        "start", None, positions=likelihood.chains.starts, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
+    )
+    assert fused_passes(likelihood, [node, edge]) is not None
+    assert fused_passes(likelihood, [node, edge, start]) is None
+    assert fused_passes(likelihood, [node, start]) is None

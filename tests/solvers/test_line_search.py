@@ -96,3 +96,9 @@ def test_linear_functions_end_in_a_finite_step():
     assert step is not None
     assert np.isfinite(step)
     assert len(line.trials) <= 40
+
+
+def test_steps_grow_fourfold_while_the_function_falls():
+    line = quadratic(100.0)
+    search(line, line.value, slope_reduction=0.5)
+    assert line.trials == [1.0, 4.0, 16.0, 64.0]

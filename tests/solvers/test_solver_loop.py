@@ -134,3 +134,20 @@ def test_an_absurd_tolerance_ends_where_rounding_does(name):
 def test_the_relative_gap_survives_a_value_of_zero():
     assert relative_gap(2.0, 1.5) == 0.25
     assert relative_gap(0.0, 0.0) == 0.0
+
+
+def test_an_interrupt_before_the_first_point_is_noted_has_nothing_to_return(monkeypatch):
+    class Interrupted:
+        def add(self, point):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelfields.solvers.loop._lower_bound", lambda posterior, tol: Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        minimize(small_posterior(), SOLVERS["lbfgs"]())
+
+
+@pytest.mark.parametrize("name", ["newton", "newton-cg"])
+def test_steps_of_newton_are_whole_where_the_objective_is_nearly_quadratic(name):
+    solution = minimize(small_posterior(), SOLVERS[name](), tol=1e-10)
+    assert solution.converged
+    assert [iteration.step for iteration in solution.history[-2:]] == [1.0, 1.0]

@@ -62,7 +62,8 @@ def optimum():
 def test_every_solver_reaches_the_optimum(name, optimum):
     posterior = kernel_chain()
     solution = minimize(posterior, resolve_solver(name, posterior, 1e-6), tol=1e-6, max_iter=3000)
-    assert solution.solver == name
+    # Features of a kernel are dense, and have no stochastic start.
+    assert solution.solver == name.removeprefix("sgd+")
     assert solution.reason == "gap"
     assert solution.converged
     assert solution.relative_gap <= 1e-6

@@ -228,3 +228,33 @@ def test_a_loss_that_doubles_cannot_hold_is_infinite_not_left_out():
     assert descent._epoch(state, every, 0.1, moving=False) == np.inf
     descent._epoch(state, every, 0.1)
     assert np.isfinite(state.node).all(), "such sequences are passed over"
+
+
+@pytest.mark.parametrize("size", [690.0, -690.0, 1e4], ids=str)
+def test_sequences_beyond_the_range_of_doubles_are_passed_over(size):
+    """exp(690) is a double still, but its products are none: no step is made, and the loss is infinite."""
+    chains = sparse_chains(weighted=False)
+    descent = engine_of(chains, FIELDS["observed"](chains)).stochastic_descent()
+    state = descent._fresh()
+    state.edge[:] = size
+    longer = np.flatnonzero(np.diff(chains.offsets) > 1)
+    assert descent._epoch(state, longer, 0.1) == np.inf
+    assert state.n_steps == 0
+    assert not state.node.any()
+    np.testing.assert_array_equal(state.edge, size)
+
+
+@pytest.mark.parametrize("size", [600.0, -600.0])
+def test_what_doubles_still_hold_is_exact(size):
+    """The same number on every transition changes no distribution: the loss and the steps are those of zero."""
+    chains = sparse_chains(weighted=False)
+    descent = engine_of(chains, FIELDS["every pair"](chains)).stochastic_descent()
+    every = np.arange(chains.n_sequences)
+    plain, shifted = descent._fresh(), descent._fresh()
+    shifted.edge[:] = size
+    np.testing.assert_allclose(
+        descent._epoch(shifted, every, 0.1, moving=False), descent._epoch(plain, every, 0.1, moving=False), rtol=1e-9
+    )
+    descent._epoch(plain, every[:1], 0.1)
+    descent._epoch(shifted, every[:1], 0.1)
+    np.testing.assert_allclose(shifted.node, plain.node, rtol=1e-9, atol=1e-12)

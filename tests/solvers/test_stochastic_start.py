@@ -117,6 +117,17 @@ def test_fields_without_a_stochastic_start_begin_at_zero():
     solution = minimize(posterior, resolve_solver("sgd+lbfgs", posterior, 1e-6), tol=1e-6)
     assert solution.converged
     assert solution.history[0].coefficient_norm == 0.0
+    assert solution.solver == "lbfgs"
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+def test_the_name_of_the_solver_tells_whether_a_stochastic_start_was_made(l1):
+    plain = "owl-qn" if l1 else "lbfgs"
+    posterior = tagging_posterior(l1=l1)
+    rule = resolve_solver("sgd+lbfgs", posterior, 1e-3, np.random.default_rng(0))
+    assert minimize(posterior, rule).solver == f"sgd+{plain}"
+    # The same rule, where the caller says where to begin.
+    assert minimize(posterior, rule, start=np.full(posterior.size, 0.01)).solver == plain
 
 
 class _Descent:

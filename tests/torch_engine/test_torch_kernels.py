@@ -240,3 +240,13 @@ print(json.dumps("torch" in sys.modules))
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) is False
+
+
+@pytest.mark.parametrize("distances", [tensors.squared_distances, tensors.manhattan_distances])
+def test_distances_are_where_the_inputs_are(distances):
+    """Tensors of the device "meta" have a shape and a place but no values, and meet no tensor from elsewhere."""
+    X, Z = (torch.empty((n, 2), dtype=torch.float64, device="meta") for n in (3, 4))
+    for block, shape in ((distances(X), (3, 3)), (distances(X, Z), (3, 4))):
+        assert block.device == X.device
+        assert block.shape == shape
+    assert tensors.filled(X, (3,), 1.0, torch.float64).device == X.device

@@ -243,3 +243,12 @@ def test_wrong_storages_and_full_devices_are_named(monkeypatch):
     monkeypatch.setattr(torch_tables.torch, "empty", full)
     with pytest.raises(MemoryError, match=r"2,000 positions at rank 500 need 0.0 GiB as half on cpu.*smaller rank"):
         TorchTable(np.ones((2000, 500)), "half", "cpu")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_and_columns_at_the_end_may_be_empty(device):
+    features = np.zeros((6, 5))
+    features[:4, :3] = np.random.default_rng(0).normal(size=(4, 3))
+    table = TorchSparseTable(sp.csr_array(features), device)
+    assert table.shape == (6, 5)
+    check_products(table, features, 1e-14)

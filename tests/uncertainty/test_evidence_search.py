@@ -147,6 +147,11 @@ def test_large_fields_are_climbed_with_few_pivots_first():
     stages = [step.coarse for step in coarse.evidence_path_.steps]
     assert stages[0]
     assert stages == sorted(stages, reverse=True)
+    steps = coarse.evidence_path_.steps
+    top = max((step for step in steps if step.coarse), key=lambda step: step.value)
+    assert steps[stages.index(False)].parameters == pytest.approx(top.parameters), (
+        "the climb goes on from the coarse top"
+    )
     assert not any(step.coarse for step in plain.evidence_path_.steps)
     assert not coarse.evidence_path_.best.coarse
     assert coarse.field_.terms[0].subspace.rank == plain.field_.terms[0].subspace.rank == 15

@@ -132,6 +132,8 @@ def test_small_fields_are_exact_and_large_ones_probed():
     point = mode(single_posterior())
     assert Laplace(point).method == "exact"
     assert Laplace(point, exact_size=3).method == "lanczos"
+    assert Laplace(point, exact_size=point.posterior.size).method == "exact"
+    assert Laplace(point, exact_size=point.posterior.size - 1).method == "lanczos"
 
 
 def test_what_cannot_be_is_refused():

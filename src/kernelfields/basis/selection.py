@@ -14,6 +14,7 @@ The estimator alternates: fit, certify over the whole RKHS, grow, warm start; se
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,12 @@ def candidate_scores(panel: PanelCholesky, candidates: np.ndarray, residuals: np
     projected -= features[candidates] @ inside
     left = np.maximum(panel.residual[candidates], panel.floor[candidates])
     return np.einsum("ij,ij->i", projected, projected) / left
+
+
+def warn_of_no_pivots(rank: int, kernel: Any, whose: str) -> None:
+    """Warn of a basis without a single function: the kernel is zero wherever there are data."""
+    if rank == 0:
+        warnings.warn(
+            f"{kernel!r} is zero at every training input: {whose} has no basis functions and takes no part in the fit",
+            stacklevel=2,
+        )

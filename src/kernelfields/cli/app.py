@@ -14,11 +14,13 @@ from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
 from kernelfields.cli.convert import convert
 from kernelfields.cli.evaluate import evaluate
 from kernelfields.cli.inspect import certify, inspect
+from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
 from kernelfields.cli.train import train
 
 app = typer.Typer(
     name="kernelfields",
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -57,14 +57,17 @@ def bench(context: typer.Context, name: _Name = None) -> None:
 
 
 def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
+    from kernelfields.formats.text_files import standard_output  # here, because help must come fast
+
     folder = _find(folder_name)
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
     scripts = {stem: text for stem, text in texts.items() if '__name__ == "__main__"' in text}
     if name is None:
         width = max(map(len, scripts), default=0)
-        for stem, text in scripts.items():
-            title, *_ = (ast.get_docstring(ast.parse(text)) or "").split("\n")
-            typer.echo(f"{stem:{width}}  {title}")
+        with standard_output():
+            for stem, text in scripts.items():
+                title, *_ = (ast.get_docstring(ast.parse(text)) or "").split("\n")
+                typer.echo(f"{stem:{width}}  {title}")
         return 0
     wanted = name.removesuffix(".py").replace("-", "_")
     if wanted not in scripts:

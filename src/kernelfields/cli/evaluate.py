@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelfields.cli.messages import Jobs, Voice, command
+from kernelfields.cli.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
 _WEIGHTS_PER_LABEL = 10
+_MOST = 1_000_000  # resamples: the interval has no further digit by then
 
 
 @command()
@@ -38,10 +40,10 @@ def evaluate(
         bool, typer.Option("--labels-only", help="No likelihood or calibration; labels never seen count as errors.")
     ] = False,
     resamples: Annotated[
-        int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0)
+        int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0, max=_MOST)
     ] = 1000,
     confidence: Annotated[float, typer.Option("--confidence", help="Share that an interval holds.")] = 0.95,
-    seed: Annotated[int, typer.Option("--seed", help="Of the resamples.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the resamples.", min=0, max=LARGEST_SEED)] = 0,
     report: Annotated[str | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     n_jobs: Jobs = None,
 ) -> None:

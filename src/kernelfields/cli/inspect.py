@@ -1,16 +1,21 @@
 """Inspection and certificates of models, ``kernelfields inspect`` and ``kernelfields certify``.
 
 Shows what a model has learnt, why it labels a sequence as it does, and how far it can be from the best model,
-checked anew on its training file.
+checked anew on its training file. A model may come from anyone, so the file that it names is opened on request only,
+and only if it is, by its checksum, the one that the model was trained on: whoever made the model knows it already.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernelfields.cli.messages import ExitCode, Jobs, ModelFile, Voice, command
+from kernelfields.cli.settings import LARGEST_COUNT
+
+if TYPE_CHECKING:
+    from kernelfields.cli.models import TrainedModel
 
 _HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
 
@@ -19,7 +24,7 @@ _HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "e
 def inspect(
     voice: Voice,
     model: ModelFile,
-    top: Annotated[int, typer.Option("--top", help="Weights of each label.", min=1)] = 10,
+    top: Annotated[int, typer.Option("--top", help="Weights of each label.", min=1, max=LARGEST_COUNT)] = 10,
     label: Annotated[list[str] | None, typer.Option("--label", help="Only this label; may be repeated.")] = None,
     features: Annotated[
         str | None, typer.Option("--features", help="Only features in which this regular expression is found.")
@@ -77,9 +82,10 @@ def inspect(
 def certify(
     voice: Voice,
     model: ModelFile,
-    file: Annotated[
-        str | None, typer.Argument(help="Its training file.", metavar="FILE", show_default="the one it remembers")
-    ] = None,
+    file: Annotated[str | None, typer.Argument(help="Its training file; - is standard input.", metavar="FILE")] = None,
+    stored_data: Annotated[
+        bool, typer.Option("--stored-data", help="Read the file that the model names, if it is still the same.")
+    ] = False,
     scope: Annotated[
         str, typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower).")
     ] = "span",
@@ -98,17 +104,24 @@ def certify(
 
     \b
     Is this the optimum?
-      kernelfields certify chunks.safetensors --limit 0.01
+      kernelfields certify chunks.safetensors train.conll --limit 0.01
+    The same, on the file that the model was trained on, wherever it lies:
+      kernelfields certify chunks.safetensors --stored-data --limit 0.01
     Would a larger basis help?
       kernelfields certify rbf.safetensors train.npz --scope rkhs --limit 0.01
     """
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.cli.settings import file_digest
 
+    if file is not None and stored_data:
+        raise ValueError("--stored-data reads the file that the model names: leave it out to read another")
+    if limit is not None and not limit >= 0:
+        raise ValueError(f"--limit must be a relative gap of at least 0, such as 0.01, got {limit}")
     trained = load_model(model, n_jobs)
-    path = file or trained.settings.train
-    if path is None or (file is None and path == "-"):
-        raise ValueError(f"{model} was trained from standard input: give its training file as well")
+    path = file
+    if path is None:
+        path = _stored_path(trained, model, stored_data)
+        voice.say(f"reading {path!r}, the training file that {model} names")
     read = trained.reader.read(path)
     check_labels(read, trained.crf.classes_, path)
     digest = file_digest(path)
@@ -120,9 +133,28 @@ def certify(
     verdict = "" if limit is None else f"\n{'within' if accepted else 'above'} the limit of {limit:g}"
     voice.result(
         f"now:        {certificate}\nby the fit: {fitted}{verdict}",
-        {"now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
+        {"file": path, "now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
     )
     raise typer.Exit(ExitCode.DONE if accepted else ExitCode.SHORT)
+
+
+def _stored_path(trained: TrainedModel, model: str, wanted: bool) -> str:
+    """Return the training file that a model names, if the user wants it; ValueError if it is not the one it was."""
+    from kernelfields.cli.settings import STANDARD_STREAM, file_digest
+
+    path = trained.settings.train
+    if path in (None, STANDARD_STREAM):
+        raise ValueError(f"{model} was trained from standard input: give its training file as well")
+    if not wanted:
+        raise ValueError(
+            f"which training file? Give it after the model, or --stored-data to read the one that {model} names, "
+            f"{path!r}"
+        )
+    if "train" not in trained.checksums or file_digest(path) != trained.checksums["train"]:
+        raise ValueError(
+            f"{path!r} is not there or is not the file that {model} was trained on: give the training file itself"
+        )
+    return str(path)
 
 
 def _document(certificate: Any) -> dict[str, Any]:

@@ -7,26 +7,34 @@
 
 ``command`` makes a command of a function: it adds the options that all commands share, and turns errors into one
 message without a traceback; ``--verbose`` shows the traceback as well. Only errors that the library and the system
-raise about what a user passed are shown so; any other is a fault of the program.
+raise about what a user passed are shown so; any other is a fault of the program. ``CommandGroup`` does the same for
+help and for what else is written outside of commands.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
+import io
 import json
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from kernelfields.cli.settings import MOST_THREADS
 
 Jobs = Annotated[
-    int | None, typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores")
+    int | None,
+    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores", max=MOST_THREADS),
 ]
 ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]
 #: The options that become the voice of a command.
@@ -83,10 +91,14 @@ class Voice:
 
     @contextmanager
     def hears_warnings(self) -> Iterator[None]:
-        """Turn warnings of the library into messages, each as it comes."""
+        """Turn warnings of the library into messages, each as it first comes."""
+        heard: set[str] = set()
 
         def show(message: Any, *about: Any, **more: Any) -> None:
-            self.warn(" ".join(str(message).split()))
+            text = " ".join(str(message).split())
+            if text not in heard:
+                heard.add(text)
+                self.warn(text)
 
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -121,7 +133,8 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
         @functools.wraps(function)
         def with_voice(**values: Any) -> None:
             voice = Voice(**{each.name: values.pop(each.name) for each in shared})
-            function(voice, **values)
+            with voice.hears_warnings():
+                function(voice, **values)
 
         made: Any = explains_errors(with_voice)
         made.__signature__ = Signature([*named, *options, *shared])  # typer makes the options of it
@@ -140,8 +153,8 @@ def explains_errors(function: Command) -> Command:
         except BrokenPipeError:
             raise  # whoever reads our output has had enough: no message
         except (ValueError, OSError, MemoryError) as error:
-            if options.get("verbose"):
-                traceback.print_exc(file=sys.stderr)
+            if options.get("verbose") and not options.get("quiet"):
+                typer.echo(traceback.format_exc(), err=True, nl=False)
             typer.echo(f"error: {_message(error)}", err=True)
             raise typer.Exit(ExitCode.WRONG) from error
         except KeyboardInterrupt as interrupt:
@@ -149,6 +162,44 @@ def explains_errors(function: Command) -> Command:
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
 
     return explained
+
+
+class CommandGroup(TyperGroup):
+    """All commands: what cannot be written to standard output, help included, is one line and an exit code."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command that the arguments name."""
+        # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
+        # place come streams that cannot be read from or written to, and say so.
+        if sys.stdin is None:
+            sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")  # noqa: SIM115
+        if sys.stdout is None:
+            sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
+        try:
+            try:
+                return super().main(*arguments, **options)
+            finally:
+                sys.stdout.flush()  # here, because an error at the end of Python has an exit code of its own
+        except OSError as error:
+            _abandon(sys.stdout)
+            if error.errno == errno.EPIPE:  # whoever reads our output has had enough
+                sys.exit(ExitCode.SHORT)
+            before = error.__context__
+            if not (isinstance(before, SystemExit) and before.code == ExitCode.WRONG):  # the command has not said it
+                try:
+                    typer.echo(f"error: standard output: cannot write: {error.strerror}", err=True)
+                except OSError:  # messages cannot be written either: the exit code says it
+                    _abandon(sys.stderr)
+            sys.exit(ExitCode.WRONG)
+
+
+def _abandon(stream: Any) -> None:
+    """Let what is left in the buffer of a stream go nowhere: Python would try again at its end, and fail."""
+    with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
+        target = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, target)
+        os.close(nowhere)
 
 
 def _message(error: BaseException) -> str:

@@ -42,9 +42,24 @@ _USED = {
     "npz": ("arrays",),
     "csv": ("columns", "label_column", "sequence_column", "separator"),
 }
+#: Options of ``read_sequences`` that model files keep, and of what types.
+_READING: dict[str, Any] = {
+    "format": str,
+    "separator": str,
+    "comments": bool,
+    "label": str | int | None,
+    "n_columns": int,
+    "features": list,
+    "names": dict,
+    "sequence": str,
+    "kinds": dict,
+    "contiguous": bool,
+    "delimiter": str,
+}
 _SEPARATORS = {"tab": "\t", "space": " "}
 _NEAR = (-1, 0, 1)
 _LABELS_SHOWN = 10
+_LEAST_MEMORY = 10_000
 _NOTES = "command"
 
 
@@ -61,6 +76,17 @@ class Scaling:
         stacked = np.concatenate([np.asarray(x, dtype=np.float64) for x in X])
         deviation = stacked.std(axis=0)
         return cls(stacked.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Scaling:
+        """Return the scaling that a model file holds."""
+        from kernelfields.models.stored_values import finite_array
+
+        mean = finite_array(document["mean"], "the means of the columns", (None,))
+        deviation = finite_array(document["deviation"], "the deviations of the columns", mean.shape)
+        if not (deviation > 0).all():
+            raise ValueError("the deviations of the columns must be positive")
+        return cls(mean, deviation)
 
     def apply(self, X: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return scaled inputs."""
@@ -103,11 +129,14 @@ class InputReader:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> InputReader:
         """Return the reader that ``to_document`` described."""
-        template, scaling = document["template"], document["scaling"]
+        template, scaling, reading = document["template"], document["scaling"], dict(document["reading"])
+        for name, value in reading.items():
+            if name not in _READING or not isinstance(value, _READING[name]):
+                raise ValueError(f"its files are read with {name}={value!r}, which has no meaning")
         return cls(
-            dict(document["reading"]),
+            reading,
             None if template is None else Template.parse(template, "the model's template"),
-            None if scaling is None else Scaling(**scaling),
+            None if scaling is None else Scaling.from_document(scaling),
         )
 
 
@@ -276,24 +305,32 @@ def fit_parameters(settings: RunSettings) -> dict[str, Any]:
 
 
 def engine_of(settings: RunSettings) -> Any:
-    """Return where a fit runs, as the estimator is told."""
+    """Return where a fit runs, as the estimator is told; ValueError if it cannot run there."""
+    from kernelfields.engines.choice import resolve_engine
+    from kernelfields.engines.threads import Threads
+    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.objective.designs.memory import parse_memory
+
     engine, device, memory = settings.engine, settings.device, settings.memory
     if device is not None and engine not in ("auto", "torch"):
         raise ValueError(f"device={device!r} is for engine='torch', got engine={engine!r}")
+    place: Any = engine
     if memory is not None:
         if device is not None or engine == "torch":
             raise ValueError("memory is a budget for engine='threads': a device has the memory it has")
         if engine == "dask":
             raise ValueError("memory is a budget for engine='threads': set the memory of Dask workers in Dask")
         if engine in ("auto", "threads"):
-            from kernelfields.engines.threads import Threads
-
-            return Threads(memory)
-    if device is not None:
-        from kernelfields.engines.torch.engine import Torch
-
-        return Torch(device)
-    return engine
+            place = Threads(memory)
+            if (parse_memory(memory) or 0) < _LEAST_MEMORY:
+                raise ValueError(f"--memory {memory} is less than any fit can do with: give at least 10kB")
+    elif device is not None:
+        place = Torch(device)
+    try:
+        resolve_engine(place)
+    except (ImportError, RuntimeError) as error:
+        raise ValueError(str(error)) from error
+    return place
 
 
 def _one_or_tuple(value: Any) -> Any:
@@ -321,6 +358,7 @@ def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settin
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
     """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
     from kernelfields import ChainCRF
+    from kernelfields.engines.choice import engine_here
     from kernelfields.models.documents import read_document
 
     def rebuild(document: dict[str, Any]) -> TrainedModel:
@@ -330,7 +368,8 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
                 "or train by the command"
             )
         notes = document[_NOTES]
-        crf = ChainCRF.from_document(document).set_params(n_jobs=n_jobs, verbose=0)
+        crf = ChainCRF.from_document(document)
+        crf.set_params(n_jobs=n_jobs, verbose=0, engine=engine_here(crf.engine))
         settings, checksums = from_document(notes["settings"], path)
         return TrainedModel(crf, InputReader.from_document(notes["reader"]), settings, checksums)
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kernelfields import ChainCRF
     from kernelfields.formats import SequenceFile
 
+# More than anyone reads; the memory for them is in proportion.
+_MOST_LABELLINGS = 1_000_000
+
 
 @command()
 def predict(
@@ -31,7 +34,10 @@ def predict(
         bool, typer.Option("--marginals", help="Add the probabilities of all labels at each position.")
     ] = False,
     nbest: Annotated[
-        int, typer.Option("--nbest", help="Write so many labellings of each sequence, the best first.", min=0)
+        int,
+        typer.Option(
+            "--nbest", help="Write so many labellings of each sequence, the best first.", min=0, max=_MOST_LABELLINGS
+        ),
     ] = 0,
     posterior: Annotated[
         bool, typer.Option("--posterior", help="The most probable label at each position, not the best whole.")

@@ -24,6 +24,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -37,6 +38,10 @@ import typer
 from kernelfields import __version__
 
 STANDARD_STREAM = "-"
+#: More threads than machines have cores, seeds as scikit-learn takes them, and what every machine can count to.
+MOST_THREADS, LARGEST_SEED, LARGEST_COUNT = 4096, 2**32 - 1, 2**31 - 1
+# Bytes of a settings file; those that the command writes have some thousands.
+_LARGEST = 2**20
 _TABLES = ("data", "field", "fit", "output")
 #: What the types of settings are called in messages.
 _KINDS: dict[Any, str] = {
@@ -56,7 +61,8 @@ class Setting:
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
     never written. ``part`` is what the setting is a parameter of. ``before`` is the key it stands before in the
-    file, where the order is not that of the options. ``name``, ``types`` and ``default`` are those of the field.
+    file, where the order is not that of the options. Whole numbers lie between ``least``, where the library would not
+    say it, and ``most``. ``name``, ``types`` and ``default`` are those of the field.
     """
 
     names: tuple[str, ...]
@@ -69,6 +75,8 @@ class Setting:
     part: Literal["reading", "kernel", "nodes", "edges", "estimator", "engine"] | None = None
     repeated: bool = False
     before: str | None = None
+    least: int = -LARGEST_COUNT
+    most: int = LARGEST_COUNT
     name: str = ""
     types: tuple[Any, ...] = ()
     default: Any = None
@@ -98,7 +106,7 @@ class Setting:
     def read(self, given: Any) -> Any:
         """Return the value that was given on the command line; lists are texts with commas."""
         if self.several is None or not isinstance(given, str):
-            return given or None if self.repeated else given
+            return given or None if self.repeated else self._countable(given, self._option)
         (kind, *_), parts = get_args(self.several), given.split(",")
         try:
             values = get_origin(self.several)(map(kind, parts))
@@ -107,17 +115,44 @@ class Setting:
             raise ValueError(
                 f"{self.names[0]} takes numbers with commas between them, such as {example}, got {given!r}"
             ) from None
+        self._countable(values, self._option)
         return values[0] if kind in self.types and len(values) == 1 else values
 
     def check(self, value: Any, where: str) -> Any:
         """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
         for kind in self.types:
             if get_origin(kind) is list:
-                if isinstance(value, list) and value and all(_is(item, get_args(kind)[0]) for item in value):
-                    return value
+                (own,) = get_args(kind)
+                if isinstance(value, list) and value and all(_is(item, own) for item in value):
+                    return [_as_float(item, where) for item in value] if own is float else self._countable(value, where)
             elif _is(value, kind):
-                return float(value) if kind is float else value
+                return _as_float(value, where) if kind is float else self._countable(value, where)
         raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in self.types)}")
+
+    @property
+    def _option(self) -> str:
+        return self.names[0] if self.names else self.name
+
+    def _countable(self, value: Any, where: str) -> Any:
+        """Return a value if its whole numbers, where it is to be those, lie within the bounds."""
+        if int in self.types or get_args(self.several)[:1] == (int,):
+            for number in value if isinstance(value, list | tuple) else [value]:
+                if number is not None and not self.least <= number <= self.most:
+                    bound = f"at least {self.least}" if number < self.least else f"at most {self.most}"
+                    raise ValueError(f"{where} must be {bound}, got {_shortened(number)}")
+        return value
+
+
+def _as_float(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{where} is {_shortened(value)}, larger than numbers can be") from None
+
+
+def _shortened(number: int) -> str:
+    text = str(number)
+    return text if len(text) <= 24 else f"{text[:20]}..."
 
 
 def _is(value: Any, kind: type) -> bool:
@@ -214,7 +249,7 @@ class RunSettings:
         (0.01, 0.1, 1.0, 10.0, 100.0), "--prior-variances", "Those to choose from, 0.01,0.1,1,10,100 unless told."
     )
     ranks: tuple[int, ...] | None = _search(
-        None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it."
+        None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it.", least=1
     )
 
     solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
@@ -222,11 +257,13 @@ class RunSettings:
     max_iter: int = _fit(100, "--max-iter", "Most iterations.")
     patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.")
     dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
-    n_jobs: int | None = _fit(None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores")
+    n_jobs: int | None = _fit(
+        None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores", most=MOST_THREADS
+    )
     engine: str = _engine("auto", "--engine", "threads, torch or auto: where the fit runs.")
     device: str | None = _engine(None, "--device", "Of --engine torch, such as cuda:0.")
     memory: str | None = _engine(None, "--memory", "What a fit may take, such as 8GB.")
-    random_state: int = _fit(0, "--seed", "Of all that is random.")
+    random_state: int = _fit(0, "--seed", "Of all that is random.", most=LARGEST_SEED)
     checkpoint: str | None = _checkpoint(None, "--checkpoint", "Write what there is so far to this file now and then.")
     checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
     resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
@@ -284,10 +321,18 @@ def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
 
 def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
     """Read settings from TOML, and the checksums of the files that the run read."""
+    with open(path, "rb") as file:
+        # Devices and pipes may never end.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is not a file: give the path of the settings themselves")
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{path} is larger than {_LARGEST} bytes, which settings never are: is it another file?")
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(content.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"{path} cannot be read as TOML: its values are nested too deep") from error
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read as TOML: {error}") from error
     return from_document(document, path)
 

@@ -29,6 +29,7 @@ from kernelfields.cli.models import (
     TrainedModel,
     build_estimator,
     check_labels,
+    engine_of,
     fit_parameters,
     is_dense,
     kernel_settings,
@@ -64,6 +65,7 @@ class TrainingRun:
 
     def __init__(self, settings: RunSettings, voice: Voice):
         _check_outputs(settings)
+        engine_of(settings)  # raises now, not after the files were read
         self.settings, self.voice = settings, voice
         self.reader, self.file = read_training_file(settings)
         self.development: SequenceFile | None = None
@@ -163,8 +165,7 @@ class TrainingRun:
             random_state=settings.random_state,
             verbose=self.voice.level,
         )
-        with self.voice.hears_warnings():
-            search.fit(self.file.X, self.file.y, self.file.weights)
+        search.fit(self.file.X, self.file.y, self.file.weights)
         best = search.best_params_
         chosen = {"rank": best["rank"] or 0, "prior_variance": best["prior_variance"]}
         if best["kernel"] not in [each for each in kernels if not isinstance(each, str)]:
@@ -205,8 +206,7 @@ class TrainingRun:
             self.crf.set_params(callbacks=[Checkpoint(path, seconds, write=write)])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
-        with self.voice.hears_warnings():
-            self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
+        self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
         self.crf.set_params(callbacks=None, verbose=0, warm_start=False)
 
     def _write_report(self, path: str) -> None:

@@ -27,6 +27,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from kernelfields.compat import eli5_weights
 from kernelfields.compat.feature_sequences import (
     answer_each,
     feature_sequences,
@@ -40,6 +41,7 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.fields.reading import encode_labels
 from kernelfields.models.documents import read_document, write_document
+from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole
 
 KIND = "compat.CRF"
@@ -97,6 +99,15 @@ class NamedWeights:
         self.attributes = names[np.unique(rows)].tolist()
         _, pairs, values = _nonzero(field.coef_["edge"])
         self.transitions = _keyed(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
+
+
+def check_weights(field: ChainCRF) -> None:
+    """Raise ValueError unless a chain from a file has weights of named features and of transitions."""
+    names, coefficients = field.feature_names_in_, field.coef_
+    if set(coefficients) != {"node", "edge"}:
+        raise ValueError("it has no weights of named features and of transitions")
+    if coefficients["node"].shape[0] != len(names) or coefficients["edge"].shape != (1, len(field.classes_) ** 2):
+        raise ValueError("its weights do not fit the names of its features and its labels")
 
 
 def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -240,6 +251,7 @@ class CRF(BaseEstimator):
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, history, holdout)
         self._named: NamedWeights | None = None
+        eli5_weights.register(CRF)
         return self
 
     def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
@@ -306,8 +318,13 @@ class CRF(BaseEstimator):
         def rebuild(document: dict[str, Any]) -> CRF:
             described, holdout = document["field"], document["holdout"]
             kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
-            scores = None if holdout is None else Holdout(**holdout)
-            return cls(**document["parameters"])._keep(kind.from_document(described), document["reason"], scores)
+            scores = None if holdout is None else record(Holdout, holdout, "the scores on the holdout")
+            field: Any = kind.from_document(described)
+            if isinstance(field, ChainCRF):
+                check_weights(field)
+            crf = cls(**document["parameters"])
+            check_plain_parameters(crf)
+            return crf._keep(field, document["reason"], scores)
 
         return read_document(path, KIND, rebuild)
 
@@ -371,6 +388,10 @@ class CRF(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         # The weights by name are made again when asked for.
         return {name: value for name, value in super().__getstate__().items() if name != "_named"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        eli5_weights.register(CRF)
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 The flat scores are those of ``sklearn.metrics`` over the positions of all sequences, and pass their keywords on.
 ``flat_accuracy`` and ``sequence_accuracy`` are scorers for scikit-learn's model selection.
-Fails: ValueError naming the first sequence whose true and predicted labels differ in number, where joining the
-sequences would compare labels of different positions.
+Fails: ValueError for flat scores, naming the first sequence whose true and predicted labels differ in number, where
+joining the sequences would compare labels of different positions. As a whole such sequences are just not equal.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ def flat_classification_report(y_true: Any, y_pred: Any, labels: Any = None, **k
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
     """Return the share of sequences whose labels are all right; 0 if there is no sequence."""
-    true, predicted = _paired(y_true, y_pred)
-    right = sum(one == other for one, other in zip(true, predicted, strict=True))
-    return right / len(true) if true else 0.0
+    true, predicted = _listed(y_true), _listed(y_pred)
+    if not true:
+        return 0.0
+    _check_numbers(true, predicted)
+    return sum(one == other for one, other in zip(true, predicted, strict=True)) / len(true)
 
 
 def _flat(y_true: Any, y_pred: Any) -> tuple[list, list]:
@@ -58,9 +60,8 @@ def _flat(y_true: Any, y_pred: Any) -> tuple[list, list]:
 
 def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
     """Return both as lists of lists, sequence by sequence of the same length."""
-    true, predicted = [list(labels) for labels in y_true], [list(labels) for labels in y_pred]
-    if len(true) != len(predicted):
-        raise ValueError(f"y_true has {len(true)} sequences but y_pred has {len(predicted)}")
+    true, predicted = _listed(y_true), _listed(y_pred)
+    _check_numbers(true, predicted)
     for index, (one, other) in enumerate(zip(true, predicted, strict=True)):
         if len(one) != len(other):
             raise ValueError(
@@ -68,6 +69,15 @@ def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
                 "are both of the same data, in the same order?"
             )
     return true, predicted
+
+
+def _listed(y: Any) -> list[list]:
+    return [list(labels) for labels in y]
+
+
+def _check_numbers(true: list, predicted: list) -> None:
+    if len(true) != len(predicted):
+        raise ValueError(f"y_true has {len(true)} sequences but y_pred has {len(predicted)}")
 
 
 flat_accuracy = sklearn.metrics.make_scorer(flat_accuracy_score)

@@ -161,12 +161,12 @@ def read_options(parameters: dict[str, Any]) -> Options:
 
 def _uses_sgd(algorithm: Any) -> bool:
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
-    if name in _ONLINE:
+    if isinstance(name, str) and name in _ONLINE:
         raise NotImplementedError(
             f"algorithm={algorithm!r} has no counterpart here: it is no fit of a likelihood, so it has neither a "
             "loss to compare nor probabilities. Use algorithm='lbfgs' with c1 and c2."
         )
-    if name not in (None, "lbfgs", "l2sgd"):
+    if not (name is None or (isinstance(name, str) and name in ("lbfgs", "l2sgd"))):
         raise ValueError(f"algorithm must be 'lbfgs' or 'l2sgd', got {algorithm!r}")
     return name == "l2sgd"
 

@@ -10,6 +10,7 @@ Collections of Dask are known by the protocol that they share, so that Dask is l
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
@@ -43,12 +44,27 @@ def scoring_engine(engine: Any, *, n_values: int = 0, data: Any = None) -> Engin
     return chosen
 
 
+def check_engine(engine: Any) -> None:
+    """Raise ValueError unless ``engine`` is an engine or the name of one, whether it is here or not."""
+    if not isinstance(engine, Engine) and not (isinstance(engine, str) and engine in NAMES):
+        raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
+
+
+def engine_here(engine: Any) -> Any:
+    """Return the engine of a model that was read from a file; "auto", with a warning, if it is not here."""
+    try:
+        scoring_engine(engine)
+    except (ImportError, RuntimeError) as error:
+        warnings.warn(f"engine={engine!r} is not here, 'auto' takes its place: {error}", stacklevel=3)
+        return "auto"
+    return engine
+
+
 def _named(engine: Any, n_values: int, lie_with: str | None) -> Engine | None:
     """Return the engine of a name, None for threads with nothing to be said of them."""
+    check_engine(engine)
     if isinstance(engine, Engine):
         chosen: Engine | None = engine
-    elif not isinstance(engine, str) or engine not in NAMES:
-        raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
     else:
         name = lie_with if engine == "auto" and lie_with is not None else engine
         chosen = None

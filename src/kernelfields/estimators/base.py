@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +25,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.choice import resolve_engine, scoring_engine
+from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -42,7 +41,8 @@ from kernelfields.models.documents import (
     describe_solution,
     describe_terms,
     read_document,
-    rebuild_parameters,
+    rebuild_certificate,
+    rebuild_estimator,
     rebuild_solution,
     rebuild_terms,
     write_document,
@@ -57,12 +57,8 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.numerics.parameters import (
-    check_callbacks,
-    check_count,
-    check_tolerance,
-    resolve_dtype,
-)
+from kernelfields.models.stored_values import record
+from kernelfields.numerics.parameters import check_callbacks, check_count, check_tolerance, resolve_dtype
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
@@ -72,7 +68,7 @@ from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
 from kernelfields.structure.search import StructurePath, StructureSearch
-from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep, resolve_search
+from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
 from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
@@ -194,6 +190,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter cannot be used, before any work starts."""
+        if self.rank is not None:
+            check_count(self.rank, "rank", " (or None for no limit)")
         check_tolerance(self.tol)
         check_count(self.max_iter, "max_iter")
         check_solver(self.solver)
@@ -507,11 +505,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         A field that was fitted on an engine that is not here, such as a GPU, takes "auto" instead, with a warning.
         """
         model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
-        try:
-            scoring_engine(model.engine)
-        except (ImportError, RuntimeError) as error:
-            warnings.warn(f"engine={model.engine!r} is not here, 'auto' takes its place: {error}", stacklevel=2)
-            model.engine = "auto"
+        model.engine = engine_here(model.engine)
         return model
 
     def to_document(self) -> dict[str, Any]:
@@ -543,25 +537,25 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         structure = cls._rebuilt_structure(document["structure"], classes)
         terms = rebuild_terms(document, structure.n_labels, functions)
         check_widths(terms, reader.width)
-        estimator = cls(**rebuild_parameters(document["parameters"], functions))
+        estimator = rebuild_estimator(cls, document["parameters"], functions)
         estimator._check_parameters()
         cls._check_terms(terms, reader, structure)
         estimator._reader = reader
         estimator.classes_, estimator.n_features_in_ = classes, reader.n_features
         estimator.field_ = Field(terms, structure)
         fitted_by = document.get("fitted_by")
-        estimator.inference_ = None if fitted_by is None else FittedBy(**fitted_by)
+        estimator.inference_ = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
         estimator.solution_ = rebuild_solution(document["solution"], terms)
         certificates = document["certificates"]
         if certificates is None:
             estimator._certificates = None
         else:
-            span, rkhs = (Certificate(**each) for each in certificates)
+            span, rkhs = map(rebuild_certificate, certificates)
             estimator._certificates = span, rkhs
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         steps = document.get("evidence_path")
-        estimator.evidence_path_ = None if steps is None else EvidencePath([EvidenceStep(**each) for each in steps])
+        estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
         estimator._set_views()
         return estimator
 

@@ -30,7 +30,8 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.reading import check_class_weight
+from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
@@ -118,7 +119,7 @@ class ChainCRF(FieldEstimator):
     Attributes
     ----------
     classes_, n_features_in_ : the sorted labels and the number of input features
-    feature_names_in_ : (n_features_in_,) names of the features, for fields fitted on feature dicts or strings
+    feature_names_in_ : (n_features_in_,) names of the features of dicts, strings or data frames
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
@@ -382,11 +383,11 @@ class ChainCRF(FieldEstimator):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns that feature dicts or strings were given; only for fields fitted on those."""
+        """Names of the features; only for fields fitted on feature dicts, strings or data frames."""
         check_is_fitted(self, "field_")
-        if self._reader.encoder is None:
+        if self._reader.names is None:
             raise AttributeError("feature_names_in_: this field was fitted on arrays, whose columns have no names")
-        return np.array(self._reader.encoder.feature_names_)
+        return np.array(self._reader.names)
 
     @answers_collections
     def predict(self, X: object, decode: str = "viterbi") -> list[np.ndarray]:
@@ -397,7 +398,7 @@ class ChainCRF(FieldEstimator):
         """
         if decode not in ("viterbi", "posterior"):
             raise ValueError(f"decode must be 'viterbi' or 'posterior', got {decode!r}")
-        predictions: list[np.ndarray] = []
+        predictions = Ragged()
         for answers in self._answers(X):
             labels = answers.best_labels() if decode == "viterbi" else answers.marginals.argmax(axis=1)
             predictions += answers.data.split(self.classes_[labels])
@@ -414,8 +415,7 @@ class ChainCRF(FieldEstimator):
         keeps the most probable labels; "sampling" is the mean over coefficients drawn around it, pairs too.
         """
         kind = resolve_uncertainty(uncertainty, joint=pairs) if uncertainty is not False else None
-        nodes: list[np.ndarray] = []
-        edges: list[np.ndarray] = []
+        nodes, edges = Ragged(), Ragged()
         joint_of = (lambda answers: answers.pair_marginals()) if pairs else None
         for chains, marginals, joint in self._averaged(X, kind, joint_of):
             nodes += chains.split(marginals)
@@ -425,7 +425,7 @@ class ChainCRF(FieldEstimator):
     @answers_collections
     def predict_variances(self, X: object) -> list[np.ndarray]:
         """Return the posterior variances of the potentials of labels, (T, L) arrays, after :meth:`laplace`."""
-        return [rows for batch, variances in self._variances(X) for rows in batch.split(variances)]
+        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
 
     @answers_collections
     def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
@@ -450,16 +450,15 @@ class ChainCRF(FieldEstimator):
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return token accuracy: the share of positions whose Viterbi label is right.
 
-        ``sample_weight`` holds one weight per sequence.
+        ``sample_weight`` holds one weight per sequence. Labels that were not there to be learnt count as errors.
         """
         check_is_fitted(self, "field_")
-        chains = self._read(X, y, sample_weight)
-        right = np.concatenate(self.predict(X)) == self.classes_[chains.labels]
-        return float(np.average(right, weights=chains.position_weights))
+        lengths = np.diff(self._read(X).offsets)
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X), sample_weight)
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
-        draws: list[np.ndarray] = []
+        draws = Ragged()
         for chains, drawn in self._draws(X, n_samples, random_state):
             draws += per_item(chains, self.classes_[drawn], n_samples is None)
         return draws
@@ -487,7 +486,7 @@ class ChainCRF(FieldEstimator):
             ones; None for all
         labels : list of the labels to show, in this order; None for all. Transitions are those between them.
         feature_re : regular expression; features are listed if it is found in their names
-        feature_names : names of the input features. By default those of feature dicts, "x0", "x1", ... for arrays.
+        feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays.
 
         With a window, names of neighbours' features begin with their offset: "[-1] word:the". Clique sets with a
         kernel that has no explicit features, such as RBF, have no weights per feature; the table says so.
@@ -579,11 +578,9 @@ class ChainCRF(FieldEstimator):
 
     @classmethod
     def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure:
-        masks, n_labels = ConstraintMasks(**described["masks"]), len(classes)
-        for name in ("edge", "start", "end", "label"):
-            if getattr(masks, name).shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
-                raise ValueError(f"the constraint mask {name!r} has the wrong shape")
-        return ChainStructure(n_labels, masks)
+        masks = ConstraintMasks(**described["masks"])
+        masks.check(len(classes))
+        return ChainStructure(len(classes), masks)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> ChainCRF:

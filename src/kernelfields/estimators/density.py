@@ -26,6 +26,7 @@ from kernelfields.estimators.base import BasisLike, KernelLike, Seed
 from kernelfields.family.box import (
     Box,
     FunctionMeasure,
+    check_box,
     check_sample_possible,
     rebuild_measure,
     resolve_box,
@@ -46,15 +47,19 @@ from kernelfields.models.documents import (
     describe_parameters,
     describe_subspace,
     read_document,
-    rebuild_parameters,
+    rebuild_certificate,
+    rebuild_estimator,
     rebuild_subspace,
     write_document,
 )
+from kernelfields.models.stored_values import finite_array, record, whole_number
 from kernelfields.numerics.parameters import check_count, check_penalty, check_tolerance, is_real
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
 
 _BATCH_ROWS = 20_000
+# By how much a log partition may differ from what it was on another machine, beyond its error.
+_ROUNDING = 1e-3
 _KIND = "ExponentialFamilyDensity"
 
 
@@ -227,8 +232,17 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return scores
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Return the mean of log p over points; minus infinity if one lies outside the box."""
-        return float(np.mean(self.score_samples(X)))
+        """Return the mean of log p over points; minus infinity, with a warning, if one lies outside the box."""
+        scores = self.score_samples(X)
+        outside = ~self._measure.box.contains(np.asarray(X, dtype=np.float64))
+        if outside.any():
+            warnings.warn(
+                f"{int(outside.sum())} of {len(scores)} points lie outside the box of the fit, where the density is "
+                "zero, so the score is minus infinity: give a box that holds all points, held-out ones included, or "
+                f"let box='auto' reach farther beyond the sample than margin={self.margin:g}",
+                stacklevel=2,
+            )
+        return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
         """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
@@ -324,31 +338,42 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     @classmethod
     def _from_document(cls, document: Mapping[str, Any], functions: dict[str, Any]) -> ExponentialFamilyDensity:
         """Return the density that was described; errors of any kind if it is not sound."""
-        bounds = np.asarray(document["box"], dtype=np.float64)
-        if bounds.ndim != 2 or bounds.shape[1] != 2 or not np.all(bounds[:, 0] < bounds[:, 1]):
-            raise ValueError("the box is not one")
+        bounds = finite_array(document["box"], "the box", (None, 2)).astype(np.float64)
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())
+        check_box(box)
         parameters = dict(document["parameters"])
         measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))
         if isinstance(measure, FunctionMeasure):
             parameters["base_measure"] = None
-        estimator = cls(**rebuild_parameters(parameters, functions))
+        estimator = rebuild_estimator(cls, parameters, functions)
         if isinstance(measure, FunctionMeasure):
             estimator.base_measure = measure.function
         subspace = rebuild_subspace(document["subspace"], functions)
-        coefficients = np.asarray(document["coefficients"], dtype=np.float64)
-        if coefficients.shape != (subspace.rank,) or not np.isfinite(coefficients).all():
-            raise ValueError("the coefficients do not fit the basis, or are not finite")
-        if hasattr(subspace, "pivots") and subspace.pivots.shape[1] != box.dimension:
-            raise ValueError("the pivots do not fit the coefficients and the box")
+        coefficients = finite_array(document["coefficients"], "the coefficients", (subspace.rank,)).astype(np.float64)
+        if subspace.features(np.zeros((1, box.dimension))).shape != (1, subspace.rank):
+            raise ValueError("the basis does not fit the box")
         estimator._measure, estimator.box_, estimator.basis_ = measure, bounds, subspace
         estimator.coef_ = coefficients
         estimator.log_partition_ = float(document["log_partition"])
         estimator.log_partition_error_ = float(document["log_partition_error"])
-        estimator.quadrature_ = Quadrature(**document["quadrature"])
-        estimator.certificate_ = Certificate(**document["certificate"])
-        estimator.n_iter_ = int(document["n_iter"])
+        estimator.quadrature_ = record(Quadrature, document["quadrature"], "the quadrature")
+        estimator.quadrature_.check(box.dimension)
+        estimator.certificate_ = rebuild_certificate(document["certificate"])
+        estimator.n_iter_ = whole_number(document["n_iter"], "the number of iterations")
         estimator.n_features_in_ = box.dimension
         if document["feature_names"]:
             estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+            if estimator.feature_names_in_.shape != (box.dimension,):
+                raise ValueError("the names of features do not fit the box")
+        estimator._check_parameters()
+        estimator._check_total()
         return estimator
+
+    def _check_total(self) -> None:
+        """Raise ValueError unless the density integrates to one within its error."""
+        # The rule of the fit is among those that its error comes from; of Sobol sequences only the last was none's own.
+        quadrature = self.quadrature_
+        rule = (quadrature.reference() if quadrature.kind == "sobol" else quadrature).rule(self._measure)
+        total, _ = rule.log_integral(self._scores(rule.nodes))
+        if not abs(total - self.log_partition_) <= self.log_partition_error_ + _ROUNDING:
+            raise ValueError(f"its log partition is {self.log_partition_:.6g}, where the coefficients give {total:.6g}")

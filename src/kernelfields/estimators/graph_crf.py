@@ -24,7 +24,10 @@ from kernelfields.estimators.base import (
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.reading import share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
@@ -212,7 +215,7 @@ class GraphCRF(FieldEstimator):
         """
         if decode not in ("joint", "posterior"):
             raise ValueError(f"decode must be 'joint' or 'posterior', got {decode!r}")
-        predictions: list[np.ndarray] = []
+        predictions = Ragged()
         for answers in self._answers(X):
             labels = answers.best_labels() if decode == "joint" else answers.marginals.argmax(axis=1)
             predictions += answers.data.split(self.classes_[labels])
@@ -229,8 +232,7 @@ class GraphCRF(FieldEstimator):
         drawn around it, joint marginals too.
         """
         kind = resolve_uncertainty(uncertainty, joint=factors is not None)
-        nodes: list[np.ndarray] = []
-        joint: list[np.ndarray] = []
+        nodes, joint = Ragged(), Ragged()
         joint_of: Callable[[Any], np.ndarray] | None = None
         if factors is not None:
             joint_of = lambda answers: answers.factor_marginals(factors)  # noqa: E731
@@ -242,7 +244,7 @@ class GraphCRF(FieldEstimator):
 
     def predict_variances(self, X: object) -> list[np.ndarray]:
         """Return the posterior variances of the potentials of nodes, (n, L) arrays, after :meth:`laplace`."""
-        return [rows for batch, variances in self._variances(X) for rows in batch.split(variances)]
+        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
 
     def log_likelihood(self, X: object, y: object, *, per_graph: bool = False) -> float | np.ndarray:
         """Return log p(y | x), summed over graphs or for each; ValueError if inference is approximate."""
@@ -252,16 +254,15 @@ class GraphCRF(FieldEstimator):
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of nodes whose label in the best joint labelling is right.
 
-        ``sample_weight`` holds one weight per graph.
+        ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors.
         """
         check_is_fitted(self, "field_")
-        graphs = self._read(X, y, sample_weight)
-        right = np.concatenate(self.predict(X)) == self.classes_[graphs.labels]
-        return float(np.average(right, weights=graphs.position_weights))
+        lengths = np.diff(self._read(X).offsets)
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X), sample_weight, GRAPHS)
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (n,) labels per graph, or (n_samples, n) if a number is given."""
-        draws: list[np.ndarray] = []
+        draws = Ragged()
         for graphs, drawn in self._draws(X, n_samples, random_state):
             draws += per_item(graphs, self.classes_[drawn], n_samples is None)
         return draws

@@ -449,9 +449,9 @@ def _is_list(given: object) -> bool:
 
 
 def _feature_names(crf: Any, given: Any) -> Sequence[str]:
-    n_features, encoder = crf._reader.n_features, crf._reader.encoder
+    n_features, known = crf._reader.n_features, crf._reader.names
     if given is None:
-        return [f"x{index}" for index in range(n_features)] if encoder is None else encoder.feature_names_
+        return [f"x{index}" for index in range(n_features)] if known is None else known
     if not _is_list(given):
         raise TypeError(f"feature_names must be a list of {n_features} names, got {given!r:.60}")
     if len(given) != n_features:

@@ -26,6 +26,7 @@ from kernelfields.estimators.base import (
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import balanced_weights
 from kernelfields.inference.answers import infer_labels
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
@@ -60,7 +61,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
     solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     class_weight : dict of labels, "balanced" or None
-        A sample counts with the weight of its label.
+        A sample counts with the weight of its label; "balanced" gives each class the same total weight.
 
     Attributes
     ----------
@@ -153,7 +154,11 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def _weights(self, inputs: Any, y: Any, sample_weight: object) -> np.ndarray:
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        return weights * compute_sample_weight(self.class_weight, y)
+        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
+            return weights * compute_sample_weight(self.class_weight, y)
+        # compute_sample_weight would count samples, whatever they weigh.
+        labels = np.unique(y, return_inverse=True)[1]
+        return weights * balanced_weights(np.bincount(labels, weights=weights))[labels]
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:

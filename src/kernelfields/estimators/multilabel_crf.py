@@ -30,7 +30,7 @@ from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import InstanceTerms, pair_names
-from kernelfields.numerics.parameters import check_prior_variance
+from kernelfields.numerics.parameters import check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
@@ -164,7 +164,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
         inputs, labels, weights = self._reader.read(self, X), None, None
         if y is not None:
-            labels, _ = read_indicator(y, inputs.shape[0], self.n_labels_)
+            labels, _ = read_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights)
 
@@ -299,7 +299,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn)."""
         predicted = self.predict(X)
-        right = (predicted == read_indicator(y, len(predicted), self.n_labels_)[0]).all(axis=1)
+        right = (predicted == read_indicator(y, len(predicted), self.label_names_.tolist())[0]).all(axis=1)
         return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
@@ -317,7 +317,10 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     @classmethod
     def _rebuilt_classes(cls, described: Any) -> np.ndarray:
-        return np.array(list(described))
+        names = np.array(list(described))
+        if names.ndim != 1 or names.dtype.kind not in "biufU" or not len(names) == len(set(names.tolist())) > 0:
+            raise ValueError("the names of the labels must be different texts or numbers, one or more")
+        return names
 
     def _describe_structure(self) -> dict[str, Any]:
         pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
@@ -341,7 +344,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         for term in terms:
             if term.group is not None and term.group not in structure.pairs:
                 raise ValueError(f"set {term.name!r} scores the unknown pair {term.group!r}")
-            if isinstance(term.clique, LabelCliques) and not 0 <= term.clique.label < structure.n_names:
+            label = term.clique.label if isinstance(term.clique, LabelCliques) else 0
+            if not is_whole(label) or not 0 <= label < structure.n_names:
                 raise ValueError(f"set {term.name!r} scores a label that does not exist")
 
     @classmethod

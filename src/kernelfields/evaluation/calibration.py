@@ -100,12 +100,13 @@ def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np
     return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
 
 
-def calibrate(sums: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
-    """Turn summed statistics (1 + n_resamples, 3 n_bins + 1) into figures."""
+def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
+    """Turn statistics (S, 3 n_bins + 1), and their sums (1 + n_resamples, 3 n_bins + 1), into figures."""
+    n_sequences, n_bins = len(by_sequence), len(edges) - 1
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
     n_positions = counts.sum(axis=1)
     accuracy = np.divide(correct, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    spread = resampling.estimates(accuracy)
+    spread = resampling.estimates(accuracy, np.sum(by_sequence[:, :n_bins] > 0, axis=0))
     empty = counts[0] == 0
     ends = [
         None if resampling.n_resamples == 0 else np.where(empty, np.nan, [getattr(each, side) for each in spread])
@@ -119,8 +120,8 @@ def calibrate(sums: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Ca
         *ends,
     )
     return Calibration(
-        resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions),
-        resampling.estimate(sums[:, -1] / n_positions),
+        resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions, n_sequences),
+        resampling.estimate(sums[:, -1] / n_positions, n_sequences),
         curve,
     )
 
@@ -151,8 +152,8 @@ def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strateg
     packed = pack_labels(y_true=y_true)
     confidences = read_confidences(packed, marginals, classes)
     edges = confidences.edges(n_bins, strategy)
-    sums = confidences.statistics(packed, edges).sum(axis=0, keepdims=True)
-    return calibrate(sums, edges, Resampling(n_resamples=0))
+    statistics = confidences.statistics(packed, edges)
+    return calibrate(statistics.sum(axis=0, keepdims=True), statistics, edges, Resampling(n_resamples=0))
 
 
 def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, list]:

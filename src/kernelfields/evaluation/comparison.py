@@ -31,7 +31,8 @@ _NAMES = {
 class Difference(Figures):
     """A figure of both predictions, second minus first, and the share of resamples in which second is better.
 
-    Resamples in which both are equal count half for the share; without resamples it is None.
+    Resamples in which both are equal count half for the share; without resamples, or with those of one sequence
+    alone, it is None.
     """
 
     first: Estimate
@@ -94,7 +95,10 @@ def compare(
         packed.n_positions,
         int(n_resamples),
         float(confidence),
-        **{name: _difference(figures[0][name], figures[1][name], resampling) for name in figures[0]},
+        **{
+            name: _difference(figures[0][name], figures[1][name], resampling, _holders(statistics, name, chosen))
+            for name in figures[0]
+        },
     )
 
 
@@ -123,9 +127,19 @@ def _resampled_figures(
     return figures
 
 
-def _difference(first: np.ndarray, second: np.ndarray, resampling: Resampling) -> Difference:
+def _holders(statistics: dict[str, np.ndarray], figure: str, chosen: np.ndarray) -> int:
+    """Return on how many sequences a figure of both predictions rests."""
+    if figure in ("accuracy", "sequence_accuracy"):
+        return len(statistics["tokens"])
+    part, columns = ("entities", slice(None)) if figure == "entity_f1" else ("labels", chosen)
+    counts = (Counts.split(statistics[f"{name} {part}"]) for name in ("first", "second"))
+    seen = sum((each.predicted + each.true)[:, columns].sum(axis=1) for each in counts)
+    return int(np.sum(seen > 0))
+
+
+def _difference(first: np.ndarray, second: np.ndarray, resampling: Resampling, holders: int) -> Difference:
     gap = second - first
     resampled = gap[1:][~np.isnan(gap[1:])]
-    share = float(np.mean((np.sign(resampled) + 1) / 2)) if resampled.size else None
-    of_first, of_second, of_gap = (resampling.estimate(each) for each in (first, second, gap))
+    share = float(np.mean((np.sign(resampled) + 1) / 2)) if resampled.size and holders > 1 else None
+    of_first, of_second, of_gap = (resampling.estimate(each, holders) for each in (first, second, gap))
     return Difference(of_first, of_second, of_gap, share)

@@ -91,11 +91,12 @@ class Evaluation(ResampledFigures):
             figures.append(("Brier score", self.calibration.brier))
         tables = [
             Table(("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
-            precision_table("label", "label", plain["labels"], plain["averages"]),
+            precision_table("label", "label", plain["labels"], plain["averages"], self.n_resamples > 0),
         ]
         if (entities := plain["entities"]) is not None:
             title = f"entity ({entities['scheme']})"
-            tables.append(precision_table(title, "type", entities["types"], entities["averages"]))
+            averages, resampled = entities["averages"], self.n_resamples > 0
+            tables.append(precision_table(title, "type", entities["types"], averages, resampled))
         return tables
 
 
@@ -142,27 +143,36 @@ def evaluate(
         statistics["calibration"] = confidences.statistics(packed, edges)
     sums = resampling.sums(statistics)
     tokens, counts = sums["tokens"][:, 0], Counts.split(sums["labels"])
+    n_sequences, by_sequence = packed.n_sequences, Counts.split(statistics["labels"])
     return Evaluation(
-        n_sequences=packed.n_sequences,
+        n_sequences=n_sequences,
         n_tokens=packed.n_positions,
         n_resamples=int(n_resamples),
         confidence=float(confidence),
-        accuracy=resampling.estimate(counts.hits.sum(axis=1) / tokens),
-        sequence_accuracy=resampling.estimate(1 - sums["wrong"][:, 0] / packed.n_sequences),
-        per_label=score_table(counts, packed.labels, resampling),
-        averages=average_table(counts.take(averaged), resampling),
-        entities=None if reader is None else _entity_scores(sums["entities"], reader, resampling),
+        accuracy=resampling.estimate(counts.hits.sum(axis=1) / tokens, n_sequences),
+        sequence_accuracy=resampling.estimate(1 - sums["wrong"][:, 0] / n_sequences, n_sequences),
+        per_label=score_table(counts, packed.labels, resampling, by_sequence.holders()),
+        averages=average_table(counts.take(averaged), resampling, by_sequence.take(averaged).average_holders()),
+        entities=None
+        if reader is None
+        else _entity_scores(sums["entities"], statistics["entities"], reader, resampling),
         log_likelihood=None
         if log_likelihood is None
-        else _log_likelihood(sums["log_likelihood"], tokens, packed.n_sequences, resampling),
-        calibration=None if marginals is None else calibrate(sums["calibration"], edges, resampling),
+        else _log_likelihood(sums["log_likelihood"], tokens, n_sequences, resampling),
+        calibration=None
+        if marginals is None
+        else calibrate(sums["calibration"], statistics["calibration"], edges, resampling),
     )
 
 
-def _entity_scores(sums: np.ndarray, reader: EntityReader, resampling: Resampling) -> EntityScores:
-    counts = Counts.split(sums)
+def _entity_scores(
+    sums: np.ndarray, by_sequence: np.ndarray, reader: EntityReader, resampling: Resampling
+) -> EntityScores:
+    counts, own = Counts.split(sums), Counts.split(by_sequence)
     return EntityScores(
-        reader.scheme.name, score_table(counts, reader.types, resampling), average_table(counts, resampling)
+        reader.scheme.name,
+        score_table(counts, reader.types, resampling, own.holders()),
+        average_table(counts, resampling, own.average_holders()),
     )
 
 
@@ -185,4 +195,5 @@ def _likelihood_statistics(given: Any, packed: PackedLabels) -> np.ndarray:
 
 def _log_likelihood(sums: np.ndarray, tokens: np.ndarray, n_sequences: int, resampling: Resampling) -> LogLikelihood:
     total = np.where(sums[:, 1] > 0, -np.inf, sums[:, 0])
-    return LogLikelihood(resampling.estimate(total / n_sequences), resampling.estimate(total / tokens), int(sums[0, 1]))
+    per_sequence, per_token = (resampling.estimate(total / size, n_sequences) for size in (n_sequences, tokens))
+    return LogLikelihood(per_sequence, per_token, int(sums[0, 1]))

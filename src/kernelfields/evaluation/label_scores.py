@@ -71,6 +71,18 @@ class Counts:
         otherwise = np.where((below[:, :1] == 0) & (both > 0), 0.0, np.nan)
         return np.divide(above, below, out=otherwise, where=below > 0)
 
+    def holders(self) -> np.ndarray:
+        """How many sequences the precision, recall and F1 of each label rest on, (3, L), of counts by sequence."""
+        both = self.predicted + self.true
+        counts = [np.sum(each > 0, axis=0) for each in (self.predicted, self.true, both)]
+        # What is never predicted has precision 0 because of the sequences where it is true.
+        return np.where(np.array(counts) > 0, counts, counts[2])
+
+    def average_holders(self) -> np.ndarray:
+        """The same of averages over all labels, (3, 1)."""
+        together = (each.sum(axis=1, keepdims=True) for each in (self.hits, self.predicted, self.true))
+        return Counts(*together).holders()
+
     def average(self, kind: str) -> np.ndarray:
         """Precision, recall and F1 averaged over labels, (3, 1 + n_resamples); NaN where there is none."""
         if kind == "micro":
@@ -95,22 +107,24 @@ def label_counts(packed: PackedLabels, predicted: str = "y_pred") -> Counts:
     )
 
 
-def score_table(counts: Counts, names: list, resampling: Resampling) -> dict[Any, Scores]:
-    """Score each label from summed counts (1 + n_resamples, L)."""
-    scored = _scores(counts.scores(), counts.true[0], counts.predicted[0], resampling)
+def score_table(counts: Counts, names: list, resampling: Resampling, holders: np.ndarray) -> dict[Any, Scores]:
+    """Score each label from summed counts (1 + n_resamples, L); ``holders`` as :meth:`Counts.holders` has them."""
+    scored = _scores(counts.scores(), counts.true[0], counts.predicted[0], resampling, holders)
     return dict(zip(names, scored, strict=True))
 
 
-def average_table(counts: Counts, resampling: Resampling) -> dict[str, Scores]:
-    """Average over the labels of summed counts (1 + n_resamples, L)."""
+def average_table(counts: Counts, resampling: Resampling, holders: np.ndarray) -> dict[str, Scores]:
+    """Average over the labels of summed counts (1 + n_resamples, L); ``holders`` are those of averages."""
     true, predicted = (each[0].sum(keepdims=True) for each in (counts.true, counts.predicted))
     figures = {kind: counts.average(kind)[..., None] for kind in AVERAGES}
-    return {kind: _scores(each, true, predicted, resampling)[0] for kind, each in figures.items()}
+    return {kind: _scores(each, true, predicted, resampling, holders)[0] for kind, each in figures.items()}
 
 
-def _scores(figures: np.ndarray, true: np.ndarray, predicted: np.ndarray, resampling: Resampling) -> list[Scores]:
+def _scores(
+    figures: np.ndarray, true: np.ndarray, predicted: np.ndarray, resampling: Resampling, holders: np.ndarray
+) -> list[Scores]:
     """Join figures (3, 1 + n_resamples, L) with the counts (L,) of the data."""
-    precision, recall, f1 = (resampling.estimates(each) for each in figures)
+    precision, recall, f1 = (resampling.estimates(*each) for each in zip(figures, holders, strict=True))
     counts = (true.astype(int).tolist(), predicted.astype(int).tolist())
     return [Scores(*each) for each in zip(precision, recall, f1, *counts, strict=True)]
 

@@ -7,7 +7,8 @@ figure here is a function g of sums over sequences of some statistics t_i (count
 figures are one matrix product, (B, S) by (S, K), done for a block of resamples at a time, O(B S K) in all.
 An interval holds the middle share, ``confidence``, of the resampled figures. A resample in which a figure is not
 defined (a rare label that was not drawn) is left out for that figure. The interval says how far chance in the
-choice of sequences reaches; it is too narrow for figures that rest on a handful of sequences.
+choice of sequences reaches; it is too narrow for figures that rest on a handful of sequences. A figure that rests on
+one sequence alone is the same in every resample: it has no interval, NaN for its ends, and is shown as "0.500 [–]".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelfields.fields.reading import random_generator
+from kernelfields.reports.curves import NO_ENDS, NO_INTERVAL, NO_INTERVALS, lacks_intervals
 from kernelfields.reports.tables import Table, html_of, json_value, text_of
 
 # Draws and counts of a block of resamples take 24 bytes each.
@@ -35,7 +37,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Estimate(Figures):
-    """A figure and the ends of its interval, None where nothing was resampled."""
+    """A figure and the ends of its interval: None where nothing was resampled, NaN where resamples tell nothing."""
 
     value: float
     low: float | None = None
@@ -48,6 +50,8 @@ class Estimate(Figures):
         form = form or ".3f"
         if self.low is None or self.high is None:
             return f"{self.value:{form}}"
+        if np.isnan(self.low):
+            return f"{self.value:{form}} {NO_ENDS}"
         return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
     def __str__(self) -> str:
@@ -75,7 +79,10 @@ class ResampledFigures(Figures):
         size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
         if self.n_resamples == 0:
             return size
-        return f"{size}; {100 * self.confidence:g} % intervals from {self.n_resamples:,} {self._resamples}"
+        if self.n_sequences == 1:
+            return f"{size}; {NO_INTERVALS}"
+        intervals = f"{100 * self.confidence:g} % intervals from {self.n_resamples:,} {self._resamples}"
+        return f"{size}; {intervals}{f', {NO_INTERVAL}' if lacks_intervals(self.to_dict()) else ''}"
 
     def _tables(self) -> list[Table]:
         """Return the tables below the heading."""
@@ -114,8 +121,11 @@ class Resampling:
         ends = np.cumsum([each.shape[1] if each.ndim == 2 else 1 for each in statistics.values()])
         return dict(zip(statistics, np.split(sums, ends[:-1], axis=1), strict=True))
 
-    def estimates(self, figures: np.ndarray) -> list[Estimate]:
-        """Turn figures (1 + n_resamples, K), the value first, into K estimates. NaN marks what is not defined."""
+    def estimates(self, figures: np.ndarray, holders: Any) -> list[Estimate]:
+        """Turn figures (1 + n_resamples, K), the value first, into K estimates. NaN marks what is not defined.
+
+        ``holders`` (K,), or one number for all, says on how many sequences each figure rests.
+        """
         values = np.where(np.isnan(figures[0]), 0.0, figures[0]).tolist()
         if self.n_resamples == 0:
             return [Estimate(value) for value in values]
@@ -123,13 +133,13 @@ class Resampling:
         defined = np.sum(~np.isnan(resampled), axis=0)
         tail = (1 - self.confidence) / 2
         low, high = (_quantile(resampled, defined, share) for share in (tail, 1 - tail))
-        # Where no resample defines the figure, its interval is the value by convention.
-        ends = zip(values, low.tolist(), high.tolist(), defined.tolist(), strict=True)
-        return [Estimate(value, a, b) if count else Estimate(value, value, value) for value, a, b, count in ends]
+        known = (np.broadcast_to(holders, defined.shape) > 1) & (defined > 0)
+        ends = zip(values, low.tolist(), high.tolist(), known.tolist(), strict=True)
+        return [Estimate(value, a, b) if spread else Estimate(value, np.nan, np.nan) for value, a, b, spread in ends]
 
-    def estimate(self, figures: np.ndarray) -> Estimate:
-        """Turn the figures (1 + n_resamples,) of one kind into an estimate."""
-        return self.estimates(figures[:, None])[0]
+    def estimate(self, figures: np.ndarray, holders: int) -> Estimate:
+        """Turn the figures (1 + n_resamples,) of one kind, which rests on ``holders`` sequences, into an estimate."""
+        return self.estimates(figures[:, None], holders)[0]
 
 
 def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:

@@ -87,6 +87,16 @@ def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
                 f"box must be 'auto' or an array of lows and highs of shape ({X.shape[1]}, 2), got {bounds.shape}"
             )
         low, high = bounds[:, 0].copy(), bounds[:, 1].copy()
+    found = Box(low, high)
+    check_box(found)
+    return found
+
+
+def check_box(box: Box) -> None:
+    """Raise ValueError unless all ends are finite and all widths positive."""
+    low, high = box.low, box.high
+    if not len(low):
+        raise ValueError("the box has no axes")
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low
     wrong = ~((width > 1e-12 * np.maximum(np.abs(low), np.abs(high))) & np.isfinite(width))
@@ -96,7 +106,6 @@ def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
             f"the box runs from {low[axis]:.17g} to {high[axis]:.17g} on feature {axis}: it needs finite ends and "
             "a positive width there"
         )
-    return Box(low, high)
 
 
 class UniformMeasure:
@@ -198,12 +207,17 @@ def rebuild_measure(description: Mapping[str, Any], box: Box, function: Any) -> 
     if kind == "uniform":
         return UniformMeasure(box)
     if kind == "gaussian":
-        mean, deviation = description["mean"], description["deviation"]
+        mean, deviation = (np.asarray(description[name], dtype=np.float64) for name in ("mean", "deviation"))
         if mean.shape != (box.dimension,) or deviation.shape != (box.dimension,):
             raise ValueError("the base measure does not fit the box")
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise ValueError("the base measure is not finite")
-        return GaussianMeasure(box, mean, deviation)
+        measure = GaussianMeasure(box, mean, deviation)
+        with np.errstate(all="ignore"):
+            ends = measure.log_density(np.vstack([box.low, box.high]))
+        if not np.isfinite(ends).all():
+            raise ValueError("the base measure has no mass in the box")
+        return measure
     if kind != "function":
         raise ValueError(f"a base measure of the unknown kind {kind!r}")
     if function is None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import resolve_basis
+from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ExplicitSubspace, Subspace
 from kernelfields.family.quadrature import sobol_points
 from kernelfields.kernels.precomputed import Precomputed
@@ -50,4 +50,5 @@ def density_basis(
     strategy = resolve_basis(basis)
     panel = PanelCholesky(kernel, inputs, strategy.capacity(rank, len(inputs)))
     strategy.select(panel, random)
+    warn_of_no_pivots(panel.rank, kernel, "the density")
     return panel.subspace()

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from numpy.polynomial.legendre import leggauss
+from scipy.special import logsumexp, roots_legendre
 
 from kernelfields.family.box import FunctionMeasure, Measure
 
@@ -29,6 +30,9 @@ MOST_TENSOR_AXES = 3
 _FIRST = {1: 64, 2: 32, 3: 16}
 _LAST = {1: 2048, 2: 128, 3: 32}
 _FIRST_SOBOL, _LAST_SOBOL = 512, 4096
+_FEW_NODES = 256
+# More nodes than these, on an axis and in all, come from no sound file.
+_MOST_ON_AXIS, _MOST_NODES = 4096, 2**22
 # Doublings after which the integral of a base measure still grows by more than these are taken as divergence.
 _STILL_GROWING, _NOT_SLOWER = 0.05, 0.7
 # A base measure whose integral is unknown by this many nats with the finest rule is no base measure.
@@ -65,6 +69,16 @@ class Quadrature:
     size: int
     seed: int = 0
 
+    def check(self, dimension: int) -> None:
+        """Raise ValueError unless the rule can be made: for those that come from a file."""
+        sobol = self.kind == "sobol"
+        if self.kind not in ("gauss-legendre", "sobol") or self.size < 1 or self.seed < 0:
+            raise ValueError(f"the quadrature {self} is none")
+        if self.size > (_MOST_NODES if sobol else _MOST_ON_AXIS) or self.n_nodes(dimension) > _MOST_NODES:
+            raise ValueError(f"the quadrature {self} has too many nodes")
+        if sobol and self.size & (self.size - 1):
+            raise ValueError(f"Sobol sequences have a power of two of points, not {self.size}")
+
     def rule(self, measure: Measure) -> Rule:
         """Return nodes and masses for a base measure on its box."""
         return self._tensor_rule(measure) if self.kind == "gauss-legendre" else self._sobol_rule(measure)
@@ -89,7 +103,8 @@ class Quadrature:
         return Quadrature(self.kind, 2 * self.size, self.seed) if 2 * self.size <= last else None
 
     def _tensor_rule(self, measure: Measure) -> Rule:
-        places, weights = np.polynomial.legendre.leggauss(self.size)
+        # NumPy takes the eigenvalues of a full matrix, SciPy those of three diagonals.
+        places, weights = (leggauss if self.size <= _FEW_NODES else roots_legendre)(self.size)
         places, log_weights = 0.5 * (places + 1), np.log(0.5 * weights)
         axes = [places] * measure.box.dimension
         units = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, measure.box.dimension)

@@ -9,7 +9,8 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +21,19 @@ from kernelfields.features.chunks import is_collection
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.graph_reading import given_tables
 from kernelfields.fields.graphs import Factors, Graphs
-from kernelfields.fields.reading import Nouns, check_sample_weight, encode_labels, is_listing, pack_inputs
+from kernelfields.fields.reading import (
+    Nouns,
+    check_sample_weight,
+    encode_labels,
+    is_listing,
+    pack_inputs,
+    refuse_containers,
+)
+
+# Messages list so many names of each kind.
+_SHOWN = 5
 
 
 def is_feature_sequences(X: Any) -> bool:
@@ -44,6 +56,13 @@ class ChainReader:
     n_features: int = 0
     sparse: bool = False
     encoder: FeatureDictEncoder | None = None
+    #: Names of the columns, where sequences were data frames.
+    columns: list[str] | None = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features: those of dicts and strings, or of columns; None for arrays."""
+        return self.columns if self.encoder is None else self.encoder.feature_names_
 
     def learn(
         self, X: Any, y: Any, sample_weight: Any = None, *, keep_zeros: bool = False
@@ -56,17 +75,20 @@ class ChainReader:
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
+        refuse_containers(X, "X")
         if is_feature_sequences(X):
             self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)
+            self.columns = shared_columns(X, "sequence")
         self.n_features = inputs.shape[1]
         self.sparse = scipy.sparse.issparse(inputs)
         return inputs, offsets
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        refuse_containers(X, "X")
         if self.encoder is not None:
             try:
                 inputs, offsets = self.encoder.transform(X)
@@ -79,6 +101,7 @@ class ChainReader:
             )
         else:
             inputs, offsets = pack_inputs(X)
+            check_columns(X, self.columns, "sequence")
             inputs = _as_fitted(inputs, self, Chains.part)
         if y is None:
             return Chains(inputs, offsets)
@@ -91,7 +114,8 @@ class ChainReader:
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
         names = None if self.encoder is None else self.encoder.spec()
-        return {"n_features": int(self.n_features), "sparse": bool(self.sparse), "feature_names": names}
+        size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
+        return {**size, "feature_names": names, "columns": self.columns}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> ChainReader:
@@ -100,7 +124,17 @@ class ChainReader:
         if names is not None and len(names) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if names is None else FeatureDictEncoder.from_spec(names)
-        return cls(n_features, bool(description["sparse"]), encoder)
+        columns = _rebuilt_columns(description.get("columns"), n_features)
+        return cls(n_features, bool(description["sparse"]), encoder, columns)
+
+
+def _rebuilt_columns(described: Any, n_features: int | None) -> list[str] | None:
+    """Return names of columns that were described; files from before there were any have none."""
+    if described is None:
+        return None
+    if len(described) != n_features or not all(isinstance(name, str) for name in described):
+        raise ValueError("the names of columns do not match the number of features")
+    return list(described)
 
 
 def _labelled(
@@ -132,16 +166,20 @@ class GraphReader:
     """Widths and kinds of the inputs of nodes and of each type of factors, learnt by ``learn``.
 
     ``factors`` maps the name of a type to (nodes, number of features or None, whether they are sparse).
-    ``node_types`` are the names of the types of nodes, None where nodes had none.
+    ``node_types`` are the names of the types of nodes, None where nodes had none. ``columns`` are names of the
+    features of nodes, under None, and of factors by type, where they were data frames.
     """
 
     n_features: int = 0
     sparse: bool = False
     factors: dict[str, tuple[int, int | None, bool]] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
+    columns: dict[str | None, list[str]] = field(default_factory=dict)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
+        if y is None:
+            raise ValueError("GraphCRF requires y to be passed, but the target y is None: one array of labels per graph")
         graphs, classes = Graphs.from_graphs(X, y, sample_weight)
         assert classes is not None
         self.n_features = graphs.inputs.shape[1]
@@ -155,6 +193,8 @@ class GraphReader:
             )
             for each in graphs.factors
         }
+        found = {kind: shared_columns(tables, "graph") for kind, tables in given_tables(X).items()}
+        self.columns = {kind: names for kind, names in found.items() if names is not None}
         return graphs, classes
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Graphs:
@@ -164,6 +204,8 @@ class GraphReader:
         if (graphs.node_types is None) != (self.node_types is None):
             came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
             raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
+        for kind, tables in given_tables(X).items():
+            check_columns(tables, self.columns.get(kind), "graph")
         inputs = _as_fitted(graphs.inputs, self, graphs.part)
         return replace(graphs, inputs=inputs, factors=tuple(self._checked(each) for each in graphs.factors))
 
@@ -192,6 +234,7 @@ class GraphReader:
             "sparse": bool(self.sparse),
             "factors": [[name, *kind] for name, kind in self.factors.items()],
             "node_types": None if self.node_types is None else list(self.node_types),
+            "columns": [[kind, names] for kind, names in self.columns.items()],
         }
 
     @classmethod
@@ -202,8 +245,11 @@ class GraphReader:
             for name, order, width, sparse in description["factors"]
         }
         kinds = description["node_types"]
-        node_types = None if kinds is None else tuple(map(str, kinds))
-        return cls(int(description["n_features"]), bool(description["sparse"]), factors, node_types)
+        node_types, n_features = None if kinds is None else tuple(map(str, kinds)), int(description["n_features"])
+        columns: dict = {}
+        for kind, names in description.get("columns", ()):
+            columns[kind] = _rebuilt_columns(names, n_features if kind is None else factors[kind][1])
+        return cls(n_features, bool(description["sparse"]), factors, node_types, columns)
 
 
 INSTANCES = Nouns(whole="instance", part="label")
@@ -233,8 +279,8 @@ class TableReader:
         return _validated(estimator, X, self.sparse, reset=False, **options)
 
     def width(self, clique: CliqueSet) -> int:
-        """Return how many columns the cliques of a set see."""
-        return self.n_features
+        """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
+        return self.n_features * (sum(check_window(clique.window)) + 1)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
@@ -243,8 +289,10 @@ class TableReader:
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> TableReader:
         """Return the reader that was described."""
-        names = description["feature_names"]
-        return cls(int(description["n_features"]), bool(description["sparse"]), list(names) if names else None)
+        names, n_features = description["feature_names"], int(description["n_features"])
+        if names and len(names) != n_features:
+            raise ValueError("the feature names do not match the number of features")
+        return cls(n_features, bool(description["sparse"]), list(map(str, names)) if names else None)
 
 
 def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
@@ -268,8 +316,11 @@ def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: An
     return (inputs, checked[1]) if isinstance(checked, tuple) else inputs
 
 
-def read_indicator(Y: Any, n_instances: int, n_labels: int | None = None) -> tuple[np.ndarray, list[str] | None]:
-    """Return Y as (n, K) of 0 and 1, and the names of its columns where it is a table that has them."""
+def read_indicator(Y: Any, n_instances: int, known: list | None = None) -> tuple[np.ndarray, list[str] | None]:
+    """Return Y as (n, K) of 0 and 1, and the names of its columns where it is a table that has them.
+
+    ``known`` are the labels of the fit, numbers where they had no names, None if this is the fit.
+    """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
     names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
@@ -284,8 +335,10 @@ def read_indicator(Y: Any, n_instances: int, n_labels: int | None = None) -> tup
     if len(table) != n_instances:
         counts = f"X has {n_instances} instances, Y has {len(table)}"
         raise ValueError(f"X and Y have inconsistent numbers of samples: {counts}")
-    if n_labels is not None and table.shape[1] != n_labels:
-        raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {n_labels} labels")
+    if known is not None and table.shape[1] != len(known):
+        raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {len(known)} labels")
+    if names is not None and known is not None and isinstance(known[0], str) and names != known:
+        raise ValueError(f"the columns of Y should match those that were passed during fit: {difference(names, known)}")
     return _binary(table), names
 
 
@@ -313,3 +366,76 @@ def _binary(table: np.ndarray) -> np.ndarray:
         )
         raise ValueError(f"{_EXPECTED}, got {value!r} in row {row}, column {column}. {hint}.")
     return ones.astype(np.int64)
+
+
+# Names of the columns of data frames, so that columns in another order than at the fit are not taken for others. As
+# in scikit-learn: names are strings, all of them or none; tables without names pass, with a warning where others have
+# some.
+
+
+def column_names(table: Any) -> list[str] | None:
+    """Return the names of the columns of a table; None where it has none, or none that are strings."""
+    columns = getattr(table, "columns", None)
+    if columns is None or callable(columns):
+        return None
+    names = list(columns)
+    kinds = {isinstance(name, str) for name in names}
+    if kinds == {True, False}:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but these columns are named "
+            f"by {', '.join(sorted({type(name).__name__ for name in names}))}: use table.columns.astype(str)"
+        )
+    return names if kinds == {True} else None
+
+
+def shared_columns(tables: Sequence[Any], noun: str) -> list[str] | None:
+    """Return the names of the columns of all tables, None where they have none; messages count tables as ``noun``."""
+    first, expected, unnamed = 0, None, False
+    for number, table in enumerate(tables):
+        names = column_names(table)
+        if names is None:
+            unnamed = True
+        elif expected is None:
+            first, expected = number, names
+        elif names != expected:
+            raise ValueError(
+                f"the columns of {noun} {number} are not those of {noun} {first}: {difference(names, expected)}"
+            )
+    if unnamed and expected is not None:
+        warnings.warn(
+            f"some {noun}s have names of columns, such as {noun} {first}, and others none: their columns are taken to "
+            "be in the same order",
+            stacklevel=2,
+        )
+    return expected
+
+
+def check_columns(tables: Sequence[Any], expected: list[str] | None, noun: str) -> None:
+    """Raise or warn, as scikit-learn does, where tables have other columns than the fit ``expected``."""
+    named = unnamed = False
+    for number, table in enumerate(tables):
+        names = column_names(table)
+        named, unnamed = named or names is not None, unnamed or names is None
+        if names is not None and expected is not None and names != expected:
+            raise ValueError(
+                "The feature names should match those that were passed during fit. "
+                f"{noun.capitalize()} {number}: {difference(names, expected)}"
+            )
+    if named and expected is None:
+        warnings.warn("X has feature names, but this model was fitted without feature names", stacklevel=2)
+    if unnamed and expected is not None:
+        warnings.warn("X does not have valid feature names, but this model was fitted with feature names", stacklevel=2)
+
+
+def difference(names: Sequence[str], expected: Sequence[str]) -> str:
+    """Say how names of columns differ from those that are expected."""
+    parts = []
+    if unseen := [name for name in names if name not in set(expected)]:
+        parts.append(f"unseen at fit time: {_listed(unseen)}")
+    if missing := [name for name in expected if name not in set(names)]:
+        parts.append(f"seen at fit time, yet now missing: {_listed(missing)}")
+    return "; ".join(parts) or f"they must be in the same order, {_listed(expected)}, got {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

@@ -3,7 +3,9 @@
     (x_1, ..., x_S)  ->  stack to (N, d)  ->  transform to (N, d')  ->  split into S sequences
 
 The transformer sees all positions at once, so a StandardScaler learns one mean per column, not one per
-sequence. Cost: one stacked copy of the data besides the transformer's own work.
+sequence. ``set_output`` is that of the transformer: each sequence then becomes a data frame, with names of columns
+that follow from those of the sequences, where these had some. Cost: one stacked copy of the data besides the
+transformer's own work.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.features.readers import check_columns, shared_columns
 from kernelfields.fields.reading import encode_labels, pack_inputs
 
 
@@ -25,12 +28,16 @@ def _names_its_columns(sequencewise: Sequencewise) -> bool:
     return hasattr(inner, "get_feature_names_out")
 
 
+def _sets_its_output(sequencewise: Sequencewise) -> bool:
+    return hasattr(sequencewise.transformer, "set_output")
+
+
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
 class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
 
     NaN and infinity reach the transformer, so an imputer can be wrapped too. Attributes after fit:
-    ``transformer_``, the fitted copy, and ``n_features_in_``.
+    ``transformer_``, the fitted copy, ``n_features_in_``, and ``feature_names_in_`` for data frames.
     """
 
     def __init__(self, transformer: Any):
@@ -45,23 +52,32 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def fit_transform(self, X: Any, y: Any = None) -> list:
         """Fit the transformer and return the transformed sequences."""
         stacked, labels, offsets = self._stack_for_fit(X, y)
-        return _split(self.transformer_.fit_transform(stacked, labels), offsets)
+        return self._split(self.transformer_.fit_transform(stacked, labels), offsets)
 
     def transform(self, X: Any) -> list:
         """Return the transformed sequences as a list."""
         check_is_fitted(self, "transformer_")
         stacked, offsets = pack_inputs(X, finite=False)
+        check_columns(X, self._columns, "sequence")
         if stacked.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {stacked.shape[1]} features but the transformer was fitted with {self.n_features_in_}"
             )
-        return _split(self.transformer_.transform(stacked), offsets)
+        return self._split(self.transformer_.transform(stacked), offsets)
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the transformer's names for its output columns."""
         check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)
+        return self.transformer_.get_feature_names_out(self._columns if input_features is None else input_features)
+
+    @available_if(_sets_its_output)
+    def set_output(self, *, transform: str | None = None) -> Sequencewise:
+        """Let the transformer make "pandas" or "polars" data frames, one for each sequence, or arrays ("default")."""
+        self.transformer.set_output(transform=transform)
+        if hasattr(self, "transformer_"):
+            self.transformer_.set_output(transform=transform)
+        return self
 
     def _stack_for_fit(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
         stacked, offsets = pack_inputs(X, finite=False)
@@ -71,11 +87,21 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             labels = classes[codes]
         self.transformer_ = clone(self.transformer)
         self.n_features_in_ = stacked.shape[1]
+        self._columns = shared_columns(X, "sequence")
+        self.__dict__.pop("feature_names_in_", None)
+        if self._columns is not None:
+            self.feature_names_in_ = np.array(self._columns, dtype=object)
         return stacked, labels, offsets
 
-
-def _split(rows: Any, offsets: np.ndarray) -> list:
-    if rows.shape[0] != offsets[-1]:
-        raise ValueError(f"the transformer made {rows.shape[0]} rows of {offsets[-1]} positions: it must keep each row")
-    rows = rows.tocsr() if sp.issparse(rows) else rows
-    return [rows[first:last] for first, last in pairwise(offsets.tolist())]
+    def _split(self, rows: Any, offsets: np.ndarray) -> list:
+        if rows.shape[0] != offsets[-1]:
+            raise ValueError(
+                f"the transformer made {rows.shape[0]} rows of {offsets[-1]} positions: it must keep each row"
+            )
+        rows = rows.tocsr() if sp.issparse(rows) else rows
+        if hasattr(rows, "columns") and self._columns is not None and _names_its_columns(self):
+            # The transformer has seen an array, whose columns have no names.
+            rows.columns = list(self.get_feature_names_out())
+        parts = [rows[first:last] for first, last in pairwise(offsets.tolist())]
+        # Positions of a pandas frame have numbers of their own: each sequence begins with 0.
+        return [part.reset_index(drop=True) for part in parts] if hasattr(rows, "reset_index") else parts

@@ -16,7 +16,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs, place_of, rows_of
+from kernelfields.fields.reading import (
+    balanced_weights,
+    check_sample_weight,
+    encode_labels,
+    pack_inputs,
+    place_of,
+    rows_of,
+)
 
 
 class Packed:
@@ -119,8 +126,8 @@ def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any) -> Cha
     if class_weight is None:
         return chains
     if isinstance(class_weight, str):
-        counts = np.bincount(chains.labels, minlength=len(classes))
-        weights = chains.n_positions / (len(classes) * np.maximum(counts, 1))
+        totals = np.bincount(chains.labels, weights=chains.position_weights, minlength=len(classes))
+        weights = balanced_weights(totals)
     else:
         places = {label: place for place, label in enumerate(classes.tolist())}
         weights = np.ones(len(classes))

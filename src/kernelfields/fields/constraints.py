@@ -223,6 +223,16 @@ class ConstraintMasks:
         """Whether anything is forbidden."""
         return any(mask.any() for mask in (self.edge, self.start, self.end, self.label))
 
+    def check(self, n_labels: int) -> None:
+        """Raise ValueError unless these are penalties on so many labels that leave a labelling: for those of a file."""
+        for name in ("edge", "start", "end", "label"):
+            mask = getattr(self, name)
+            if mask.shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
+                raise ValueError(f"the constraint mask {name!r} has the wrong shape")
+            if mask.dtype.kind != "f" or not ((mask == 0) | (mask == -np.inf)).all():
+                raise ValueError(f"the constraint mask {name!r} must hold 0 and -inf only")
+        _check_possible(self)
+
     def apply(self, node: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Add the start, end and label penalties to node potentials (N, L) in place; return them."""
         if self.label.any():

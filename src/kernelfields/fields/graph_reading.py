@@ -30,7 +30,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.fields.reading import Nouns, is_sequence, list_wholes, listed, locate, offsets_of, stack_tables
+from kernelfields.fields.reading import (
+    Nouns,
+    is_sequence,
+    list_wholes,
+    listed,
+    locate,
+    offsets_of,
+    refuse_tensor,
+    stack_tables,
+)
 
 #: The type of edges that come without one.
 PLAIN = "edge"
@@ -99,6 +108,26 @@ def read_graphs(
         features = [graph.features.get(kind) for graph in graphs]
         groups.append((kind, members, places, _stack_features(features, np.diff(places), kind)))
     return inputs, offsets, groups, _stack_types([graph.node_types for graph in graphs], offsets, node_types)
+
+
+def given_tables(X: Any) -> dict[str | None, list]:
+    """Return the tables of features of graphs as they were given: of nodes under None, of edges by their type.
+
+    Types that are named nowhere are not in it, nor are networkx graphs, which have no tables.
+    """
+    tables: dict[str | None, list] = {}
+    for item in X:
+        if isinstance(item, Mapping):
+            nodes, features = item["x"], item.get("edge_features")
+        elif isinstance(item, tuple | list):
+            nodes, features = item[0], item[2] if len(item) > 2 else None
+        else:
+            continue
+        by_type = features if isinstance(features, Mapping) else {PLAIN: features}
+        for kind, table in {None: nodes, **by_type}.items():
+            if table is not None:
+                tables.setdefault(kind, []).append(table)
+    return tables
 
 
 def _list_graphs(X: Any) -> list:
@@ -269,6 +298,7 @@ def member_table(item: Any, where: str, width: int | None = None) -> np.ndarray:
             f"{where} is a sparse matrix. If it is an adjacency matrix, list the pairs: "
             "np.column_stack(scipy.sparse.triu(adjacency).nonzero())."
         )
+    refuse_tensor(item, where)
     try:
         table = np.asarray(item)
     except ValueError as error:

@@ -14,7 +14,8 @@ occurs in: the weight of a sequence is multiplied by the mean weight of its labe
     weight_i <- weight_i * mean_t c(y_t)
 
 which for sequences of length one is scikit-learn's ``class_weight``. "balanced" gives label a the weight
-N / (L N_a), so that every class has the same total. What is passed as ``random_state`` becomes a Generator.
+N / (L N_a), so that every class has the same total. A sequence counts with its weight in N and in N_a, as if it were
+there so many times, and L are the classes that weigh anything. What is passed as ``random_state`` becomes a Generator.
 
 Cost: one copy of the data and O(N d) checks, O(nnz) for sparse inputs; O(N log L) for labels.
 Fails: ValueError or TypeError naming the sequence (counted from 0) and what to do about it.
@@ -22,7 +23,7 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -33,6 +34,8 @@ import scipy.sparse as sp
 from kernelfields.numerics.parameters import is_real
 
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
+# Numbers that PyTorch knows and NumPy does not begin so.
+_UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Messages list so many of the names that are known.
 _SHOWN = 10
 
@@ -173,6 +176,7 @@ def stack_tables(
 
 
 def _list_input_sequences(X: Any) -> list:
+    refuse_containers(X, "X")
     ndim = getattr(X, "ndim", 1)
     if ndim == 2:
         raise ValueError(
@@ -203,6 +207,7 @@ def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
     else:
         if isinstance(item, np.ma.MaskedArray):
             raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
+        refuse_tensor(item, name)
         try:
             array = np.asarray(item)
         except (TypeError, ValueError) as error:
@@ -271,13 +276,20 @@ def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
 
 
 def encode_labels(
-    y: Any, classes: Any = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
+    y: Any,
+    classes: Any = None,
+    lengths: np.ndarray | None = None,
+    nouns: Nouns = SEQUENCES,
+    *,
+    unknown_allowed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Turn label sequences into indices (N,) into sorted classes (L,); return both.
 
     ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
-    ``nouns`` says what messages call a sequence and its positions.
+    ``nouns`` says what messages call a sequence and its positions. With ``unknown_allowed`` labels that are not
+    among the classes become -1.
     """
+    refuse_containers(y, "y")
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
     items = list(y)
@@ -314,9 +326,27 @@ def encode_labels(
             raise ValueError(f"unknown label {flat[0].item()!r} at {place}: known are {listed(known)}")
     labels = np.minimum(np.searchsorted(known, flat), len(known) - 1)
     if classes is not None and (unknown := np.flatnonzero(known[labels] != flat)).size:
+        if unknown_allowed:
+            labels[unknown] = -1
+            return labels, known
         place = nouns.place(offsets, unknown[0])
         raise ValueError(f"unknown label {flat[unknown[0]].item()!r} at {place}: known are {listed(known)}")
     return labels, known
+
+
+def share_right(
+    y: Any,
+    classes: np.ndarray,
+    lengths: np.ndarray,
+    predict: Callable[[], list[np.ndarray]],
+    sample_weight: Any = None,
+    nouns: Nouns = SEQUENCES,
+) -> float:
+    """Return the share of positions whose label is the predicted one; labels outside the classes are errors."""
+    labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
+    weights = check_sample_weight(sample_weight, len(lengths), nouns)
+    right = np.searchsorted(classes, np.concatenate(predict())) == labels
+    return float(np.average(right, weights=np.repeat(weights, lengths)))
 
 
 def check_sample_weight(sample_weight: Any, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:
@@ -343,6 +373,7 @@ def _expected(nouns: Nouns) -> str:
 
 
 def _label_array(item: Any, where: str, nouns: Nouns) -> np.ndarray:
+    refuse_tensor(item, where)
     if isinstance(item, Iterable) and not isinstance(item, str | bytes | Mapping | list | tuple | np.ndarray):
         item = np.asarray(item) if hasattr(item, "__array__") else list(item)
     if isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.kind in "OT":
@@ -400,3 +431,59 @@ def check_class_weight(class_weight: Any) -> None:
     for label, weight in class_weight.items():
         if not is_real(weight) or not 0 <= weight < np.inf:
             raise ValueError(f"class_weight[{label!r}] must be a finite number of at least 0, got {weight!r}")
+
+
+def balanced_weights(totals: np.ndarray) -> np.ndarray:
+    """Return the weights "balanced" gives to classes that weigh ``totals`` (L,) in all; zero where that is nothing."""
+    present = totals > 0
+    return np.divide(totals.sum(), present.sum() * totals, out=np.zeros(len(totals)), where=present)
+
+
+# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: what is asked of
+# an object is its class by name and a few attributes.
+
+
+def refuse_containers(values: Any, name: str) -> None:
+    """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
+    kind = type(values).__name__
+    if kind.endswith("GroupBy"):
+        raise TypeError(
+            f"{name} is a {kind}: pass a list with one table or array for each group. With groups = "
+            "df.groupby('sequence'), X is [group[features] for _, group in groups], and y is [group['label'] for _, "
+            "group in groups]."
+        )
+    if kind == "PackedSequence":
+        raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
+    if _is_tensor(values) and values.is_nested:
+        raise TypeError(f"{name} is a nested tensor: pass the list of its parts, list(x.unbind())")
+
+
+def refuse_tensor(item: Any, where: str) -> None:
+    """Raise if ``item`` is a tensor of PyTorch that NumPy cannot read."""
+    refuse_containers(item, where)
+    if not _is_tensor(item):
+        return
+    dtype = str(item.dtype)
+    if str(item.layout) != "torch.strided":
+        raise TypeError(
+            f"{where} is a sparse tensor: pass x.to_dense(), or a matrix of scipy.sparse, for example "
+            "scipy.sparse.csr_array(x.to_dense().numpy())"
+        )
+    if item.is_quantized:
+        raise TypeError(f"{where} is a quantised tensor: pass x.dequantize()")
+    if item.requires_grad:
+        raise TypeError(f"{where} is a tensor that requires its gradient, which fields do not pass on: x.detach()")
+    if item.device.type != "cpu":
+        raise TypeError(
+            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). Where a field is fitted is said by "
+            "its engine."
+        )
+    if dtype.startswith(_UNKNOWN_NUMBERS):
+        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not know: pass x.float()")
+
+
+def _is_tensor(item: Any) -> bool:
+    """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
+    return hasattr(item, "is_nested") and any(
+        each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__
+    )

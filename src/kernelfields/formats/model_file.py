@@ -46,6 +46,10 @@ class ModelFileError(ValueError):
     """A file that is not a model this version can read; the message names it and says why."""
 
 
+class ModelFileMissing(ModelFileError, FileNotFoundError):
+    """No file of this name, for those who catch OSError as well as for those who catch ModelFileError."""
+
+
 def write_model(path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
@@ -179,7 +183,7 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
 def _check_is_file(path: str | os.PathLike) -> None:
     place = Path(path)
     if not place.exists():
-        raise ModelFileError(f"{path} does not exist")
+        raise ModelFileMissing(f"{path} does not exist")
     if not place.is_file():
         raise ModelFileError(f"{path} is not a file: give the path of the model file itself")
     if place.stat().st_size == 0:

@@ -8,18 +8,22 @@
 
 Files that call them otherwise are read by a mapping, names={"X": "pixels"}. Several arrays for X are put side by
 side, names={"X": ["position", "velocity"]}. names={"label_names": ...} turns numbers of labels into their names.
-Other arrays are left alone. Pickled objects are never loaded.
+Other arrays are left alone. Pickled objects are never loaded, nor are encrypted members. A compressed file may hold
+arrays of 16 MiB, or of 100 times its own size: what unpacks to more is taken for a trap.
 Cost: the arrays, once; sequences are views of dense inputs. Fails: SequenceFileError naming file and array.
 """
 
 from __future__ import annotations
 
 import io
+import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -28,7 +32,12 @@ from kernelfields.formats.text_files import PathName, SequenceFileError, input_n
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
 _LABELS = ("y", "label")
+_LABEL_KINDS = "biufUS"
 _ZIP = b"PK"
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# How much a file may unpack to: as many bytes in any case, and beyond that as many times its own size.
+_ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
+_MOST_FEATURES = 2**31 - 1
 
 
 @dataclass
@@ -115,6 +124,19 @@ def _naming(role: str, name: str = "NAME") -> str:
     return f"--array {role}={name}, in Python names={{{role!r}: {name!r}}}"
 
 
+def _array(content: bytes) -> np.ndarray:
+    """Return the array of a member; ValueError and the like where its header does not fit what follows."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
+    shape, _, dtype = read_header(file)
+    claimed, found = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
+    if not dtype.hasobject and (claimed != found or any(length < 0 for length in shape)):
+        raise ValueError(f"a header claims {claimed} bytes where there are {found}")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
 class _Archive:
     """The arrays of an .npz file by the part they play."""
 
@@ -127,17 +149,55 @@ class _Archive:
         if not content.startswith(_ZIP):
             raise SequenceFileError(f"{self.file} is not an .npz file: numpy.savez writes them")
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                self.members = archive.files
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+                self.members = list(infos)
                 wanted = {member for role in _ROLES for member in self.candidates(role)}
-                self.arrays = {member: archive[member] for member in self.members if member in wanted}
-        except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
-            reason = " ".join(str(error).split())[:120]
+                chosen = {member: info for member, info in infos.items() if member in wanted}
+                self._check_members(chosen, len(content))
+                contents = {member: archive.read(info) for member, info in chosen.items()}
+                magic = np.lib.format.MAGIC_PREFIX
+                if strange := [name for name, each in contents.items() if not each.startswith(magic)]:
+                    raise SequenceFileError(f"{self.file}: {strange[0]!r} is no array")
+                self.arrays = {member: _array(each) for member, each in contents.items()}
+        except SequenceFileError:
+            raise
+        # What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
+        except (ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, NotImplementedError) as error:
+            raise self._damaged(error) from error
+        except (
+            RuntimeError,
+            SyntaxError,
+            MemoryError,
+            TokenError,
+            zlib.error,
+            zipfile.BadZipFile,
+            struct.error,
+        ) as error:
+            raise self._damaged(error) from error
+
+    def _check_members(self, chosen: Mapping[str, zipfile.ZipInfo], size: int) -> None:
+        """Raise before anything is unpacked that should not be."""
+        for member, info in chosen.items():
+            if info.flag_bits & 1:
+                raise SequenceFileError(
+                    f"{self.file}: array {member!r} is encrypted; write the file without a password"
+                )
+            if info.compress_type not in _PACKINGS:
+                raise SequenceFileError(
+                    f"{self.file}: array {member!r} is packed in a way that numpy.savez_compressed does not use; write "
+                    "it anew"
+                )
+        total = sum(info.file_size for info in chosen.values())
+        if total > max(_ALWAYS_UNPACKED, _MOST_TIMES * size):
             raise SequenceFileError(
-                f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})"
-            ) from error
-        if strange := [name for name, array in self.arrays.items() if not isinstance(array, np.ndarray)]:
-            raise SequenceFileError(f"{self.file}: {strange[0]!r} is no array")
+                f"{self.file} would unpack to {total} bytes, more than {_MOST_TIMES} times its size; if it is meant, "
+                "write it by numpy.savez, without compression"
+            )
+
+    def _damaged(self, error: BaseException) -> SequenceFileError:
+        reason = " ".join(str(error).split())[:120]
+        return SequenceFileError(f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})")
 
     def candidates(self, role: str) -> Sequence[str]:
         """Names of members that may play a part."""
@@ -209,6 +269,8 @@ class _Archive:
         if indptr[-1] != len(indices):
             self.fail("indptr", f"ends at {indptr[-1]}, but there are {len(indices)} indices")
         data = self.vector("data", "biuf") if self.has("data") else np.ones(len(indices))
+        if data.dtype == np.float16:
+            data = data.astype(np.float32)  # SciPy has no sparse matrices of half precision
         if len(data) != len(indices):
             self.fail("data", f"has {len(data)} entries, but there are {len(indices)} indices")
         width = self.n_features(len(indptr) - 1)
@@ -221,10 +283,12 @@ class _Archive:
         if self.has("shape") and not self.has("n_features"):
             shape = self.vector("shape", "iu")
             if len(shape) != 2 or shape[0] != n_rows:
-                self.fail("shape", f"is {shape.tolist()}, expected [{n_rows}, number of features] as in indptr")
+                self.fail("shape", f"is {shape.tolist()!s:.60}, expected [{n_rows}, number of features] as in indptr")
+            if not 1 <= shape[1] <= _MOST_FEATURES:
+                self.fail("shape", f"says that there are {shape[1]} features")
             return int(shape[1])
         count = self.array("n_features")
-        if count.size != 1 or count.dtype.kind not in "iu" or count.item() < 1:
+        if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= count.item() <= _MOST_FEATURES:
             self.fail("n_features", f"is {count.dtype} of shape {count.shape}, expected one whole number")
         return int(count.item())
 
@@ -244,9 +308,13 @@ class _Archive:
         labels = self.array("y")
         if labels.shape != (n_rows,):
             self.fail("y", f"has shape {labels.shape}, expected ({n_rows},), one label per position")
+        if labels.dtype.kind not in _LABEL_KINDS:
+            self.fail("y", f"is {labels.dtype}, expected numbers or texts")
         if not self.has("label_names"):
             return labels
         label_names = self.array("label_names")
+        if label_names.dtype.kind not in _LABEL_KINDS:
+            self.fail("label_names", f"is {label_names.dtype}, expected numbers or texts")
         if labels.dtype.kind not in "iu" or label_names.ndim != 1:
             self.fail("y", f"is {labels.dtype}, expected whole numbers that count a flat array of names")
         if (bad := np.flatnonzero((labels < 0) | (labels >= len(label_names)))).size:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, isinf, nan
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,6 +65,11 @@ def read_table(
     ``label_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
     "number" or "text", where that is not to be found out.
     """
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
+        raise ValueError(
+            f"the separator of a CSV table is one character, such as ',' or ';', got {delimiter!r}: say which by "
+            "--separator, in Python delimiter="
+        )
     reader = _Reader(path, delimiter)
     if label is not None and not label_required and label not in reader.header:
         label = None
@@ -191,9 +196,12 @@ class _Reader:
             return NUMBER
         if given == NUMBER:
             self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}, expected a finite number")
-        if len(other) < len(cells) and all(cells[row].strip().lower() in _UNKNOWN for row in other):
+        unknown = [cells[row].strip().lower() in _UNKNOWN for row in other]
+        infinite = [_is_infinite(cells[row]) for row in other]
+        if (len(other) < len(cells) or any(infinite)) and all(map(max, unknown, infinite)):
             advice = f"Fill it in, remove the row, or take the column as text: in Python, kinds={{{name!r}: {TEXT!r}}}."
-            self.fail(other[0], name, f"holds {cells[other[0]]!r} among numbers. {advice}")
+            problem = ", which is not finite" if infinite[0] else " among numbers"
+            self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}{problem}. {advice}")
         return TEXT
 
     def members(self, name: str, contiguous: bool) -> list[list[int]]:
@@ -211,10 +219,19 @@ class _Reader:
 
 
 def _is_number(text: str) -> bool:
+    return isfinite(_number(text))
+
+
+def _is_infinite(text: str) -> bool:
+    return isinf(_number(text))
+
+
+def _number(text: str) -> float:
+    """Return the number that a cell holds, NaN for none."""
     # float() also reads digits of other scripts and 1_000, which here are words.
     if not text.isascii() or "_" in text:
-        return False
+        return nan
     try:
-        return isfinite(float(text))
+        return float(text)
     except ValueError:
-        return False
+        return nan

@@ -9,9 +9,9 @@ A file appears under its name only once it is complete. What is written goes to 
 file as it was and nothing else. Who is killed in between leaves a draft behind, and the next one to write NAME
 removes it. Drafts of writers that live are locked and stay.
 
-Cost: one line in memory at a time; gzip is unpacked as a whole, since only its end says whether it is sound;
-beside the writing, one look at the names in the folder. Fails: SequenceFileError naming file and line; OSError
-that names the target, not the draft.
+Cost: one line in memory at a time; gzip is unpacked as a whole, since only its end says whether it is sound, and
+refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
+Fails: SequenceFileError naming file and line; OSError that names the target, not the draft.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ except ImportError:  # Windows, which itself refuses to remove a file that is op
 PathName = str | os.PathLike
 STANDARD_STREAM = "-"
 _GZIP = b"\x1f\x8b"
+# How much gzip may unpack to: as many bytes in any case, and beyond that as many times its own size.
+_ALWAYS_UNPACKED, _MOST_TIMES, _PIECE = 64 * 2**20, 200, 2**20
 _MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -76,7 +78,8 @@ def open_input(path: PathName) -> Iterator[BinaryIO]:
     standard = path == STANDARD_STREAM
     file = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
     try:
-        packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP  # type: ignore[union-attr]
+        with _named(input_name(path), "cannot read"):
+            packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP  # type: ignore[union-attr]
         yield io.BytesIO(_unpacked(file, path)) if packed else file
     finally:
         if not standard:
@@ -165,13 +168,22 @@ def remove_leftovers(path: PathName) -> None:
 
 def _unpacked(file: BinaryIO, path: PathName) -> bytes:
     """Return all that a gzip file holds; damage would else pass for odd lines, its checksum stands at the end."""
+    packed, unpacked = file.read(), io.BytesIO()
+    most = max(_ALWAYS_UNPACKED, _MOST_TIMES * len(packed))
     try:
-        with gzip.GzipFile(fileobj=file) as inner:
-            return inner.read()
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as inner:
+            while (piece := inner.read(_PIECE)) and unpacked.tell() <= most:
+                unpacked.write(piece)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SequenceFileError(
             f"{input_name(path)}: the gzip data are damaged or cut short ({error}). Fetch or compress it again."
         ) from error
+    if unpacked.tell() > most:
+        raise SequenceFileError(
+            f"{input_name(path)} would unpack to more than 64 MiB and {_MOST_TIMES} times its size: if it is meant, "
+            "unpack it first"
+        )
+    return unpacked.getvalue()
 
 
 def _not_utf8(name: str, number: int, raw: bytes, error: UnicodeDecodeError) -> str:
@@ -185,7 +197,7 @@ def _not_utf8(name: str, number: int, raw: bytes, error: UnicodeDecodeError) -> 
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _named(name: str, what_failed: str = "cannot write") -> Iterator[None]:
     """Give a name to the errors of streams, which have none; errors about files have one and keep it."""
     try:
         yield
@@ -194,7 +206,7 @@ def _named(name: str) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.strerror is None:
             raise
-        raise OSError(error.errno, f"cannot write: {error.strerror}", name) from error
+        raise OSError(error.errno, f"{what_failed}: {error.strerror}", name) from error
 
 
 class _Draft:

@@ -233,4 +233,4 @@ def warn_of_doubts(doubts: Iterable[str], stacklevel: int) -> None:
 def _expected(marginals: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return the expected score of each row; what is forbidden has no share."""
     products = np.where(marginals > 0.0, marginals * np.where(np.isneginf(scores), 0.0, scores), 0.0)
-    return products.reshape(len(products), -1).sum(axis=1)
+    return products.sum(axis=tuple(range(1, products.ndim)))  # there may be no rows at all

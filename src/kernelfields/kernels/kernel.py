@@ -15,6 +15,7 @@ eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError namin
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 
 from kernelfields.kernels import arrays
 from kernelfields.numerics.parameters import ComparedByParameters, non_negative, whole
@@ -56,6 +58,19 @@ class Kernel(ComparedByParameters):
 
             return block_by_host(self._block, X, Z)
         return self._block(X, Z)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        # As scikit-learn writes it, but its cost doubles with every kernel inside another.
+        changed_only = get_config()["print_changed_only"]
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        shown = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        parts = [
+            f"{name}={text}"
+            for name, text in shown.items()
+            if not changed_only or defaults[name] is inspect.Parameter.empty or text != repr(defaults[name])
+        ]
+        text, half = f"{type(self).__name__}({', '.join(parts)})", N_CHAR_MAX // 2
+        return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"
 
     def diag(self, X: Any) -> np.ndarray:
         """Return k(x, x) for every row, shape (n,)."""

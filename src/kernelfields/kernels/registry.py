@@ -34,7 +34,8 @@ _NAMES: dict[str, Callable[[], Kernel]] = {
     **{kernel.kind: kernel for kernel in _PLAIN},
 }
 _KINDS: dict[str, type[Kernel]] = {kernel.kind: kernel for kernel in (*_PLAIN, *_COMPOSED, *_FOREIGN)}
-_DEEPEST = 200
+# Kernels inside each other, and all of one description: more would exhaust the stack, or take forever.
+_DEEPEST, _MOST = 200, 1000
 
 
 def resolve_kernel(kernel: Any) -> Kernel:
@@ -52,7 +53,9 @@ def resolve_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, type):
         raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
     if isinstance(kernel, GaussianProcessKernel):
-        return ScikitLearnKernel(kernel)
+        adapted = ScikitLearnKernel(kernel)
+        adapted.check_parameters()  # at once: some that are no kernels cannot even be shown in a message
+        return adapted
     if callable(kernel):
         return CallableKernel(kernel)
     raise TypeError(f"{options}; got {kernel!r}.")
@@ -62,12 +65,25 @@ def kernel_from_spec(
     spec: Mapping[str, Any], callables: Mapping[str, Callable[[Any, Any], np.ndarray]] | None = None
 ) -> Kernel:
     """Return the kernel that ``Kernel.spec`` described; ``callables`` maps names to kernel functions."""
+    _check_count(spec)
     return _build(spec, callables or {}, depth=0)
+
+
+def _check_count(spec: Any) -> None:
+    """Raise ValueError for a description of too many kernels."""
+    waiting, count = [spec], 0
+    while waiting:
+        described = waiting.pop()
+        if isinstance(described, Mapping):
+            count += 1
+            waiting.extend(described.values())
+        if count > _MOST:
+            raise ValueError(f"a kernel made of more than {_MOST} others is refused.")
 
 
 def _build(spec: Any, callables: Mapping[str, Callable], depth: int) -> Kernel:
     if not isinstance(spec, Mapping):
-        raise ValueError(f"a kernel is described by a mapping with the key 'kind', got {spec!r}.")
+        raise ValueError(f"a kernel is described by a mapping with the key 'kind', got {spec!r:.200}.")
     if depth > _DEEPEST:
         raise ValueError(f"a kernel nested deeper than {_DEEPEST} levels is refused.")
     kind = spec.get("kind")

@@ -1,21 +1,22 @@
 """The kernels of sklearn.gaussian_process.kernels as kernels of this package.
 
-    ScikitLearnKernel(RBF() + WhiteKernel())(X, Z)      (n, m), dense inputs only
+    ScikitLearnKernel(RBF() + DotProduct())(X, Z)      (n, m), dense inputs only
 
-White noise is left out. In scikit-learn WhiteKernel adds to k(X) and to the diagonal but not to
-k(X, Z), so its values depend on whether two equal rows are one object; a kernel here is a function of
-the rows. Every WhiteKernel inside therefore counts as zero, in blocks and in the diagonal alike.
+White noise is refused. In scikit-learn WhiteKernel adds to k(X) and to the diagonal but not to k(X, Z), so its values
+depend on whether two equal rows are one object; a kernel here is a function of the rows. The softmax of a field is its
+noise already. A CompoundKernel is refused, too: it is a stack of kernels.
 
-In a spec a kernel is {"class": name, "parameters": {...}}, nested; only classes listed here are read.
+In a spec a kernel is {"class": name, "parameters": {...}}, nested; only classes listed here are read. Noise in a spec
+is read as zero: version 0.1.0 wrote such, and left the noise out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gaussian_process
 
 from kernelfields.kernels.arrays import block_dtype
@@ -33,7 +34,7 @@ _DEEPEST = 100
 
 
 class ScikitLearnKernel(Kernel):
-    """Any kernel of sklearn.gaussian_process.kernels, its white noise left out; dense inputs only."""
+    """Any kernel of sklearn.gaussian_process.kernels without white noise; dense inputs only."""
 
     kind = "scikit-learn"
 
@@ -41,11 +42,12 @@ class ScikitLearnKernel(Kernel):
         self.kernel = kernel
 
     def check_parameters(self) -> None:
-        """Check that the kernel is one of scikit-learn's."""
-        if not isinstance(self.kernel, gaussian_process.Kernel):
-            raise TypeError(
-                f"ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, got {self.kernel!r}."
+        """Check that the kernel is one of scikit-learn's, and a function of two rows."""
+        if any(isinstance(part, gaussian_process.CompoundKernel) for part in _parts(self.kernel)):
+            raise ValueError(
+                "a CompoundKernel stacks the values of several kernels and is none itself: pass one of them, or a sum"
             )
+        self._checked()
 
     def spec(self) -> dict[str, Any]:
         """Return the description; ValueError for classes that are not scikit-learn's own."""
@@ -54,7 +56,7 @@ class ScikitLearnKernel(Kernel):
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         _check_dense(X, Z)
         expected = (X.shape[0], (X if Z is None else Z).shape[0])
-        block = self._without_noise()(X, Z)
+        block = self._checked()(X, Z)
         if block.shape != expected:
             raise ValueError(f"{self.kernel!r} must return shape {expected}, got {block.shape}.")
         block = symmetric(block, f"the Gram matrix of {self.kernel!r}") if Z is None else block
@@ -62,18 +64,29 @@ class ScikitLearnKernel(Kernel):
 
     def _diagonal(self, X: Any) -> np.ndarray:
         _check_dense(X)
-        return np.array(self._without_noise().diag(X), dtype=X.dtype)
+        return np.array(self._checked().diag(X), dtype=X.dtype)
 
-    def _without_noise(self) -> gaussian_process.Kernel:
-        self.check_parameters()
-        if isinstance(self.kernel, gaussian_process.WhiteKernel):
-            return gaussian_process.ConstantKernel(0.0)
-        noise = {
-            f"{name}__noise_level": 0.0
-            for name, value in self.kernel.get_params().items()
-            if isinstance(value, gaussian_process.WhiteKernel)
-        }
-        return clone(self.kernel).set_params(**noise) if noise else self.kernel
+    def _checked(self) -> gaussian_process.Kernel:
+        """Return the kernel; raise if it is none, or noisy."""
+        noise = [part for part in _parts(self.kernel) if isinstance(part, gaussian_process.WhiteKernel)]
+        if any(part.noise_level for part in noise):
+            raise ValueError(
+                f"{self.kernel!r} has white noise, which is no function of the inputs: leave WhiteKernel out. The "
+                "labels of a field are noisy as it is; a smaller prior_variance trusts them less."
+            )
+        return self.kernel
+
+
+def _parts(kernel: Any) -> Iterator[gaussian_process.Kernel]:
+    """Yield a kernel and those that it is made of; TypeError if one of them is none."""
+    if not isinstance(kernel, gaussian_process.Kernel):
+        raise TypeError(
+            f"ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, got {kernel!r}."
+        )
+    yield kernel
+    for name in ("k1", "k2", "kernel"):
+        if hasattr(kernel, name):
+            yield from _parts(getattr(kernel, name))
 
 
 def _check_dense(*inputs: Any) -> None:
@@ -111,16 +124,20 @@ def _describe_value(value: Any) -> Any:
 def kernel_from_description(description: Any, depth: int = 0) -> gaussian_process.Kernel:
     """Build the scikit-learn kernel that ``ScikitLearnKernel.spec`` described."""
     if not isinstance(description, dict) or set(description) != {"class", "parameters"}:
-        raise ValueError(f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r}.")
+        raise ValueError(f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r:.200}.")
     name, parameters = description["class"], description["parameters"]
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_CLASSES)}.")
     expected = set(_CLASSES[name]().get_params(deep=False)) if name not in _OPERATORS else _OPERATORS[name]
     if not isinstance(parameters, dict) or set(parameters) != expected:
-        raise ValueError(f"the scikit-learn kernel {name} takes {', '.join(sorted(expected))}, got {parameters!r}.")
+        takes = ", ".join(sorted(expected))
+        raise ValueError(f"the scikit-learn kernel {name} takes {takes}, got {parameters!r:.200}.")
     if depth > _DEEPEST:
         raise ValueError(f"a scikit-learn kernel nested deeper than {_DEEPEST} levels is refused.")
-    return _CLASSES[name](**{key: _read_value(key, value, depth) for key, value in parameters.items()})
+    values = {key: _read_value(key, value, depth) for key, value in parameters.items()}
+    if name == "WhiteKernel":
+        values["noise_level"] = 0.0
+    return _CLASSES[name](**values)
 
 
 def _read_value(name: str, value: Any, depth: int) -> Any:

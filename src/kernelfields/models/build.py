@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kernelfields.basis.selection import Gradient, resolve_basis
+from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.engines.engine import Sample
 from kernelfields.fields.cliques import CliqueSet, check_window
@@ -193,6 +193,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     view.check_kernel(kernel, random)
     panel = view.panel(kernel, basis.capacity(clique.rank, view.n_rows))
     basis.select(panel, random)
+    warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return design.growing(panel) if isinstance(basis, Gradient) else design

@@ -25,6 +25,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
 from kernelfields.basis.selection import SHORTHANDS, Basis
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.engines.choice import check_engine
 from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.engine import Engine
 from kernelfields.engines.threads import Threads
@@ -47,10 +48,20 @@ from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.models.build import resolved_clique
 from kernelfields.models.old_documents import upgraded
+from kernelfields.models.stored_values import (
+    check_plain_parameters,
+    finite_array,
+    n_labellings,
+    record,
+    whole_array,
+    whole_number,
+)
+from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
-from kernelfields.solvers.loop import Iteration, Solution
+from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
 #: The form of documents that this version writes; files of 0.1.0 have no such entry.
 LAYOUT = 2
@@ -71,7 +82,9 @@ _ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask":
 SETTINGS: dict[str, type] = {}
 # Parameters that may be functions: those are asked for by name when a file is read.
 _FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
-_ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+# Lists inside each other that a parameter may be.
+_DEEPEST = 20
+_ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 #: Functions by name, for kernels that are code.
 Functions = Mapping[str, Callable[..., Any]]
@@ -125,6 +138,15 @@ def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> di
     return {name: rebuild_value(value, functions) for name, value in described.items()}
 
 
+def rebuild_estimator(kind: Callable[..., Any], described: Mapping[str, Any], functions: Functions) -> Any:
+    """Return an estimator with the parameters that were described, those that are plain values checked."""
+    estimator = kind(**rebuild_parameters(described, functions))
+    check_plain_parameters(estimator)
+    if hasattr(estimator, "engine"):
+        check_engine(estimator.engine)
+    return estimator
+
+
 def describe_value(value: Any) -> Any:
     """Return a parameter as plain values; NotData if it is code."""
     if isinstance(value, np.generic):
@@ -147,16 +169,19 @@ def describe_value(value: Any) -> Any:
     raise NotData(type(value).__name__)
 
 
-def rebuild_value(described: Any, functions: Functions) -> Any:
+def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
     """Return a parameter that was described; ValueError for a kind that is not known."""
+    if isinstance(described, list) or depth > _DEEPEST:
+        raise ValueError("a parameter that is a bare list, or nested too deep")
     if not isinstance(described, Mapping):
         return described
     kind = described["as"]
     if kind in ("list", "tuple"):
-        items = [rebuild_value(each, functions) for each in described["items"]]
+        items = [rebuild_value(each, functions, depth + 1) for each in described["items"]]
         return items if kind == "list" else tuple(items)
     if kind == "dict":
-        return {rebuild_value(key, functions): rebuild_value(own, functions) for key, own in described["items"]}
+        pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
+        return dict(pairs)
     if kind not in _REBUILT:
         raise ValueError(f"a parameter of the unknown kind {kind!r}")
     return _REBUILT[kind](described, functions)
@@ -263,25 +288,35 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
     """Return the terms that were described; errors of any kind if they are not sound."""
     subspaces = [rebuild_subspace(each, functions) for each in described["subspaces"]]
-    terms = []
-    for entry in described["terms"]:
-        name, place = str(entry["name"]), entry["subspace"]
-        clique = rebuild_value(entry["cliques"], functions)
-        if not isinstance(clique, CliqueSet):
-            raise ValueError(f"term {name!r} has no clique set")
-        coefficients = _finite(entry["coefficients"], f"the coefficients of set {name!r}", 2)
-        factor = entry["label_factor"]
-        if factor is not None:
-            factor = _finite(factor, f"the label factor of set {name!r}", 2)
-        support = _rebuild_support(entry, clique.n_configurations(n_labels), coefficients)
-        subspace = ConstantSubspace(Constant(1.0)) if place is None else subspaces[place]
-        term = Term(clique, name, subspace, factor, support, coefficients)
-        if term.label_coefficients.shape != (subspace.rank, clique.n_configurations(n_labels)):
-            raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
-        terms.append(term)
+    terms = [_rebuild_term(entry, subspaces, n_labels, functions) for entry in described["terms"]]
     if not terms:
         raise ValueError("it has no terms")
+    if len({term.name for term in terms}) < len(terms):
+        raise ValueError("two of its clique sets have the same name")
     return terms
+
+
+def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: int, functions: Functions) -> Term:
+    name, place, factor = str(entry["name"]), entry["subspace"], entry["label_factor"]
+    clique = rebuild_value(entry["cliques"], functions)
+    if not isinstance(clique, CliqueSet):
+        raise ValueError(f"term {name!r} has no clique set")
+    resolved_clique(clique)
+    n_outcomes = n_labellings(clique, n_labels)
+    coefficients = finite_array(entry["coefficients"], f"the coefficients of set {name!r}", (None, None))
+    if factor is not None:
+        factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
+    support = _rebuild_support(entry, n_outcomes, coefficients)
+    if place is None:
+        subspace: Any = ConstantSubspace(Constant(1.0))
+    else:
+        subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
+    term = Term(clique, name, subspace, factor, support, coefficients)
+    if support is not None and factor is not None:
+        raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
+    if term.label_coefficients.shape != (subspace.rank, n_outcomes):
+        raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
+    return term
 
 
 def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]) -> None:
@@ -315,20 +350,26 @@ def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> An
     """Return the subspace that was described; errors of any kind if it is not sound."""
     kernel = kernel_from_spec(description["kernel"], functions)
     if "n_coordinates" in description:
-        return ExplicitSubspace(kernel, int(description["n_coordinates"]))
+        return ExplicitSubspace(kernel, whole_number(description["n_coordinates"], "the number of coordinates"))
     pivots = _rebuild_pivots(description)
-    factor = _finite(description["factor"], "the factor of the pivots", 2)
-    if factor.shape != (pivots.shape[0],) * 2 or description["indices"].shape != (pivots.shape[0],):
-        raise ValueError("the pivots of a basis, their factor and their numbers do not fit together")
-    return PivotSubspace(kernel, pivots, factor, description["indices"])
+    n_pivots = pivots.shape[0]
+    factor = finite_array(description["factor"], "the factor of the pivots", (n_pivots, n_pivots))
+    if not (np.diagonal(factor) > 0).all():
+        raise ValueError("the factor of the pivots must have a positive diagonal")
+    indices = whole_array(description["indices"], "the numbers of the pivots", (n_pivots,))
+    return PivotSubspace(kernel, pivots, factor, indices)
 
 
 def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
+    what = "the pivots of a basis"
     if "pivots" in description:
-        return _finite(description["pivots"], "the pivots of a basis", 2)
+        return finite_array(description["pivots"], what, (None, None))
     parts = description["sparse_pivots"]
-    data = _finite(parts["data"], "the pivots of a basis", 1)
-    pivots = scipy.sparse.csr_array((data, parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
+    data = finite_array(parts["data"], what, (None,))
+    n_rows, n_columns = (whole_number(length, f"the shape of {what}") for length in parts["shape"])
+    indices = whole_array(parts["indices"], f"the columns of {what}", (len(data),), below=n_columns)
+    rows = whole_array(parts["indptr"], f"the rows of {what}", (n_rows + 1,))
+    pivots = scipy.sparse.csr_array((data, indices, rows), shape=(n_rows, n_columns))
     pivots.check_format(full_check=True)
     return pivots
 
@@ -337,27 +378,29 @@ def _rebuild_support(entry: Mapping[str, Any], n_outcomes: int, coefficients: np
     if "pairs" not in entry:
         return None
     support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes)
+    whole_array(support.begin, "the pairs of features and labels", (None,))
+    whole_array(support.outcomes, "the pairs of features and labels", (None,))
     support.check()
     if coefficients.shape != (support.size, 1):
         raise ValueError(f"the coefficients of set {entry['name']!r} do not fit its pairs of features and labels")
     return support
 
 
-def _finite(array: Any, what: str, n_axes: int) -> np.ndarray:
-    """Return an array of numbers, all finite, with so many axes; ValueError otherwise."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != n_axes:
-        raise ValueError(f"{what} must be an array of numbers with {n_axes} axes")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{what} must be finite")
-    return array
-
-
 def checked_classes(classes: Any) -> np.ndarray:
     """Return classes as an array; ValueError unless they are two or more sorted labels."""
     labels = np.asarray(classes)
-    if labels.ndim != 1 or len(labels) < 2 or not np.array_equal(np.unique(labels), labels):
+    flat = labels.ndim == 1 and labels.dtype.kind in "biufU"
+    if not flat or len(labels) < 2 or not np.array_equal(np.unique(labels), labels):
         raise ValueError("the classes are not two or more sorted labels")
     return labels
+
+
+def rebuild_certificate(described: Any) -> Certificate:
+    """Return the certificate that was described; its lower bound may be minus infinity."""
+    found = record(Certificate, described, "a certificate")
+    if not (np.isfinite(found.value) and found.lower_bound < np.inf):
+        raise ValueError(f"a certificate has the value {found.value} and the lower bound {found.lower_bound}")
+    return found
 
 
 def describe_solution(solution: Solution) -> dict[str, Any]:
@@ -367,6 +410,11 @@ def describe_solution(solution: Solution) -> dict[str, Any]:
 
 def rebuild_solution(described: Mapping[str, Any], terms: Sequence[Term]) -> Solution:
     """Return the solution that was described."""
-    history = [Iteration(**each) for each in described["history"]]
+    history = [record(Iteration, each, "an iteration of the fit") for each in described["history"]]
     theta = np.concatenate([term.known.ravel() for term in terms])
-    return Solution(**{**described, "history": history, "theta": theta})
+    solution = record(Solution, {**described, "history": history, "theta": theta}, "the solution")
+    if not (np.isfinite(solution.value) and solution.lower_bound < np.inf):
+        raise ValueError(f"the solution has the value {solution.value} and the lower bound {solution.lower_bound}")
+    if solution.reason not in REASONS:
+        raise ValueError(f"the fit ended for the unknown reason {solution.reason!r:.60}")
+    return solution

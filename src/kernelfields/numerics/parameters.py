@@ -12,6 +12,7 @@ Fails: ValueError or TypeError naming the parameter, its value and what is allow
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -20,6 +21,8 @@ from sklearn.base import BaseEstimator
 
 #: Rules by which a parameter of a kernel follows from the training inputs.
 RULES = ("scale", "auto")
+# Below, 1 / variance is infinite.
+_LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
 
 def is_whole(value: Any) -> bool:
@@ -34,7 +37,7 @@ def is_real(value: Any) -> bool:
 
 def check_prior_variance(value: Any, name: str) -> None:
     """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
-    if not is_real(value) or not value > 0:
+    if not is_real(value) or not value >= _LEAST_VARIANCE:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 
 
@@ -115,6 +118,14 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether value is a real number that a float can hold; whole ones and fractions may be larger."""
+    try:
+        return _is_real(value) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _is_rule(value: Any) -> bool:
     return isinstance(value, str) and value in RULES
 
@@ -127,7 +138,7 @@ def positive(owner: Any, name: str) -> float:
             f"{type(owner).__name__}: {name}={value!r} depends on the training inputs. "
             f"Call kernel.resolve(X) with them first, or give {name} as a number."
         )
-    if not _is_real(value) or not np.isfinite(value) or value <= 0:
+    if not _is_finite(value) or value <= 0:
         raise ValueError(
             f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', got {value!r}."
         )
@@ -143,7 +154,7 @@ def positive_or_rule(owner: Any, name: str) -> None:
 def non_negative(owner: Any, name: str) -> float:
     """Return the parameter as a finite float >= 0."""
     value = getattr(owner, name)
-    if not _is_real(value) or not np.isfinite(value) or value < 0:
+    if not _is_finite(value) or value < 0:
         raise ValueError(
             f"{type(owner).__name__}: {name} must be a finite number >= 0, got {value!r}; "
             "a negative one would not give a positive semi-definite kernel."
@@ -154,7 +165,7 @@ def non_negative(owner: Any, name: str) -> float:
 def whole(owner: Any, name: str) -> int:
     """Return the parameter as a whole number >= 1."""
     value = getattr(owner, name)
-    if not _is_real(value) or not np.isfinite(value) or value != int(value) or value < 1:
+    if not _is_finite(value) or value != int(value) or value < 1:
         raise ValueError(f"{type(owner).__name__}: {name} must be a whole number >= 1, got {value!r}.")
     return int(value)
 

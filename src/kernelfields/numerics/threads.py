@@ -8,6 +8,8 @@ Python threads, must therefore agree: while any of them holds a limit the smalle
 from before the first comes back after the last, in whatever order they end. To look for the libraries of the
 process takes milliseconds, as long as a small fit. They come with Python modules, so they are looked for again
 only when the number of modules has changed.
+
+A process may fork at any time: pools are made anew in the child, and limits of threads that are not there are dropped.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ class Workers:
         self.n_threads = resolve_n_jobs(n_jobs)
         self.least_steps, self.least_product = (_SMALL, _SMALL_PRODUCT) if least_work is None else (least_work,) * 2
         self._pool: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
 
     def runs(self, offsets: np.ndarray, n_labels: int) -> list[tuple[int, int]]:
         """Cut sequences 0..S-1 into runs [first, last) that hold about as many positions each."""
@@ -95,7 +98,8 @@ class Workers:
             for first, last in runs:
                 function(first, last)
             return
-        if self._pool is None:
+        if self._pool is None or self._process != os.getpid():  # a fork has the pool, but none of its threads
+            self._process = os.getpid()
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="kernelfields")
         futures = [self._pool.submit(function, first, last) for first, last in runs]
         try:
@@ -120,7 +124,8 @@ class Workers:
 
 
 _lock = threading.Lock()
-_held: list[int] = []
+# Limits in force, each with the thread that asked for it.
+_held: list[tuple[int, int]] = []
 _libraries: list[Any] | None = None
 _modules_seen = 0
 # Numbers of the libraries, by file, from before any limit.
@@ -133,15 +138,26 @@ def blas_threads(n_threads: int | None) -> Iterator[None]:
     if n_threads is None:
         yield
         return
+    limit = threading.get_ident(), n_threads
     with _lock:
-        _held.append(n_threads)
+        _held.append(limit)
         _set_numbers()
     try:
         yield
     finally:
         with _lock:
-            _held.remove(n_threads)
+            _held.remove(limit)
             _set_numbers()
+
+
+def _after_fork() -> None:
+    """Forget, in a forked process, what threads hold that it does not have; the next limit to end sets the numbers."""
+    _held[:] = [limit for limit in _held if limit[0] == threading.get_ident()]
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
 
 
 def _set_numbers() -> None:
@@ -155,7 +171,7 @@ def _set_numbers() -> None:
         # Ours agree behind a lock of their own, so each takes the right to set them, and gives it back at once.
         free = getattr(library, "clear_controlling_thread", lambda force: None)
         free(force=True)
-        library.set_num_threads(min([own, *_held]))
+        library.set_num_threads(min([own, *(n_threads for _, n_threads in _held)]))
         free(force=True)
     if not _held:
         _before.clear()

@@ -253,15 +253,7 @@ class LocalDatafit:
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
-        block = np.zeros((support.size, support.size))
-        # The coefficients of one labelling, and the columns of the features they belong to.
-        places = [np.flatnonzero(support.outcomes == outcome) for outcome in range(design.n_configurations)]
-        columns = [features[:, support.features[place]] for place in places]
-        for i, j, covariance in _covariances(factor, marginals, weights):
-            product = _product(columns[i], columns[j], covariance)
-            block[np.ix_(places[i], places[j])] = product
-            block[np.ix_(places[j], places[i])] = product.T
-        return block
+        return supported_curvature(features, support.features, support.outcomes, marginals, weights)
 
     @cached_property
     def fused(self) -> FusedPasses | None:
@@ -293,6 +285,38 @@ def within_clique_curvature(
         block[:, i, :, j] = product
         block[:, j, :, i] = product.T
     return block.reshape(rank * outputs, rank * outputs)
+
+
+def supported_curvature(
+    features: Any,
+    columns: np.ndarray,
+    outcomes: np.ndarray,
+    marginals: np.ndarray,
+    weights: np.ndarray,
+    block_bytes: int = _BLOCK_BYTES,
+) -> np.ndarray:
+    """Return the same for P pairs alone, each a column of the features (n, r) and a labelling, (P, P).
+
+    Cov_t = diag(m_t) - m_t m_t^T: one product for each labelling, less one of all pairs' z_t m_t, some columns of
+    ``block_bytes`` at a time.
+    """
+    size, pairs = len(columns), features[:, columns]
+    if scipy.sparse.issparse(pairs):
+        pairs = pairs.tocsr()
+        rows = np.repeat(np.arange(pairs.shape[0]), np.diff(pairs.indptr))
+        pairs.data = pairs.data * marginals[rows, outcomes[pairs.indices]]
+    else:
+        pairs = pairs * marginals[:, outcomes]
+    block = np.empty((size, size))
+    step = max(1, block_bytes // (8 * max(1, size)))
+    for begin in range(0, size, step):
+        part = slice(begin, begin + step)
+        np.negative(_product(pairs, pairs[:, part], weights), out=block[:, part])
+    for outcome in np.unique(outcomes):
+        places = np.flatnonzero(outcomes == outcome)
+        own = features[:, columns[places]]
+        block[np.ix_(places, places)] += _product(own, own, weights * marginals[:, outcome])
+    return block
 
 
 def _covariances(factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray) -> Any:

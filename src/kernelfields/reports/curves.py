@@ -146,11 +146,30 @@ def read_figure(given: Any, where: str = "the figure") -> tuple[float, float, fl
     return value, low, high
 
 
-def figure_words(given: Any, form: str = ".4f") -> str:
-    """Return a figure with its interval in words, as in "0.9412 [0.9377, 0.9448]"."""
+#: What stands in the place of an interval that there is none of, and why there is none: for some figures, or for all.
+NO_ENDS = "[–]"
+NO_INTERVAL = f"{NO_ENDS} where a figure rests on less than two sequences"
+NO_INTERVALS = "no intervals, as resamples of one sequence are all alike"
+
+
+def figure_words(given: Any, form: str = ".4f", *, resampled: bool = False) -> str:
+    """Return a figure with its interval in words, as in "0.9412 [0.9377, 0.9448]".
+
+    ``resampled`` says that an interval was asked for: one that is not there is then shown as absent.
+    """
     value, low, high = read_figure(given)
-    interval = f" [{low:{form}}, {high:{form}}]" if math.isfinite(low) and math.isfinite(high) else ""
+    absent = f" {NO_ENDS}" if resampled else ""
+    interval = f" [{low:{form}}, {high:{form}}]" if math.isfinite(low) and math.isfinite(high) else absent
     return f"{value:{form}}{interval}"
+
+
+def lacks_intervals(plain: Any) -> bool:
+    """Whether a figure among plain values has no interval, for whatever reason."""
+    if isinstance(plain, Mapping):
+        if "value" in plain and "low" in plain:
+            return plain["value"] is not None and plain["low"] is None
+        return any(map(lacks_intervals, plain.values()))
+    return isinstance(plain, list) and any(map(lacks_intervals, plain))
 
 
 def read_reliability(given: Any) -> tuple[dict[str, np.ndarray], str]:

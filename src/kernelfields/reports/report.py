@@ -11,10 +11,18 @@ writing down what is in the parts. Fails: ValueError naming the part that cannot
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from kernelfields.reports.curves import figure_words, plot_convergence, plot_reliability
+from kernelfields.reports.curves import (
+    NO_INTERVAL,
+    NO_INTERVALS,
+    figure_words,
+    lacks_intervals,
+    plot_convergence,
+    plot_reliability,
+)
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.page import page, section
 from kernelfields.reports.sequences import LabelledSequence
@@ -160,50 +168,57 @@ def _size_words(evaluation: Mapping[str, Any]) -> str:
     size = f"{evaluation['n_sequences']:,} sequences, {evaluation['n_tokens']:,} tokens."
     if not evaluation.get("n_resamples"):
         return size
+    if evaluation["n_sequences"] == 1:
+        return f"{size} There are {NO_INTERVALS}."
     share, count = 100 * evaluation["confidence"], evaluation["n_resamples"]
-    return f"{size} In brackets: {share:g} % intervals from {count:,} resamples of sequences."
+    absent = f"; {NO_INTERVAL}" if lacks_intervals(evaluation) else ""
+    return f"{size} In brackets: {share:g} % intervals from {count:,} resamples of sequences{absent}."
 
 
 def _figure_table(evaluation: Mapping[str, Any]) -> Table:
     """Return accuracies, likelihoods and calibration, one figure in a row."""
+    words = partial(figure_words, resampled=bool(evaluation.get("n_resamples")))
     rows = [
-        ("token accuracy", figure_words(evaluation["accuracy"])),
-        ("sequence accuracy", figure_words(evaluation["sequence_accuracy"])),
+        ("token accuracy", words(evaluation["accuracy"])),
+        ("sequence accuracy", words(evaluation["sequence_accuracy"])),
     ]
     likelihood, calibration = evaluation.get("log_likelihood"), evaluation.get("calibration")
     if likelihood is not None:
         rows += [
-            (f"log-likelihood per {unit}", _likelihood_words(likelihood, f"per_{unit}"))
+            (f"log-likelihood per {unit}", _likelihood_words(likelihood, f"per_{unit}", words))
             for unit in ("sequence", "token")
         ]
     if calibration is not None:
-        rows.append(("expected calibration error", figure_words(calibration["expected_error"])))
-        rows.append(("Brier score", figure_words(calibration["brier"])))
+        rows.append(("expected calibration error", words(calibration["expected_error"])))
+        rows.append(("Brier score", words(calibration["brier"])))
     return Table(("figure", "value"), rows)
 
 
 def _score_tables(evaluation: Mapping[str, Any]) -> list[tuple[str, Table]]:
     """Return captioned tables of precision, recall and F1: of labels, and of entities if there are any."""
-    tables = [("Labels", precision_table("label", "label", evaluation["labels"], evaluation["averages"]))]
-    entities = evaluation.get("entities")
+    entities, asked = evaluation.get("entities"), bool(evaluation.get("n_resamples"))
+    tables = [("Labels", precision_table("label", "label", evaluation["labels"], evaluation["averages"], asked))]
     if entities is not None:
         caption = f"Entities in the scheme {entities['scheme']}"
-        tables.insert(0, (caption, precision_table("type", "type", entities["types"], entities["averages"])))
+        tables.insert(0, (caption, precision_table("type", "type", entities["types"], entities["averages"], asked)))
     return tables
 
 
-def precision_table(title: str, key: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any]) -> Table:
+def precision_table(
+    title: str, key: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any], resampled: bool
+) -> Table:
     """Return precision, recall and F1 of what rows call by ``key``, and below them their averages."""
 
     def cells(name: object, scores: Mapping[str, Any]) -> tuple[object, ...]:
-        return (name, *(figure_words(scores[part], ".3f") for part in _SCORES), f"{scores['support']:,}")
+        figures = (figure_words(scores[part], ".3f", resampled=resampled) for part in _SCORES)
+        return (name, *figures, f"{scores['support']:,}")
 
     means = [cells(f"{kind} average", row) for kind, row in averages.items()]
     return Table((title, "precision", "recall", "F1", "support"), [*(cells(row[key], row) for row in rows), (), *means])
 
 
-def _likelihood_words(likelihood: Mapping[str, Any], unit: str) -> str:
+def _likelihood_words(likelihood: Mapping[str, Any], unit: str, words: Callable[[Any], str]) -> str:
     if impossible := likelihood.get("n_impossible"):
         plural = "s have" if impossible > 1 else " has"
         return f"minus infinity: {impossible:,} sequence{plural} probability zero"
-    return figure_words(likelihood[unit])
+    return words(likelihood[unit])

@@ -59,7 +59,8 @@ class LBFGS:
 
     None leaves their number to the engine: where vectors cost little, more of them save passes.
 
-    ``start``, a :class:`~kernelfields.solvers.stochastic.StochasticStart`, says where to begin; None means zero.
+    ``start``, a :class:`~kernelfields.solvers.stochastic.StochasticStart`, says where to begin; None means zero. The
+    name says "sgd+" once it was of use: some fields have no stochastic start, and some fits begin elsewhere.
     """
 
     name = "lbfgs"
@@ -78,6 +79,7 @@ class LBFGS:
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
         posterior.prefer_fused_passes()
+        self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
         self.slope_reduction = 0.9 if posterior.fused else SLOPE_REDUCTION
         # Pairs of a fused fit would be most of its memory.
@@ -90,7 +92,12 @@ class LBFGS:
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
         """Return where to start when the caller does not say."""
-        return np.zeros(posterior.size) if self.start is None else self.start.point(posterior)
+        if self.start is None:
+            return np.zeros(posterior.size)
+        start = self.start.point(posterior)
+        if np.any(start):
+            self.name = f"sgd+{type(self).name}"
+        return start
 
     def begin(self, point: Point) -> None:
         """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero."""

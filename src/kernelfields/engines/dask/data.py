@@ -4,7 +4,7 @@
     Dask bags                   one sequence for each item; a partition is a shard
     lists of Delayed            one list of sequences each; each is a shard
 
-Of a collection the client learns one summary per partition: classes, counts of labels, width and kind of inputs,
+Of a collection the client learns one summary per partition: classes, weights of labels, width and kind of inputs,
 names of features. From these it makes a plan that all shards follow:
 
     read_partition  ->  summarised, to the client  ->  ShardPlan, to all  ->  planned_shard
@@ -25,10 +25,10 @@ import scipy.sparse
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import ChainReader, is_feature_sequences
+from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.reading import check_sample_weight, encode_labels, pack_inputs
+from kernelfields.fields.reading import balanced_weights, check_sample_weight, encode_labels, pack_inputs
 
 _NO_FEATURE = "\0 no feature"
 
@@ -41,6 +41,8 @@ class Partition:
     offsets: np.ndarray
     labels: list
     weights: np.ndarray
+    #: Names of the columns, where sequences are data frames.
+    columns: list[str] | None = None
 
 
 @dataclass
@@ -53,8 +55,10 @@ class PartitionSummary:
     sparse: bool = False
     dtype: Any = None
     names: list[str] | None = None
+    columns: list[str] | None = None
     classes: Any = None
-    counts: Any = None
+    #: What the positions of each class weigh together.
+    totals: Any = None
     weight: float = 0.0
 
 
@@ -80,11 +84,13 @@ def read_partition(number: int, x: Any, y: Any, weights: Any) -> Partition | Non
     if not sequences:
         return None
     try:
+        columns = None
         if is_feature_sequences(sequences):
             inputs, offsets = sequences, np.concatenate([[0], np.cumsum([len(each) for each in sequences])])
         else:
             inputs, offsets = pack_inputs(sequences)
-        return Partition(inputs, offsets, labels, _checked_weights(weights, len(sequences)))
+            columns = shared_columns(sequences, "sequence")
+        return Partition(inputs, offsets, labels, _checked_weights(weights, len(sequences)), columns)
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
 
@@ -101,14 +107,15 @@ def summarised(number: int, partition: Partition | None) -> PartitionSummary:
     if partition is None:
         return PartitionSummary(0)
     try:
-        classes, counts = _seen_classes(partition)
+        classes, totals = _seen_classes(partition)
         summary = PartitionSummary(
             len(partition.offsets) - 1,
             int(partition.offsets[-1]),
             classes=classes,
-            counts=counts,
+            totals=totals,
             weight=float(partition.weights.sum()),
             dtype=np.dtype(np.float64),
+            columns=partition.columns,
         )
         if isinstance(partition.inputs, list):
             return replace(summary, sparse=True, names=_feature_names(partition.inputs))
@@ -132,7 +139,7 @@ def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
         seen = np.empty(0)
     # Given as known, so that a partition may hold one class only.
     labels, classes = encode_labels(partition.labels, seen if len(seen) else None, lengths)
-    return classes, np.bincount(labels, minlength=len(classes))
+    return classes, np.bincount(labels, np.repeat(partition.weights, lengths), minlength=len(classes))
 
 
 def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan) -> Shard:
@@ -211,7 +218,7 @@ def read_collection(
         raise ValueError(f"all {len(parts)} partitions of X are empty: at least one sequence is needed")
     found = {number: summaries[number] for number in kept}
     _check_alike(found)
-    classes, counts = _joined_classes(found)
+    classes, totals = _joined_classes(found)
     masks = resolve_constraints(constraints, classes)
     if not sum(each.weight for each in found.values()):
         raise ValueError("sample_weight is zero for every sequence: nothing is left to fit")
@@ -227,14 +234,14 @@ def read_collection(
         encoder,
         np.result_type(*(each.dtype for each in found.values())),
         masks,
-        _class_weights(class_weight, classes, counts),
+        _class_weights(class_weight, classes, totals),
         max(1, sum(client.nthreads().values()) // len(kept)),
     )
     futures = [
         client.submit(planned_shard, number, parts[number], place, plan, pure=False)
         for place, number in enumerate(kept)
     ]
-    reader = ChainReader(n_features, found[kept[0]].sparse, encoder)
+    reader = ChainReader(n_features, found[kept[0]].sparse, encoder, found[kept[0]].columns)
     n_positions = sum(each.n_positions for each in found.values())
     return reader, ShardedChains(ShardGroup(client, futures), n_positions), classes
 
@@ -256,6 +263,11 @@ def _check_alike(found: dict[int, PartitionSummary]) -> None:
                 f"partition {number} has {each.width} features per position but partition {first} has "
                 f"{found[first].width}: all partitions need the same columns"
             )
+        if each.columns != found[first].columns:
+            raise ValueError(
+                f"the columns of partition {number} do not have the names of those of partition {first}: give all "
+                "sequences the same columns in the same order"
+            )
         strings = [one.classes.dtype.kind == "U" for one in (found[first], each)]
         if strings[0] != strings[1]:
             names = ["strings" if one else "numbers" for one in strings]
@@ -266,20 +278,20 @@ def _check_alike(found: dict[int, PartitionSummary]) -> None:
 
 
 def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted classes of all partitions and how many positions have each."""
+    """Return the sorted classes of all partitions and what the positions of each weigh."""
     classes, places = np.unique(np.concatenate([each.classes for each in found.values()]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
-    counts = np.bincount(places, weights=np.concatenate([each.counts for each in found.values()]))
-    return classes, counts
+    totals = np.bincount(places, weights=np.concatenate([each.totals for each in found.values()]))
+    return classes, totals
 
 
-def _class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+def _class_weights(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray | None:
     """Return the weight of each class, (L,); None where all are one."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str):
-        return counts.sum() / (len(classes) * counts)
+        return balanced_weights(totals)
     n_labels = len(classes)
     # A sequence of one position for each class: what it weighs is the weight of the class.
     single = Chains(np.zeros((n_labels, 1)), np.arange(n_labels + 1), np.arange(n_labels))

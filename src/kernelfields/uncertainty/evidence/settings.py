@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 
 
@@ -108,6 +110,12 @@ class EvidencePath:
     """Every point that a search has tried, in order."""
 
     steps: list[EvidenceStep] = field(default_factory=list)
+
+    @classmethod
+    def rebuild(cls, described: Sequence[Mapping[str, Any]]) -> EvidencePath:
+        """Return the path whose steps were described; ValueError where one is not sound."""
+        unknown = ("value", "standard_error", "gradient")
+        return cls([record(EvidenceStep, each, "a step of the evidence", unknown=unknown) for each in described])
 
     @property
     def best(self) -> EvidenceStep:

@@ -22,6 +22,7 @@ import numpy as np
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.answers import Answers
 from kernelfields.models.field import Field
+from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Layout
@@ -103,15 +104,40 @@ class LaplaceSamples:
 
     @classmethod
     def rebuild(cls, description: dict[str, Any], terms: Sequence[Term]) -> LaplaceSamples:
-        """Return what was described; ValueError if it does not fit the terms."""
-        found = cls(**{**description, "evidence": Evidence(**description["evidence"])})
-        if [drawn.shape[1:] for drawn in found.samples] != [term.known.shape for term in terms]:
-            raise ValueError("the samples of coefficients do not fit the clique sets")
-        for term, (moved, seen) in zip(terms, found.deviations() if found.root else [], strict=bool(found.root)):
-            expected = term.known.shape if seen is None else (len(seen), term.known.shape[1])
-            if moved.shape[1:] != expected:
-                raise ValueError("the covariance of coefficients does not fit the clique sets")
+        """Return what was described; ValueError if it does not fit the terms, or is not finite."""
+        evidence = record(Evidence, description["evidence"], "the evidence")
+        found = record(cls, {**description, "evidence": evidence}, "the posterior around the fit")
+        found._check(terms)
         return found
+
+    def _check(self, terms: Sequence[Term]) -> None:
+        """Raise ValueError unless samples and covariance fit the terms."""
+        if self.step is not None or self.method not in ("exact", "lanczos"):
+            raise ValueError(f"the posterior around the fit was found by the unknown method {self.method!r:.60}")
+        if len(self.samples) != len(terms):
+            raise ValueError("the samples of coefficients do not fit the clique sets")
+        whole_number(self.seed, "the seed of the samples")
+        n_samples = whole_number(np.size(self.samples[0], 0), "the number of samples", 1)
+        for term, drawn in zip(terms, self.samples, strict=True):
+            finite_array(drawn, f"the samples of set {term.name!r}", (n_samples, *term.known.shape))
+        left_out = self.left_out
+        if left_out is not None and (len(left_out) != len(terms) or not np.isfinite(left_out).all()):
+            raise ValueError("the variances that the bases leave out do not fit the clique sets")
+        if (self.root is None) != (self.seen is None):
+            raise ValueError("the covariance of coefficients is there in part only")
+        if self.root is None or self.seen is None:
+            return
+        if not len(self.root) == len(self.seen) == len(terms):
+            raise ValueError("the covariance of coefficients does not fit the clique sets")
+        n_rows = np.size(self.root[0], 0) if self.root[0].ndim else None
+        for term, moved, seen in zip(terms, self.root, self.seen, strict=True):
+            rank, width = term.known.shape
+            if seen is not None:
+                whole_array(seen, f"the features of set {term.name!r} with a covariance", (None,), below=rank)
+                if (np.diff(seen.astype(np.int64)) <= 0).any():
+                    raise ValueError(f"the features of set {term.name!r} with a covariance are not in order")
+            expected = (n_rows, rank if seen is None else len(seen), width)
+            finite_array(moved, f"the covariance of set {term.name!r}", expected)
 
 
 def draw_posterior(
@@ -190,6 +216,8 @@ def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: W
     structure, layout = field.structure, field.layout(data)
     plan = structure.plan(data, layout)
     for potentials in sampled_potentials(field.terms, data, layout, samples):
+        if not potentials.finite:
+            raise ValueError("sampled scores of the inputs are not finite: they are larger than numbers can be")
         yield structure.answers(data, layout, structure.constrained(data, layout, potentials), workers, plan)
 
 
@@ -258,6 +286,8 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
         if against is not None:
             total -= np.take_along_axis(total, against[:, None], axis=1)
         variances += np.square(total)
+    if not np.isfinite(variances).all():
+        raise ValueError("variances of the scores are not finite: they are larger than numbers can be")
     return variances
 
 

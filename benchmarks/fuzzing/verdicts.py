@@ -1,0 +1,155 @@
+"""What a case came to: refused with a clear error, accepted and sound, or failed.
+
+A case has two steps: ``load`` reads the file or calls the library, ``use`` asks the result for all it can answer. It
+fails when
+
+* an error comes that is none of the library's clear ones: a ValueError (ModelFileError, SequenceFileError and
+  scikit-learn's NotFittedError among them), TypeError, OSError, MemoryError or, for what CRFsuite has and this
+  package has not, NotImplementedError, with a message, raised by a ``raise`` of this package, or by scikit-learn's
+  checks of parameters and arrays. The same from the depths of NumPy or SciPy, an error of any other type, and at
+  loading a model anything but ModelFileError, is not clear;
+* it takes longer than ``SECONDS``;
+* it needs more memory than ``MEMORY_FACTOR`` times the file and ``MEMORY_ROOM``: the peak of the process's resident
+  memory during the case, reset before it through /proc (Linux; elsewhere memory is not judged);
+* it is accepted and answers NaN, infinity, or probabilities that do not sum to one.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import kernelfields
+
+SECONDS = 10.0
+MEMORY_FACTOR, MEMORY_ROOM = 10, 64 * 2**20
+REFUSED, AT_USE, SOUND, FAILED = "refused at loading", "refused at first use", "accepted and sound", "FAILED"
+KINDS = (REFUSED, AT_USE, SOUND, FAILED)
+
+_CLEAR = (ValueError, TypeError, OSError, MemoryError, NotImplementedError)
+_OURS = str(Path(kernelfields.__file__).parent)
+# Where scikit-learn checks parameters and arrays; its messages are written for those who pass them.
+_CHECKS = ("sklearn/utils/", "sklearn/base.py")
+
+
+class Unsound(Exception):
+    """An answer that no sound model gives."""
+
+
+@dataclass
+class Case:
+    """What is done, in two steps; ``content`` is the file or a description, for who looks into a failure."""
+
+    load: Callable[[], Any]
+    use: Callable[[Any], None] = lambda loaded: None
+    content: bytes = b""
+    suffix: str = ".txt"
+    note: str = ""
+    #: Errors that loading may raise; None for all clear ones.
+    refusals: tuple[type[BaseException], ...] | None = None
+    #: Bytes that memory is measured against.
+    size: int = field(default=0)
+
+
+@dataclass
+class Verdict:
+    """One of ``KINDS``, and why."""
+
+    kind: str
+    reason: str = ""
+
+
+def judge(case: Case) -> Verdict:
+    """Run a case in this process."""
+    started, before = time.monotonic(), _reset_memory()
+    verdict = _outcome(case)
+    seconds, peak = time.monotonic() - started, _peak_memory()
+    if verdict.kind != FAILED and seconds > SECONDS:
+        return Verdict(FAILED, f"took {seconds:.1f} s")
+    if verdict.kind != FAILED and before is not None and peak is not None:
+        allowed = MEMORY_FACTOR * max(case.size, len(case.content)) + MEMORY_ROOM
+        if peak - before > allowed:
+            return Verdict(FAILED, f"took {(peak - before) / 2**20:.0f} MiB of memory, {allowed / 2**20:.0f} allowed")
+    return verdict
+
+
+def _outcome(case: Case) -> Verdict:
+    stage = REFUSED
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            loaded = case.load()
+            stage = AT_USE
+            case.use(loaded)
+        except Unsound as error:
+            return Verdict(FAILED, f"unsound: {error}")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever comes is what is looked for
+            refusals = case.refusals if stage == REFUSED else None
+            text = f"{type(error).__name__} {stage}: {_one_line(error)} [{_origin(error)}]"
+            return Verdict(stage if is_clear(error, refusals) else FAILED, text)
+    return Verdict(SOUND)
+
+
+def is_clear(error: BaseException, refusals: tuple[type[BaseException], ...] | None = None) -> bool:
+    """Whether an error was raised on purpose, with words for a user."""
+    if not isinstance(error, refusals or _CLEAR) or not str(error).strip():
+        return False
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    place, line = _last_line(error.__traceback__)
+    return (place.startswith(_OURS) and line.startswith("raise")) or any(each in place for each in _CHECKS)
+
+
+def _last_line(trace: TracebackType | None) -> tuple[str, str]:
+    """Return the file and the text of the line that an error comes from."""
+    if trace is None:
+        return "", ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    place = trace.tb_frame.f_code.co_filename
+    return place, linecache.getline(place, trace.tb_lineno).strip()
+
+
+def _origin(error: BaseException) -> str:
+    """Return where an error came from, and the last line of this package on the way."""
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    ours = [place for place in places if place[0].startswith(_OURS)]
+    shown = dict.fromkeys([*ours[-1:], *places[-1:]])
+    return ", ".join(f"{'/'.join(Path(name).parts[-2:])}:{line}" for name, line in shown)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _reset_memory() -> int | None:
+    """Set the peak of resident memory to what is resident now, and return that; None where there is no /proc."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _status("VmRSS")
+
+
+def _peak_memory() -> int | None:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int | None:
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else 1024 * int(found.group(1))

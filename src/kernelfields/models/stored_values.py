@@ -1,0 +1,133 @@
+"""Values that come from a file, checked before they are believed: arrays, records of numbers, parameters.
+
+A file may be damaged, or made up, and still have the right checksum. What is read here is finite where it must be and
+of the type and shape that the rest of the document says, so that a model that loads can answer.
+Fails: ValueError that names the value; the reader of documents says which file it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from math import isnan
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from kernelfields.fields.cliques import CliqueSet
+
+Record = TypeVar("Record")
+
+#: Labellings of one clique above which no table of them could be inferred with (512 MiB each).
+MOST_LABELLINGS = 2**26
+_PLAIN = (bool, int, float, str, NoneType)
+
+
+def finite_array(array: Any, what: str, shape: Sequence[int | None]) -> np.ndarray:
+    """Return an array of finite numbers of this shape, None for any length of an axis."""
+    array = _array(array, what, shape, "fiu", "numbers")
+    if array.dtype == np.float16:
+        raise ValueError(f"{what} must be of single or double precision")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite")
+    return array
+
+
+def whole_array(array: Any, what: str, shape: Sequence[int | None], below: int | None = None) -> np.ndarray:
+    """Return an array of whole numbers of this shape, not negative and ``below`` a bound."""
+    array = _array(array, what, shape, "iu", "whole numbers")
+    if array.size and not (array.min() >= 0 and (below is None or array.max() < below)):
+        raise ValueError(f"{what} must be from 0 to {'any number' if below is None else below - 1}")
+    return array
+
+
+def _array(array: Any, what: str, shape: Sequence[int | None], kinds: str, called: str) -> np.ndarray:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds or array.ndim != len(shape):
+        raise ValueError(f"{what} must be an array of {called} with {len(shape)} axes")
+    if any(given is not None and given != found for given, found in zip(shape, array.shape, strict=True)):
+        expected = ", ".join("any" if given is None else str(given) for given in shape)
+        raise ValueError(f"{what} has the shape {array.shape}, expected ({expected})")
+    return array
+
+
+def whole_number(value: Any, what: str, least: int = 0) -> int:
+    """Return a whole number of at least ``least``, as an index can be."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
+        raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r:.60}")
+    return value
+
+
+def record(kind: type[Record], described: Any, what: str, *, unknown: Sequence[str] = ()) -> Record:
+    """Return a dataclass of numbers, texts and the like from its description; NaN only in the fields ``unknown``."""
+    if not isinstance(described, Mapping):
+        raise ValueError(f"{what} must have names and values, got {described!r:.60}")
+    hints, known = get_type_hints(kind), {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
+    if strange := set(described) - set(known):
+        raise ValueError(f"{what} has the unknown entry {min(strange)!r:.60}")
+    for name, each in known.items():
+        if name not in described:
+            if each.default is MISSING and each.default_factory is MISSING:
+                raise ValueError(f"{what} has no {name}")
+            continue
+        value = described[name]
+        if not _fits(value, hints[name]):
+            raise ValueError(f"{name} of {what} is {value!r:.60}, which is of the wrong type")
+        if name not in unknown and _has_nan(value):
+            raise ValueError(f"{name} of {what} is not a number")
+    return kind(**described)
+
+
+def check_plain_parameters(estimator: Any) -> None:
+    """Raise unless parameters that are declared to be numbers, texts or None are such."""
+    hints = get_type_hints(type(estimator).__init__)
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in hints or not all(kind in _PLAIN for kind in _alternatives(hints[name])):
+            continue
+        if not _fits(value, hints[name]) or _has_nan(value):
+            raise ValueError(f"the parameter {name} is {value!r:.60}, which is of the wrong type")
+
+
+def n_labellings(clique: CliqueSet, n_labels: int) -> int:
+    """Return the number of labellings of a clique; ValueError where tables of them could not be kept."""
+    count, order = 1, whole_number(clique.labels_per_clique, "the number of labels of a clique", 1)
+    for _ in range(order):
+        count *= n_labels
+        if count > MOST_LABELLINGS or order > 64:
+            raise ValueError(f"cliques of {order} labels have too many labellings for a table")
+    return count
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a declared type; whole numbers are numbers."""
+    for kind in _alternatives(hint):
+        origin: Any = get_origin(kind) or kind
+        arguments = get_args(kind)
+        if kind is Any:
+            return True
+        if origin is float:
+            # Whole numbers that no float can hold are no numbers to compute with.
+            fits = isinstance(value, float) or (type(value) is int and abs(value) < 2**1023)
+        elif not isinstance(origin, type) or not isinstance(value, origin):
+            fits = False
+        elif arguments and isinstance(value, list):
+            fits = all(_fits(each, arguments[0]) for each in value)
+        elif arguments and isinstance(value, dict):
+            fits = all(_fits(key, arguments[0]) and _fits(own, arguments[1]) for key, own in value.items())
+        else:
+            fits = True
+        if fits:
+            return True
+    return False
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, float):
+        return isnan(value)
+    if isinstance(value, Mapping):
+        return any(map(_has_nan, value.values()))
+    return isinstance(value, list) and any(map(_has_nan, value))

@@ -1,0 +1,112 @@
+"""Streams that are full or closed, and places that are not there: one line and an exit code, never a traceback."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from command_files import write_columns_file
+
+import kernelfields
+
+CLOSED = "error: standard output: cannot write: Bad file descriptor\n"
+FULL = "error: standard output: cannot write: No space left on device\n"
+WITHOUT_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(name, *about):
+        if name == 'torch':
+            raise ModuleNotFoundError('No module named torch')
+sys.meta_path.insert(0, NoTorch)
+from kernelfields.cli.app import app
+app()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("streams")
+    write_columns_file(place / "train.conll")
+    in_shell(place, "train train.conll -m one.model -q")
+    return place
+
+
+def in_shell(folder, line, buffered=True, start="-m kernelfields.cli"):
+    """Run the command with the redirections of a line, as a shell does; return exit code, output and messages."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    if not buffered:
+        environment["PYTHONUNBUFFERED"] = "1"
+    shell = ["sh", "-c", f'exec "$0" {start} {line}', sys.executable, WITHOUT_TORCH]
+    run = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+# What is buffered fails at the end, what is not fails at once.
+@pytest.mark.parametrize(
+    ("command", "buffered"), [("--help", True), ("--version", False), ("", True), ("bench", False)]
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
+def test_help_that_cannot_be_written_is_one_line(folder, command, buffered):
+    assert in_shell(folder, f"{command} >/dev/full", buffered) == (2, "", FULL)
+    assert in_shell(folder, f"{command} >&-", buffered) == (2, "", CLOSED)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict one.model train.conll",
+        "convert train.conll - --to crfsuite",
+        "convert train.conll - --to npz",
+        "inspect one.model",
+    ],
+)
+def test_standard_output_that_is_closed(folder, command):
+    assert in_shell(folder, f"{command} -q >&-") == (2, "", CLOSED)
+
+
+@pytest.mark.parametrize("command", ["predict one.model", "convert - out.npz --from columns", "evaluate one.model -"])
+def test_standard_input_that_is_closed(folder, command):
+    assert in_shell(folder, f"{command} -q <&-") == (2, "", "error: standard input: cannot read: Bad file descriptor\n")
+
+
+def test_closed_streams_that_nothing_needs_are_no_matter(folder):
+    assert in_shell(folder, "convert train.conll out.npz <&- >&- 2>&-") == (0, "", "")
+    code, output, messages = in_shell(folder, "--version <&- 2>&-")
+    assert (code, output, messages) == (0, f"kernelfields {kernelfields.__version__}\n", "")
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
+def test_messages_that_cannot_be_written_are_an_exit_code(folder, buffered):
+    assert in_shell(folder, "predict one.model train.conll >/dev/full 2>/dev/full", buffered)[0] == 2
+
+
+def test_a_reader_that_has_had_enough_is_no_error(folder):
+    line = "{ predict one.model train.conll --nbest 200 -q; echo $? >&2; } | head -n 1"
+    shell = ["sh", "-c", line.replace("predict", '"$0" -m kernelfields.cli predict'), sys.executable]
+    run = subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("# 0 ")
+    assert run.stderr in ("0\n", "1\n")  # 0 if all went into the pipe before it was closed
+
+
+@pytest.mark.parametrize("options", ["--device cuda", "--engine torch"])
+def test_a_device_without_torch_is_one_line(folder, options):
+    code, output, messages = in_shell(folder, f"train train.conll -m out.model -q {options}", start='-c "$1"')
+    assert (code, output) == (2, "")
+    assert messages == "error: engine='torch' needs PyTorch: pip install 'kernelfields[torch]'\n"
+    assert not (folder / "out.model").exists()
+
+
+def test_a_model_of_a_device_that_is_not_here_predicts_and_says_so(folder):
+    pytest.importorskip("torch")
+    assert in_shell(folder, "train train.conll -m torch.model -q --device cpu")[0] == 0
+    code, output, messages = in_shell(folder, "predict torch.model train.conll -q", start='-c "$1"')
+    assert (code, output) == in_shell(folder, "predict one.model train.conll -q")[:2]
+    assert messages.startswith("warning: engine=Torch(device='cpu') is not here, 'auto' takes its place")
+    assert messages.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["train train.conll", "predict one.model train.conll"])
+def test_quiet_and_verbose_together_are_one_line(folder, command):
+    message = "error: --quiet and --verbose cannot go together\n"
+    assert in_shell(folder, f"{command} --quiet --verbose") == (2, "", message)

@@ -1,0 +1,99 @@
+"""scikit-learn's cross-validation of fields whose sequences and graphs differ in length, and in labels."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_predict, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kernelfields import ChainCRF, GraphCRF, Sequencewise
+from kernelfields.evaluation import evaluate
+from tests.samples import as_words, labelled_sequences
+
+X, y = labelled_sequences()
+WORDS = as_words(y)
+GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+ESTIMATORS = {
+    "chains": (ChainCRF("linear"), X),
+    "graphs": (GraphCRF("linear"), GRAPHS),
+    "pipeline": (make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear")), X),
+}
+
+
+def by_hand(estimator, inputs, cv, method):
+    answers = [None] * len(inputs)
+    for train, test in cv.split(inputs):
+        estimator.fit([inputs[i] for i in train], [WORDS[i] for i in train])
+        for index, answer in zip(test, getattr(estimator, method)([inputs[i] for i in test]), strict=True):
+            answers[index] = answer
+    return answers
+
+
+@pytest.mark.parametrize("cv", [KFold(3, shuffle=True, random_state=0), LeaveOneOut()], ids=["3 folds", "one left out"])
+@pytest.mark.parametrize(("estimator", "inputs"), ESTIMATORS.values(), ids=ESTIMATORS)
+def test_cross_val_predict_gives_each_item_its_own_answer(estimator, inputs, cv):
+    predicted = cross_val_predict(estimator, inputs, WORDS, cv=cv)
+    assert predicted.shape == (len(X),)
+    for answer, expected in zip(predicted, by_hand(estimator, inputs, cv, "predict"), strict=True):
+        np.testing.assert_array_equal(answer, expected)
+    right = np.concatenate(predicted) == np.concatenate(WORDS)
+    assert evaluate(WORDS, predicted, n_resamples=0).accuracy.value == pytest.approx(right.mean())
+
+
+@pytest.mark.parametrize("name", ["chains", "graphs"])
+def test_marginals_of_folds_come_from_the_fields_of_cross_validate(name):
+    # cross_val_predict asks for predict, or for one class per sample.
+    estimator, inputs = ESTIMATORS[name]
+    folds = cross_validate(estimator, inputs, WORDS, cv=KFold(3), return_estimator=True, return_indices=True)
+    marginals = [None] * len(inputs)
+    for fitted, test in zip(folds["estimator"], folds["indices"]["test"], strict=True):
+        for index, answer in zip(test, fitted.predict_marginals([inputs[i] for i in test]), strict=True):
+            marginals[index] = answer
+    for answer, expected in zip(marginals, by_hand(estimator, inputs, KFold(3), "predict_marginals"), strict=True):
+        np.testing.assert_array_equal(answer, expected)
+
+
+def test_sequences_of_equal_length_come_back_as_a_table():
+    short, labels = [x[:2] for x in X], [each[:2] for each in y]
+    predicted = cross_val_predict(ChainCRF("linear"), short, labels, cv=KFold(2))
+    assert predicted.shape == (len(X), 2)
+    np.testing.assert_array_equal(predicted, np.array(by_hand_numbers(short, labels)))
+
+
+def by_hand_numbers(inputs, labels):
+    half = len(inputs) // 2
+    first, second = slice(half), slice(half, None)
+    return [
+        *ChainCRF("linear").fit(inputs[second], labels[second]).predict(inputs[first]),
+        *ChainCRF("linear").fit(inputs[first], labels[first]).predict(inputs[second]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["chains", "graphs"])
+def test_labels_that_were_not_there_to_be_learnt_are_errors(name):
+    estimator, inputs = ESTIMATORS[name]
+    rare = [*WORDS[:-1], np.array(["zebra", *WORDS[-1][1:]])]
+    scores = cross_val_score(estimator, inputs, rare, cv=KFold(5), error_score="raise")
+    assert np.isfinite(scores).all()
+    # The last fold never saw a zebra.
+    last = estimator.fit(inputs[:-2], rare[:-2])
+    predicted = np.concatenate(last.predict(inputs[-2:]))
+    assert scores[-1] == np.mean(predicted == np.concatenate(rare[-2:])) < 1
+    weights = [1.0, 3.0]
+    shares = np.repeat(weights, [len(each) for each in rare[-2:]])
+    expected = np.average(predicted == np.concatenate(rare[-2:]), weights=shares)
+    assert last.score(inputs[-2:], rare[-2:], sample_weight=weights) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="unknown label 'zebra'"):
+        last.log_likelihood(inputs[-2:], rare[-2:])
+
+
+def test_a_search_compares_candidates_where_a_fold_lacks_a_label():
+    rare = [*WORDS[:-1], np.array(["zebra", *WORDS[-1][1:]])]
+    search = GridSearchCV(ChainCRF("linear"), {"prior_variance": [0.1, 1.0]}, cv=KFold(5), error_score="raise")
+    assert np.isfinite(search.fit(X, rare).cv_results_["mean_test_score"]).all()
+
+
+def test_numbers_below_between_and_above_the_classes_are_errors():
+    crf = ChainCRF("linear").fit(X, [2 * each for each in y])
+    for stranger in (-1, 1, 3, 9):
+        assert crf.score(X[:1], [np.full(len(X[0]), stranger)]) == 0

@@ -1,0 +1,119 @@
+"""Bytes of every way to keep features, counted by hand, and the very byte at which something no longer fits."""
+
+import numpy as np
+import pytest
+
+from kernelfields.objective.designs import memory
+from kernelfields.objective.designs.memory import (
+    check_features_fit,
+    check_pairs_fit,
+    check_transitions_fit,
+    feature_dtype,
+    plan_features,
+    solver_bytes,
+)
+
+MIB = 2**20
+N_ROWS, RANK, THREADS, OTHER = 50_000, 2000, 3, 5_000_000
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def ways(dtype, may_round=True, n_rows=N_ROWS, rank=RANK):
+    blank = memory.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0, n_threads=THREADS)
+    return {(plan.keep, plan.stored_factor): plan for plan in memory._plans(blank, OTHER, may_round)}
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_every_way_counts_features_factor_growth_and_what_is_beside_them(itemsize):
+    """n r values, R of r^2 / 2 doubles, four (r, 256) arrays while it grows, and a tile of 4 MiB for each thread."""
+    plans = ways({4: FLOAT32, 8: FLOAT64}[itemsize])
+    values, factor = N_ROWS * RANK, 4 * RANK**2 + 4096 * RANK
+    growing = 4 * 8 * RANK * 256
+    rows = 4 * MIB // (RANK * itemsize)
+    tiles = THREADS * rows * RANK * itemsize
+    # Five temporaries of the rows of a tile against 256 pivots, or of 8 MiB of doubles.
+    growing_tiles = growing + tiles + 5 * itemsize * max(MIB, 256 * rows)
+    whole_factor = factor if itemsize == 4 else 8 * RANK**2
+    memory_way = plans["memory", False]
+    assert memory_way.memory_bytes == itemsize * values + whole_factor + growing + 64 * MIB + OTHER
+    assert memory_way.disk_bytes == 0
+    half = plans["half", False]
+    assert half.memory_bytes == 2 * values + factor + growing_tiles + OTHER + tiles
+    assert half.disk_bytes == itemsize * values
+    file = plans["file", False]
+    assert file.memory_bytes == factor + max(growing_tiles, OTHER + tiles)
+    assert file.disk_bytes == itemsize * values
+    stored = plans["file", True]
+    assert stored.memory_bytes == max(growing_tiles + 8 * RANK * 256, OTHER + tiles, factor)
+    assert stored.disk_bytes == itemsize * values + 8 * RANK**2
+    kernel_rows = 2 * (4 * MIB // (8 * RANK)) * RANK * 8
+    recomputed = plans["recomputed", False]
+    assert recomputed.memory_bytes == factor + max(growing + kernel_rows, OTHER + THREADS * kernel_rows)
+    assert recomputed.disk_bytes == 0
+
+
+def test_few_rows_have_few_temporaries():
+    """A panel of n rows holds no more than four (n, 256) arrays of doubles beside its columns."""
+    few = ways(FLOAT32, n_rows=1000, rank=100)["memory", False]
+    growing, factor = 4 * 8 * 100 * 256, 8 * 100**2
+    assert few.memory_bytes == 4 * 1000 * 100 + factor + growing + 4 * 8 * 1000 * 256 + OTHER
+
+
+def test_half_precision_is_a_way_only_where_rounding_is_allowed():
+    assert ("half", False) in ways(FLOAT32, may_round=True)
+    assert ("half", False) not in ways(FLOAT32, may_round=False)
+
+
+def test_a_plan_fits_to_the_byte():
+    least = {"may_round": False, "n_threads": THREADS, "other_bytes": OTHER}
+    for plan in ways(FLOAT32, may_round=False).values():
+        exact = plan_features("node", N_ROWS, RANK, FLOAT32, budget=plan.memory_bytes, **least)
+        assert exact.memory_bytes <= plan.memory_bytes
+    whole = ways(FLOAT32)["memory", False].memory_bytes
+    assert plan_features("node", N_ROWS, RANK, FLOAT32, budget=whole, **least).keep == "memory"
+    assert plan_features("node", N_ROWS, RANK, FLOAT32, budget=whole - 1, **least).keep == "file"
+
+
+def test_small_features_and_tight_tolerances_are_in_double_precision():
+    small = 2 * MIB  # 16 MiB in float64
+    assert feature_dtype(None, small, 1e-3) == FLOAT64
+    assert feature_dtype(None, small + 1, 1e-3) == FLOAT32
+    assert feature_dtype(None, small + 1, 1e-5) == FLOAT32
+    assert feature_dtype(None, small + 1, 0.99e-5) == FLOAT64
+    assert feature_dtype(FLOAT32, 1, 1e-12) == FLOAT32
+
+
+@pytest.mark.parametrize(
+    ("check", "needed"),
+    [
+        (lambda: check_features_fit("node", 1000, 50, FLOAT64), 1000 * 50 * 8),
+        (lambda: check_features_fit("node", 1000, 50, FLOAT32), 1000 * 50 * 4),
+        # Seven tables of doubles: at a point, in a direction, at a trial, their residual, and three of inference.
+        (lambda: check_transitions_fit(1000, 6), 7 * 8 * 1000 * 36),
+        (lambda: check_pairs_fit(1000, 6), 7 * 8 * 1000 * 6 * 4),
+    ],
+)
+def test_what_takes_the_last_byte_fits_and_one_byte_more_does_not(monkeypatch, check, needed):
+    monkeypatch.setattr(memory, "available_memory", lambda: needed)
+    check()
+    monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
+    with pytest.raises(MemoryError):
+        check()
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    check()
+
+
+def test_the_rank_that_a_refusal_advises_takes_seven_tenths_of_what_is_free(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    with pytest.raises(MemoryError, match="Use rank=87 or less"):
+        check_features_fit("node", 1000, 200, FLOAT64)  # 0.7 * 10^6 / (8 * 1000) = 87.5
+    monkeypatch.setattr(memory, "available_memory", lambda: 10)
+    with pytest.raises(MemoryError, match="Use rank=1 or less"):
+        check_features_fit("node", 1000, 200, FLOAT64)
+
+
+def test_a_solver_holds_vectors_for_each_thread_and_a_quarter_of_a_gibibyte_of_steps_at_most():
+    assert solver_bytes(500, n_threads=4) - solver_bytes(500) == 8 * 500 * 2 * 3
+    assert solver_bytes(500, itemsize=8) - solver_bytes(500) == 80 * 500 * 4
+    many = 10**7
+    assert solver_bytes(many) == 256 * MIB + 8 * many * 22

@@ -1,0 +1,64 @@
+"""L-BFGS as an operator: the metric of the start before any step, then the secant equation, symmetric and positive."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernelfields.fields.chains import Chains
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.newton import check_memory
+from tests.samples import chain_datafit, design_of
+
+
+@pytest.fixture
+def posterior():
+    rng = np.random.default_rng(0)
+    chains = Chains(rng.normal(size=(60, 4)), np.arange(0, 61, 6), rng.integers(3, size=60))
+    steps = np.flatnonzero(~chains.is_start)
+    designs = [
+        design_of("node", chains.inputs, positions=None, labels_per_clique=1, n_labels=3, prior_variance=0.1),
+        design_of("edge", None, positions=steps, labels_per_clique=2, n_labels=3, prior_variance=2.0),
+    ]
+    return LogPosterior(chain_datafit(chains, designs, 3))
+
+
+def test_the_first_direction_is_minus_the_gradient_over_the_metric(posterior):
+    rule = LBFGS()
+    rule.prepare(posterior)
+    start = posterior.at(np.zeros(posterior.size))
+    np.testing.assert_allclose(rule.direction(start, 1.0).theta, -start.gradient / posterior.metric, rtol=1e-14)
+
+
+def test_steps_satisfy_the_secant_equation(posterior):
+    """H y = s for the last step s and its change of gradient y; H is symmetric and positive."""
+    rule, random = LBFGS(), np.random.default_rng(1)
+    rule.prepare(posterior)
+    points = [posterior.at(theta) for theta in random.normal(size=(4, posterior.size))]
+    for before, after in pairwise(points):
+        rule.learn(before, after)
+        y, s = after.gradient - before.gradient, after.theta - before.theta
+        np.testing.assert_allclose(rule.quasi_newton(y), s, rtol=1e-9)
+    matrix = np.array([rule.quasi_newton(unit) for unit in np.eye(posterior.size)])
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+    assert np.linalg.eigvalsh(matrix).min() > 0
+
+
+@pytest.mark.parametrize(("size", "pairs"), [(10, 40), (10**6, 16), (10**8, 8)])
+def test_steps_that_are_kept_take_256_mebibytes_at_most_but_eight_are_kept(size, pairs):
+    """Two vectors of doubles for each step: 16 million bytes for a million coefficients."""
+    large = SimpleNamespace(
+        prefer_fused_passes=lambda: None, fused=False, dtype=np.dtype("float64"), metric=None, size=size, usual_pairs=40
+    )
+    rule = LBFGS()
+    rule.prepare(large)
+    assert rule._limit == pairs
+
+
+def test_dense_matrices_fit_to_the_byte():
+    """Matrix and factor of 100 x 100 doubles."""
+    check_memory("newton", "the Hessian", 100, "use another", 160_000)
+    with pytest.raises(MemoryError, match="use another"):
+        check_memory("newton", "the Hessian", 100, "use another", 159_999)
