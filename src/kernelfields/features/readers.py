@@ -179,7 +179,7 @@ class GraphReader:
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
         if y is None:
-            raise ValueError("GraphCRF requires y to be passed, but the target y is None: one array of labels per graph")
+            raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array for each graph")
         graphs, classes = Graphs.from_graphs(X, y, sample_weight)
         assert classes is not None
         self.n_features = graphs.inputs.shape[1]
