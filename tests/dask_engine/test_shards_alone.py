@@ -15,6 +15,7 @@ from kernelfields.kernels.dot_product import Polynomial
 pytest.importorskip("distributed")
 panel_of_shards = pytest.importorskip("kernelfields.engines.dask.panel")
 sample_of_shards = pytest.importorskip("kernelfields.engines.dask.sample")
+shards = pytest.importorskip("kernelfields.engines.dask.shards")
 
 CUTS = [0, 13, 13, 40]
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
@@ -85,3 +86,46 @@ def test_weighted_means_and_variances_of_columns_add_up_over_shards(form, clique
     np.testing.assert_allclose(sums / total, means, rtol=1e-12)
     squares = sum(sample_of_shards.column_squares(*shard, clique, means) for shard in shards)
     np.testing.assert_allclose(squares, row_weights @ np.square(rows - means), rtol=1e-12)
+
+
+def small_shard():
+    random = np.random.default_rng(2)
+    features = sp.csr_array(random.normal(size=(9, 4)) * (random.random((9, 4)) < 0.5))
+    chains = Chains(features, np.array([0, 1, 5, 9]), np.arange(9) % 3, None)
+    return SimpleNamespace(chains=chains), features
+
+
+@pytest.mark.parametrize("clique", [NodeCliques(), EdgeCliques()], ids=["nodes", "edges"])
+def test_pairs_of_features_and_labellings_are_counted_by_their_numbers(clique):
+    """The pair of feature f and labelling y is number f L^k + y, and weighs the sum of the feature's values there."""
+    shard, features = small_shard()
+    positions = clique.positions(shard.chains)
+    rows = features.toarray() if positions is None else features.toarray()[positions]
+    labellings, n_outcomes = clique.labellings(shard.chains, 3), clique.n_configurations(3)
+    weights = {}
+    for row, labelling in zip(rows, labellings.tolist(), strict=True):
+        for f in np.flatnonzero(row).tolist():
+            weights[f * n_outcomes + labelling] = weights.get(f * n_outcomes + labelling, 0.0) + row[f]
+    n_features, keys, totals = sample_of_shards.observed_pairs(shard, sp.csr_array(rows), clique, 3)
+    assert (n_features, keys.tolist()) == (4, sorted(weights))
+    np.testing.assert_allclose(totals, [weights[key] for key in sorted(weights)], rtol=1e-12)
+    one, keys, totals = sample_of_shards.observed_pairs(shard, None, clique, 3)
+    assert (one, keys.tolist()) == (1, sorted(set(labellings.tolist())))
+    np.testing.assert_array_equal(totals, [np.count_nonzero(labellings == key) for key in keys])
+
+
+def test_columns_store_what_they_hold():
+    shard, features = small_shard()
+    sparse, n_rows, counts = sample_of_shards.stored_columns(shard, features)
+    assert (sparse, n_rows) == (True, 9)
+    np.testing.assert_array_equal(counts, np.count_nonzero(features.toarray(), axis=0))
+    dense, n_rows, counts = sample_of_shards.stored_columns(shard, features.toarray())
+    assert (dense, n_rows, counts.tolist()) == (False, 9, [9] * 4)
+
+
+def test_a_shard_that_has_forgotten_something_says_so():
+    def forget(request):
+        raise shards.Forgotten
+
+    assert shards.answer(SimpleNamespace(answer=lambda request: 2 * request), 21) == (True, 42)
+    assert shards.answer(SimpleNamespace(answer=forget), 21) == (False, None)

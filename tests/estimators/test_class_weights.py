@@ -119,9 +119,9 @@ def test_folds_balance_by_the_weights_of_their_own_sequences():
         keep_zeros=False,
         class_weight="balanced",
     )
-    everything = spelled.part(np.arange(weights[train].sum()), np.arange(0))
+    everything = spelled.part(spelled.share(np.arange(weights[train].sum()), np.arange(0)))
     repetitions = np.repeat(np.arange(len(train)), weights[train])
-    found = data.part(train, np.arange(0)).train.weights / weights[train]
+    found = data.part(data.share(train, np.arange(0))).train.weights / weights[train]
     np.testing.assert_allclose(found[repetitions], everything.train.weights, rtol=1e-13)
 
 

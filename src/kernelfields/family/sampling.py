@@ -30,7 +30,7 @@ from kernelfields.family.quadrature import MOST_TENSOR_AXES
 
 _WASTE = 4.0
 _MOST_CELLS = 20_000
-_PAIRED_CELLS = 128
+_PAIRED_CELLS = 32
 _MARGIN = 0.1
 _BATCH = 20_000
 _MOST_PROPOSALS = 20_000_000
