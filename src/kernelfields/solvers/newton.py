@@ -18,6 +18,7 @@ left alone until it grows. A step in a term without features (plain transitions)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from kernelfields.objective.posterior import Direction, LogPosterior, Point
 
 # Factor and matrix together; beyond this the other solvers are faster as well.
 _MAX_BYTES = 4 * 2**30
+# Of the largest entry of its diagonal, added to a Hessian that rounding has made indefinite.
+_LOST_IN_ROUNDING = 1e-10
 
 
 def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> None:
@@ -57,12 +60,21 @@ class Newton:
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the exact Newton direction."""
-        hessian = full_hessian(point)
-        factor = scipy.linalg.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
-        return Direction(-scipy.linalg.cho_solve(factor, point.gradient, check_finite=False))
+        return Direction(-_solved(lambda: full_hessian(point), point.gradient))
 
     def learn(self, before: Point, after: Point) -> None:
         """Nothing is carried from step to step."""
+
+
+def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
+    """Return H^-1 g; the matrix is made once more where rounding has lost the prior beside the likelihood in it."""
+    try:
+        factor = scipy.linalg.cho_factor(hessian(), lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        matrix = hessian()
+        matrix[np.diag_indices(len(matrix))] += _LOST_IN_ROUNDING * matrix.diagonal().max()
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return scipy.linalg.cho_solve(factor, gradient, check_finite=False)
 
 
 def full_hessian(point: Point) -> np.ndarray:
@@ -93,9 +105,8 @@ class BlockJacobi:
         posterior = point.posterior
         direction = np.empty(posterior.size)
         for index, block in enumerate(posterior.blocks):
-            matrix = posterior.curvature_block(point, index)
-            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-            direction[block.rows] = -scipy.linalg.cho_solve(factor, point.gradient[block.rows], check_finite=False)
+            matrix = partial(posterior.curvature_block, point, index)
+            direction[block.rows] = -_solved(matrix, point.gradient[block.rows])
         return Direction(direction)
 
     def learn(self, before: Point, after: Point) -> None:

@@ -14,6 +14,7 @@ value is a convex upper bound of the true one, with others it is neither.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,8 @@ class GraphLikelihood:
         """Return the probabilities of the labellings of a set's cliques, (n, L^k)."""
         if term.group is not None:
             marginals = evaluation.beliefs.factor_marginals(self.layout.index(term.group))
-            return marginals.reshape(len(marginals), -1)
+            # Not -1: a group may have no factors, all sequences being too short for one.
+            return marginals.reshape(len(marginals), math.prod(marginals.shape[1:]))
         marginals = evaluation.beliefs.node_marginals
         return marginals if term.positions is None else marginals[term.positions]
 
@@ -116,7 +118,8 @@ class GraphLikelihood:
         for table, gradient, observed, weights in zip(
             potentials.factors, factor_residuals, self._observed, self._factor_weights, strict=True
         ):
-            flat, scores = gradient.reshape(len(gradient), -1).copy(), table.reshape(len(table), -1)
+            size = math.prod(table.shape[1:])
+            flat, scores = gradient.reshape(len(gradient), size).copy(), table.reshape(len(table), size)
             if len(table) == len(observed):
                 rows = np.arange(len(observed))
                 flat[rows, observed] -= weights
