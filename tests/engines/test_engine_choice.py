@@ -115,6 +115,7 @@ def test_a_field_under_a_budget_is_the_same_field():
 
 @pytest.mark.parametrize(("n_values", "name"), [(99_999_999, "threads"), (100_000_000, "torch")])
 def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name):
+    pytest.importorskip("torch")
     torch_engine = pytest.importorskip("kernelfields.engines.torch.engine")
     monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: True)
     monkeypatch.setattr(torch_engine.Torch, "check", lambda self: None)
