@@ -19,6 +19,7 @@ import scipy.sparse
 
 from kernelfields.features.chunks import is_collection
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
 from kernelfields.fields.graph_reading import given_tables
@@ -34,6 +35,8 @@ from kernelfields.fields.reading import (
 
 # Messages list so many names of each kind.
 _SHOWN = 5
+# Sparse inputs of so many columns are taken for features of words and the like.
+_WIDE = 100
 
 
 def is_feature_sequences(X: Any) -> bool:
@@ -58,6 +61,17 @@ class ChainReader:
     encoder: FeatureDictEncoder | None = None
     #: Names of the columns, where sequences were data frames.
     columns: list[str] | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether inputs are features that are there or not, each with weights of its own, rather than numbers."""
+        return self.encoder is not None or is_wide(self)
+
+    def scale(self, data: Chains, always: bool) -> Chains:
+        """Learn how columns come to one scale, if they need it; return the data on that scale."""
+        self.scaling = learn_scaling(data.inputs, data.position_weights, always=always)
+        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
     @property
     def names(self) -> list[str] | None:
@@ -103,6 +117,7 @@ class ChainReader:
             inputs, offsets = pack_inputs(X)
             check_columns(X, self.columns, "sequence")
             inputs = _as_fitted(inputs, self, Chains.part)
+        inputs = inputs if self.scaling is None else self.scaling(inputs)
         if y is None:
             return Chains(inputs, offsets)
         return _labelled(inputs, offsets, y, sample_weight, classes)[0]
@@ -115,7 +130,7 @@ class ChainReader:
         """Return plain values for a model file."""
         names = None if self.encoder is None else self.encoder.spec()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
-        return {**size, "feature_names": names, "columns": self.columns}
+        return {**size, "feature_names": names, "columns": self.columns, "scaling": _described(self.scaling)}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> ChainReader:
@@ -125,7 +140,17 @@ class ChainReader:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         columns = _rebuilt_columns(description.get("columns"), n_features)
-        return cls(n_features, bool(description["sparse"]), encoder, columns)
+        scaling = Scaling.rebuild(description.get("scaling"), n_features)
+        return cls(n_features, bool(description["sparse"]), encoder, columns, scaling)
+
+
+def is_wide(reader: ChainReader | GraphReader | TableReader) -> bool:
+    """Whether inputs are sparse and of many columns, as those of words are."""
+    return reader.sparse and reader.n_features >= _WIDE
+
+
+def _described(scaling: Scaling | None) -> dict[str, Any] | None:
+    return None if scaling is None else scaling.describe()
 
 
 def _rebuilt_columns(described: Any, n_features: int | None) -> list[str] | None:
@@ -175,6 +200,33 @@ class GraphReader:
     factors: dict[str, tuple[int, int | None, bool]] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
     columns: dict[str | None, list[str]] = field(default_factory=dict)
+    #: How columns come to one scale: of nodes, under None, and of factors by type.
+    scaling: dict[str | None, Scaling] = field(default_factory=dict)
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether the inputs of nodes are features that are there or not, rather than numbers."""
+        return is_wide(self)
+
+    def scale(self, data: Graphs, always: bool) -> Graphs:
+        """Learn how columns of nodes and of factors come to one scale, if they need it; return the data on it."""
+        found: dict[str | None, Scaling | None] = {}
+        found[None] = learn_scaling(data.inputs, data.position_weights, always=always)
+        for each in data.factors:
+            if each.inputs is not None:
+                found[each.name] = learn_scaling(each.inputs, data.factor_weights(each.name), always=always)
+        self.scaling = {kind: scaling for kind, scaling in found.items() if scaling is not None}
+        return self._scaled(data)
+
+    def _scaled(self, graphs: Graphs) -> Graphs:
+        if not self.scaling:
+            return graphs
+        factors = tuple(
+            replace(each, inputs=self.scaling[each.name](each.inputs)) if each.name in self.scaling else each
+            for each in graphs.factors
+        )
+        inputs = self.scaling[None](graphs.inputs) if None in self.scaling else graphs.inputs
+        return replace(graphs, inputs=inputs, factors=factors)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
@@ -207,7 +259,8 @@ class GraphReader:
         for kind, tables in given_tables(X).items():
             check_columns(tables, self.columns.get(kind), "graph")
         inputs = _as_fitted(graphs.inputs, self, graphs.part)
-        return replace(graphs, inputs=inputs, factors=tuple(self._checked(each) for each in graphs.factors))
+        factors = tuple(self._checked(each) for each in graphs.factors)
+        return self._scaled(replace(graphs, inputs=inputs, factors=factors))
 
     def _checked(self, factors: Factors) -> Factors:
         _, width, sparse = self.factors[factors.name]
@@ -235,6 +288,7 @@ class GraphReader:
             "factors": [[name, *kind] for name, kind in self.factors.items()],
             "node_types": None if self.node_types is None else list(self.node_types),
             "columns": [[kind, names] for kind, names in self.columns.items()],
+            "scaling": [[kind, scaling.describe()] for kind, scaling in self.scaling.items()],
         }
 
     @classmethod
@@ -249,7 +303,10 @@ class GraphReader:
         columns: dict = {}
         for kind, names in description.get("columns", ()):
             columns[kind] = _rebuilt_columns(names, n_features if kind is None else factors[kind][1])
-        return cls(n_features, bool(description["sparse"]), factors, node_types, columns)
+        scaling: dict = {}
+        for kind, described in description.get("scaling", ()):
+            scaling[kind] = Scaling.rebuild(dict(described), n_features if kind is None else factors[kind][1])
+        return cls(n_features, bool(description["sparse"]), factors, node_types, columns, scaling)
 
 
 INSTANCES = Nouns(whole="instance", part="label")
@@ -264,6 +321,17 @@ class TableReader:
     n_features: int = 0
     sparse: bool = False
     feature_names: list[str] | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether inputs are features that are there or not, rather than numbers."""
+        return is_wide(self)
+
+    def scale(self, data: Any, always: bool) -> Any:
+        """Learn how columns come to one scale, if they need it; return the data, a row for each weight, on it."""
+        self.scaling = learn_scaling(data.inputs, data.weights, always=always)
+        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
     def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return X (n, d), and y where it is among the options, checked; learn its kind."""
@@ -276,7 +344,10 @@ class TableReader:
 
     def read(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return new X (n, d), and y where it is among the options, checked and of the kind of the fit."""
-        return _validated(estimator, X, self.sparse, reset=False, **options)
+        checked = _validated(estimator, X, self.sparse, reset=False, **options)
+        if self.scaling is None:
+            return checked
+        return (self.scaling(checked[0]), checked[1]) if isinstance(checked, tuple) else self.scaling(checked)
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
@@ -284,7 +355,8 @@ class TableReader:
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
-        return {"n_features": self.n_features, "sparse": self.sparse, "feature_names": self.feature_names}
+        size = {"n_features": self.n_features, "sparse": self.sparse}
+        return {**size, "feature_names": self.feature_names, "scaling": _described(self.scaling)}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> TableReader:
@@ -292,7 +364,8 @@ class TableReader:
         names, n_features = description["feature_names"], int(description["n_features"])
         if names and len(names) != n_features:
             raise ValueError("the feature names do not match the number of features")
-        return cls(n_features, bool(description["sparse"]), list(map(str, names)) if names else None)
+        scaling = Scaling.rebuild(description.get("scaling"), n_features)
+        return cls(n_features, bool(description["sparse"]), list(map(str, names)) if names else None, scaling)
 
 
 def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
