@@ -73,7 +73,7 @@ def test_pieces_keep_rows_and_weights():
 
 
 def test_clear_labels_get_a_larger_variance_than_noise():
-    clear, noisy = (ChainCRF("rbf").fit(*strong(noise=noise)).prior_variance_ for noise in (0.0, 30.0))
+    clear, noisy = (ChainCRF("rbf").fit(*strong(150, noise=noise)).prior_variance_ for noise in (0.0, 30.0))
     assert clear >= 10.0
     assert noisy <= 1.0
 

@@ -45,7 +45,7 @@ class FitOptions:
 
     solver: Any = "auto"
     tol: float = 1e-3
-    max_iter: int = 100
+    max_iter: int = 1000
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     say: Callable[[str], None] | None = None

@@ -42,7 +42,7 @@ _HELD_OUT = 0.2
 _RATIO = 10.0
 _SMALLEST, _LARGEST = 1e-3, 1e5
 # A step has to bring this share of the loss, or it is not worth a larger variance.
-_LEAST_GAIN = 1e-3
+_LEAST_GAIN = 3e-3
 _TOLERANCE, _MAX_ITER = 1e-2, 100
 
 
