@@ -45,6 +45,7 @@ def test_rows_of_shards_are_rows_of_one_panel(dtype):
         np.testing.assert_allclose(part.features, whole.features[a:b], atol=1e-5 if dtype == np.float32 else 1e-9)
         np.testing.assert_allclose(part.residual, whole.residual[a:b], atol=1e-4 if dtype == np.float32 else 1e-9)
         assert (part.residual >= 0).all()
+        assert -1e-4 < part.lowest <= 0, "how far rounding went below zero"
         np.testing.assert_array_equal(part.pivots, chosen)
         np.testing.assert_array_equal(part.pivot_inputs, inputs[chosen])
         own = [row - a for row in chosen if a <= row < b]

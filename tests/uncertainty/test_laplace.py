@@ -9,7 +9,7 @@ from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.uncertainty.laplace import laplace as laplace_module
-from kernelfields.uncertainty.laplace.laplace import Laplace, mode_of
+from kernelfields.uncertainty.laplace.laplace import GuidedNewton, Laplace, mode_of
 from tests.samples import design_of
 
 
@@ -176,3 +176,16 @@ def test_the_mode_is_found_without_a_factor_as_well():
     posterior = chain_posterior()
     found = mode_of(posterior, None, "exact", curvature=-np.eye(posterior.size) * 1e9)
     np.testing.assert_allclose(found.theta, mode(posterior).theta, atol=1e-9)
+
+
+def test_guided_steps_are_solved_as_the_gap_asks_and_to_a_thousandth_at_most():
+    """Residuals are measured by the prior covariance, a relative gap of g asks for sqrt(g) of them."""
+    posterior = chain_posterior()
+    point = posterior.at(np.random.default_rng(4).normal(size=posterior.size))
+    hessian = dense_hessian(posterior, point.theta)
+    steps = [GuidedNewton(posterior, None, renews=False).direction(point, gap).theta for gap in (1e-3, 1e-6, 1e-12)]
+    left = [np.linalg.norm((hessian @ step + point.gradient) / np.sqrt(posterior.prior_precision)) for step in steps]
+    whole = np.linalg.norm(point.gradient / np.sqrt(posterior.prior_precision))
+    assert 1e-3 * whole < left[0] < np.sqrt(1e-3) * whole
+    assert left[1] < 1.001e-3 * whole
+    np.testing.assert_array_equal(steps[1], steps[2])
