@@ -189,3 +189,17 @@ def test_guided_steps_are_solved_as_the_gap_asks_and_to_a_thousandth_at_most():
     assert 1e-3 * whole < left[0] < np.sqrt(1e-3) * whole
     assert left[1] < 1.001e-3 * whole
     np.testing.assert_array_equal(steps[1], steps[2])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_curvature_at_a_point_leaves_one_product_for_its_newton_step(known):
+    """Conjugate gradients preconditioned by the matrix itself: the first direction is the solution."""
+    posterior = chain_posterior()
+    point = posterior.at(np.random.default_rng(4).normal(size=posterior.size))
+    rule = GuidedNewton(posterior, likelihood_hessian(point) if known else None, renews=False)
+    before = posterior.passes
+    direction = rule.solve(point, 1e-8)
+    products = posterior.passes - before
+    expected = np.linalg.solve(dense_hessian(posterior, point.theta), -point.gradient)
+    np.testing.assert_allclose(direction.theta, expected, atol=1e-5)
+    assert (products < 3) == known
