@@ -79,7 +79,7 @@ class Rehearsal:
 
         def loss(variance: float, start: float | None) -> float:
             own = [self._with_variance(design, variance) for design in designs] if path else designs
-            options = FitOptions(tol=_TOLERANCE, max_iter=_MAX_ITER, random=np.random.default_rng(0))
+            options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0))
             fitted = fit_field(own, sample, options, start=None if start is None else fits[start].coefficients)
             if fitted.solution.reason == "interrupted":
                 raise KeyboardInterrupt
