@@ -11,13 +11,14 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.fuzzing.verdicts import FAILED, SECONDS, Case, Verdict, judge
+from benchmarks.fuzzing.verdicts import FAILED, SECONDS, VALID, Case, Verdict, judge
 
 # What a process may take beyond what it has when it begins, so that a case cannot take the machine with it.
 _ROOM = 8 * 2**30
@@ -68,6 +69,7 @@ def run_target(
             while number < n_cases and time.monotonic() < ends:
                 verdict, content = _next(ours)
                 counts[verdict.kind] += 1
+                counts[VALID] += verdict.valid_checksum
                 if verdict.kind == FAILED:
                     say(f"  {name} {number}: {verdict.reason}")
                     if folder is not None:
@@ -100,7 +102,7 @@ def _work(make: Callable[[str], Target], name: str, seed: int, first: int, last:
     connection.send("ready")
     for number in range(first, last):
         case = make_case(target, seed, number)
-        verdict = judge(case)
+        verdict = replace(judge(case), valid_checksum=case.valid_checksum)
         connection.send((verdict, (case.note, case.suffix, case.content) if verdict.kind == FAILED else ("", "", b"")))
 
 

@@ -32,6 +32,8 @@ SECONDS = 10.0
 MEMORY_FACTOR, MEMORY_ROOM = 10, 64 * 2**20
 REFUSED, AT_USE, SOUND, FAILED = "refused at loading", "refused at first use", "accepted and sound", "FAILED"
 KINDS = (REFUSED, AT_USE, SOUND, FAILED)
+#: Counted beside these: model files whose damage passes the checksum.
+VALID = "with a valid checksum"
 
 _CLEAR = (ValueError, TypeError, OSError, MemoryError, NotImplementedError)
 _OURS = str(Path(kernelfields.__file__).parent)
@@ -56,6 +58,7 @@ class Case:
     refusals: tuple[type[BaseException], ...] | None = None
     #: Bytes that memory is measured against.
     size: int = field(default=0)
+    valid_checksum: bool = False
 
 
 @dataclass
@@ -64,6 +67,7 @@ class Verdict:
 
     kind: str
     reason: str = ""
+    valid_checksum: bool = False
 
 
 def judge(case: Case) -> Verdict:
