@@ -29,7 +29,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.base import FieldEstimator, Training
@@ -230,11 +230,17 @@ def _cuts(opens: np.ndarray, length: int, total: int) -> list[int]:
 
 def piece_length(n_positions: int, n_sequences: int, wanted: int, shortest: int = SHORTEST_PIECE) -> int | None:
     """Return how long pieces must be so that there are ``wanted``; None where there are as many sequences."""
-    return None if n_sequences >= wanted else max(shortest, n_positions // wanted)
+    # The last piece of a sequence may be twice as long, and the others a little longer where constraints are.
+    return None if n_sequences >= wanted else max(shortest, n_positions // (wanted + 2 * n_sequences))
 
 
 class _TableData(TrainingData):
     """Rows of tables, dense, sparse or data frames."""
+
+    @classmethod
+    def kept(cls, values: Any) -> Any:
+        """Return X or y so that its rows can be chosen by their numbers."""
+        return indexable(super().kept(values))[0]
 
     def inputs(self, units: Sequence[int] | np.ndarray) -> Any:
         """Return some rows of X."""
