@@ -79,7 +79,7 @@ def test_pieces_of_every_form_weigh_what_their_sequence_weighs(form):
 
 def test_sequences_are_cut_where_there_are_too_few_for_the_rungs():
     assert piece_length(25_000, 5, wanted=180) == 131
-    assert piece_length(600, 5, wanted=180) == 50
+    assert piece_length(600, 5, wanted=180) == 25
     assert piece_length(25_000, 180, wanted=180) is None
 
 

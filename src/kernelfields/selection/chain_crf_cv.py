@@ -45,7 +45,7 @@ class ChainCRFCV(FieldSearch):
         Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
     min_sequences : int or None
         Training sequences of a fold in the first rung, at least; None means 20. Where that leaves no room for halving,
-        long sequences are cut into pieces of 50 positions or more, except for the last rung; a piece then counts as a
+        long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece then counts as a
         sequence.
     extend : bool, default True
         Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the

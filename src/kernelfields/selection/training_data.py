@@ -39,7 +39,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 
 #: Sequences of up to this many positions are not cut any further: a field must see what follows what.
-SHORTEST_PIECE = 50
+SHORTEST_PIECE = 25
 
 
 @dataclass(frozen=True, eq=False)
