@@ -17,8 +17,11 @@ _HOMES = {
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
+    "GraphCRFCV": "kernelfields.selection",
     "KernelClassifier": "kernelfields.estimators",
+    "KernelClassifierCV": "kernelfields.selection",
     "MultiLabelCRF": "kernelfields.estimators",
+    "MultiLabelCRFCV": "kernelfields.selection",
     "evaluate": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
@@ -40,10 +43,13 @@ __all__ = [
     "EndCliques",
     "ExponentialFamilyDensity",
     "GraphCRF",
+    "GraphCRFCV",
     "GraphFactors",
     "GraphNodes",
     "KernelClassifier",
+    "KernelClassifierCV",
     "MultiLabelCRF",
+    "MultiLabelCRFCV",
     "NodeCliques",
     "OrderCliques",
     "Sequencewise",
@@ -73,6 +79,9 @@ if TYPE_CHECKING:
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
+    from kernelfields.selection.graph_crf_cv import GraphCRFCV
+    from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV
+    from kernelfields.selection.multilabel_crf_cv import MultiLabelCRFCV
 
 
 def __getattr__(name: str) -> Any:

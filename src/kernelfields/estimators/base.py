@@ -168,8 +168,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     # ---- hooks
 
     @abstractmethod
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return the reader of training data, labelled data, and the sorted classes."""
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
 
     @abstractmethod
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Any:
@@ -191,6 +191,10 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
         designs = build_designs(training.cliques, sample, training.options.random, training.say)
         return self._optimized(training, sample, designs, None)
+
+    def _term_variances(self, training: Training) -> list[float]:
+        """Return the prior variance of each term, in the order of ``_designs``."""
+        return [clique.prior_variance for _, clique in self._cliques(training)]
 
     def _check_parameters(self) -> None:
         """Raise if a parameter cannot be used, before any work starts."""
@@ -252,9 +256,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             warn_of_doubts(fitted.doubts, stacklevel=4)
         return self
 
-    def _training(self, X: object, y: object, sample_weight: object, progress: Any) -> Training:
+    def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
-        reader, data, classes = self._learn(X, y, sample_weight)
+        reader, data, classes = self._learn(X, y, sample_weight, part_of)
         if scales(self):
             data = reader.scale(data, always=self.scale is True)
         watchers = [*check_callbacks(self.callbacks), progress]

@@ -292,7 +292,7 @@ class ChainCRF(FieldEstimator):
     def _continues(self) -> bool:  # type: ignore[override]
         return bool(self.warm_start) and hasattr(self, "field_")
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[ChainReader, Any, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         if is_collection(X) or is_collection(y):
             from kernelfields.engines.dask.data import read_collection
             from kernelfields.engines.dask.engine import connected_client
@@ -306,7 +306,8 @@ class ChainCRF(FieldEstimator):
         else:
             reader = ChainReader()
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
-            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen)
+            known = None if part_of is None else part_of[1]
+            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
         return reader, weigh_classes(chains, classes, self.class_weight), classes

@@ -150,7 +150,11 @@ class GraphCRF(FieldEstimator):
         check_method(self.inference)
         super()._check_parameters()
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+        if part_of is not None:
+            # The types of nodes and edges are those of all graphs, whichever the part holds.
+            reader, classes = part_of
+            return reader, reader.read(X, y, sample_weight, classes), classes
         reader = GraphReader()
         return reader, *reader.learn(X, y, sample_weight)
 

@@ -140,7 +140,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         variances = self.prior_variance
         return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Graphs, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         inputs, targets = reader.learn(self, X, y=y)
         check_classification_targets(targets)
@@ -153,6 +153,8 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         counted = weights > 0
         if len(np.unique(labels[counted])) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
+        if part_of is not None:
+            labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
 

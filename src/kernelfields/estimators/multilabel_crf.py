@@ -158,7 +158,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         check_method(self.inference, (*METHODS, "table"))
         super()._check_parameters()
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Any, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         inputs = reader.learn(self, X)
         labels, columns = read_indicator(y, inputs.shape[0])
@@ -243,6 +243,16 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         )
         training.structure = InstanceStructure(len(names), pair_names(edges, names), self.inference)
         return kinds
+
+    def _term_variances(self, training: Training) -> list[float]:
+        counts = len(training.classes), len(training.structure.pairs)  # type: ignore[attr-defined]
+        return [
+            part.prior_variance
+            for kinds, count in zip(self._kinds(), counts, strict=True)
+            for name, clique in kinds
+            for _, part in split_sum(name, clique)
+            for _ in range(count)
+        ]
 
     def _terms(self, sample: Any, training: Training) -> InstanceTerms:
         labels, pairs = self._kinds()

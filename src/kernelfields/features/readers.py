@@ -79,13 +79,19 @@ class ChainReader:
         return self.columns if self.encoder is None else self.encoder.feature_names_
 
     def learn(
-        self, X: Any, y: Any, sample_weight: Any = None, *, keep_zeros: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        keep_zeros: bool = False,
+        classes: np.ndarray | None = None,
     ) -> tuple[Chains, np.ndarray]:
-        """Learn the kind of X; return labelled chains and the sorted classes.
+        """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
         """
-        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, None)
+        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
