@@ -296,10 +296,6 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _learn_from_rehearsal(self, training: Training, field: Field, held_out: Any) -> None:
         """Take note of what a field, fitted to a part of the data, says of a part that was held out."""
 
-    def _has_prior_variance(self, term: Term) -> bool:
-        """Whether the variance of a term is ``prior_variance``."""
-        return True
-
     @property
     def prior_variance_(self) -> float:
         """The prior variance of the functions of the inputs, the first of them where there are several."""

@@ -38,7 +38,6 @@ from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support, is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques
@@ -381,9 +380,6 @@ class ChainCRF(FieldEstimator):
         rehearsed = super()._for_rehearsal()
         rehearsed.cliques = None
         return rehearsed
-
-    def _has_prior_variance(self, term: Term) -> bool:
-        return term.labels_per_clique == 1 or self.edge_prior_variance is None
 
     def _decodes_jointly(self) -> bool:
         structure: Any = self._field().structure

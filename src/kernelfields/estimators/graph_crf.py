@@ -214,9 +214,6 @@ class GraphCRF(FieldEstimator):
     def _spells_out(self) -> bool:
         return self.cliques is not None
 
-    def _has_prior_variance(self, term: Term) -> bool:
-        return term.group is None or self.edge_prior_variance is None
-
     def _set_views(self) -> None:
         super()._set_views()
         n_labels = len(self.classes_)

@@ -217,9 +217,6 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         training.threshold = 0.5 * min(1.0, _largest_f1(marginals[:, 1], held_out.labels, held_out.position_weights))
 
-    def _has_prior_variance(self, term: Term) -> bool:
-        return isinstance(term.clique, LabelCliques) and term.clique.kernel is not None
-
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
         search = resolve_label_search(self.label_graph)

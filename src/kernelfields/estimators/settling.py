@@ -38,7 +38,7 @@ def settle(estimator: Any, training: Any) -> Any:
     """Return a copy of an estimator in which what was left to the data is settled."""
     settled = copy.copy(estimator)
     path = is_auto(estimator.prior_variance)
-    kernels = _kernels(training.reader) if is_auto(estimator.kernel) else [estimator.kernel]
+    kernels = suitable_kernels(training.reader) if is_auto(estimator.kernel) else [estimator.kernel]
     settled.kernel, settled.prior_variance = kernels[0], FALLBACK if path else estimator.prior_variance
     if not (path or len(kernels) > 1 or estimator._learns_in_rehearsal):
         return settled
@@ -56,7 +56,7 @@ def settle(estimator: Any, training: Any) -> Any:
     return settled
 
 
-def _kernels(reader: Any) -> list[str]:
+def suitable_kernels(reader: Any) -> list[str]:
     """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
     if reader.holds_features:
         return ["linear"]
@@ -83,10 +83,15 @@ def _rehearse(settled: Any, training: Any, parts: tuple[Any, Any], kernels: list
 
 
 def _rehearsal(rehearsed: Any, scene: Any, say: Callable[[str], None]) -> Rehearsal:
+    def variances_of(variance: float) -> list[float]:
+        varied = copy.copy(rehearsed)
+        varied.prior_variance = variance
+        return varied._term_variances(scene)
+
     return Rehearsal(
         lambda data, solved: scene.place(data, scene.cliques, solved=solved),
         lambda sample: rehearsed._designs(scene, sample)[0],
-        rehearsed._has_prior_variance,
+        variances_of,
         say,
     )
 

@@ -59,12 +59,12 @@ class Chosen:
 class Rehearsal:
     """Where short fits take place: ``place`` puts data where they can be fitted, ``designs_on`` makes the terms.
 
-    ``follows`` tells whether a term has the variance that is sought, ``say`` is told what is tried.
+    ``variances_of`` returns the prior variance of each term for a variance of the path, ``say`` is told what is tried.
     """
 
     place: Callable[[Any, bool], Sample]
     designs_on: Callable[[Sample], Sequence[Design]]
-    follows: Callable[[Term], bool]
+    variances_of: Callable[[float], Sequence[float]]
     say: Callable[[str], None]
 
     def choose(self, train: Any, held_out: Any, path: bool = True) -> Chosen:
@@ -78,7 +78,7 @@ class Rehearsal:
         fits: dict[float, FittedField] = {}
 
         def loss(variance: float, start: float | None) -> float:
-            own = [self._with_variance(design, variance) for design in designs] if path else designs
+            own = with_variances(designs, self.variances_of(variance)) if path else designs
             options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0))
             fitted = fit_field(own, sample, options, start=None if start is None else fits[start].coefficients)
             if fitted.solution.reason == "interrupted":
@@ -100,10 +100,13 @@ class Rehearsal:
                 break
         return Chosen(best, least, fits[best].terms)
 
-    def _with_variance(self, design: Design, variance: float) -> Design:
-        if not self.follows(design.term):
-            return design
-        return design.with_clique(copy.copy(design.term.clique).set_params(prior_variance=variance))
+
+def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> list[Design]:
+    """Return designs with other prior variances."""
+    return [
+        design.with_clique(copy.copy(design.term.clique).set_params(prior_variance=variance))
+        for design, variance in zip(designs, variances, strict=True)
+    ]
 
 
 def split(data: Any) -> tuple[Any, Any] | None:

@@ -18,10 +18,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 
 from kernelfields.estimators.base import FieldEstimator, Training
+from kernelfields.estimators.settling import suitable_kernels
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.beliefs import GraphInference
+from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.build import NamedCliques
-from kernelfields.numerics.parameters import check_count, is_whole
+from kernelfields.models.rehearsal import FALLBACK
+from kernelfields.numerics.parameters import check_count, is_auto, is_whole
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Split, order_folds, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, Words, as_arrays, tabulate
@@ -89,12 +92,13 @@ class FieldSearch(BaseEstimator):
         estimator = self._described(given, random)
         X, y = self._data_class.kept(X), self._data_class.kept(y)
         training = estimator._training(X, y, sample_weight, estimator._progress())
+        kernels = self._settle(estimator, training)
         data = self._data_class(X, y, sample_weight, training)
         self._score_name = self._resolved_score(estimator, training)
         scorer = resolve_scoring(
             self._score_name, estimator, data.classes, self._scores, of_scikit_learn=self._takes_scorers
         )
-        candidates = self._candidates(estimator, data, training)
+        candidates = self._candidates(estimator, data, training, kernels)
         del training  # one packed copy at a time
         splits = split_items(self.cv, data, groups, random)
         smallest = self._smallest_rung()
@@ -141,6 +145,22 @@ class FieldSearch(BaseEstimator):
             described.set_params(random_state=int(random.integers(2**31)))
         return described
 
+    def _settle(self, estimator: Any, training: Training) -> Any:
+        """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
+        kernels = self.kernels
+        if is_auto(estimator.kernel):
+            suitable = suitable_kernels(training.reader)
+            estimator.kernel = suitable[0]
+            kernels = suitable if kernels is None else kernels
+        if is_auto(estimator.scale):
+            listed = (
+                kernels if isinstance(kernels, list | tuple) else [estimator.kernel if kernels is None else kernels]
+            )
+            estimator.scale = bool(training.reader.scaling) and all(map(has_no_scale, listed))
+        if is_auto(estimator.prior_variance):
+            estimator.prior_variance = FALLBACK
+        return kernels
+
     def _resolved_score(self, estimator: Any, training: Training) -> Any:
         """Return the score that "auto" means here; ValueError for one that approximate inference does not have."""
         usual = next(iter(self._scores))
@@ -156,17 +176,17 @@ class FieldSearch(BaseEstimator):
             f"approximate: use scoring={self._approximate_score!r}, or an exact method if there is time for it"
         )
 
-    def _candidates(self, estimator: Any, data: TrainingData, training: Training) -> list[Candidate]:
+    def _candidates(self, estimator: Any, data: TrainingData, training: Training, kernels: Any) -> list[Candidate]:
         def view(kernel: str) -> Any:
             # Read once more: an estimator may see its inputs otherwise for another kernel.
             named = clone(estimator).set_params(kernel=kernel)
-            return self._view(named, named._learn(data.X, data.y, data.weights)[1])
+            return self._view(named, named._training(data.X, data.y, data.weights, named._progress()).data)
 
         return list_candidates(
             estimator,
             view,
             lambda described: self._clique_sets(described, training),
-            kernels=self.kernels,
+            kernels=kernels,
             prior_variances=self.prior_variances,
             ranks=self.ranks,
             edge_prior_variances=self.edge_prior_variances,

@@ -31,6 +31,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.fit import FittedField, data_value, fit_field
+from kernelfields.models.rehearsal import with_variances
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -106,7 +107,7 @@ class VariancePath:
             with self._failing():
                 if anew:
                     sample, designs = self._designs(description)
-                designs = _with_variances(designs, description._term_variances(training))
+                designs = with_variances(designs, description._term_variances(training))
                 start = None if anew else extrapolated(trail, candidate)
                 fitted = fit_field(designs, sample, training.options, start=start)
                 if fitted.solution.reason == "interrupted":
@@ -160,14 +161,6 @@ class VariancePath:
             return made[0]
 
         return likelihood
-
-
-def _with_variances(designs: Sequence[Design], variances: Sequence[float]) -> list[Design]:
-    """Return designs with other prior variances."""
-    return [
-        design.with_clique(copy.copy(design.term.clique).set_params(prior_variance=variance))
-        for design, variance in zip(designs, variances, strict=True)
-    ]
 
 
 def extrapolated(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list | None:
