@@ -48,7 +48,9 @@ def test_figures_agree_with_the_field(fitted, evaluation):
 
 def test_text(evaluation):
     lines = str(evaluation).splitlines()
-    assert lines[0] == "10 sequences, 90 tokens; 95 % intervals from 1,000 resamples of sequences"
+    assert lines[0] == (
+        "10 sequences, 90 tokens; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of sequences"
+    )
     for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "B-PER", "LOC"):
         assert sum(line.startswith(name) for line in lines) == 1
     row = next(line for line in lines if line.startswith("B-LOC"))

@@ -22,6 +22,7 @@ import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.shares import share_interval
 from kernelfields.fields.reading import is_sequence, locate
 
 _SUM_TOLERANCE = 1e-3
@@ -105,18 +106,19 @@ def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resa
     n_sequences, n_bins = len(by_sequence), len(edges) - 1
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
     n_positions = counts.sum(axis=1)
-    accuracy = np.divide(correct, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    spread = resampling.estimates(accuracy, np.sum(by_sequence[:, :n_bins] > 0, axis=0))
-    empty = counts[0] == 0
+    accuracy = np.divide(correct[0], counts[0], out=np.full(n_bins, np.nan), where=counts[0] > 0)
+    own_counts, own_correct = by_sequence[:, :n_bins], by_sequence[:, 2 * n_bins : 3 * n_bins]
+    spread = resampling.shares(accuracy, share_interval(own_correct, own_counts, resampling.confidence), n_sequences)
     ends = [
-        None if resampling.n_resamples == 0 else np.where(empty, np.nan, [getattr(each, side) for each in spread])
+        None if resampling.n_resamples == 0 else np.array([getattr(each, side) for each in spread])
         for side in ("low", "high")
     ]
+    empty = counts[0] == 0
     curve = ReliabilityCurve(
         edges,
         counts[0].astype(np.int64),
         np.divide(confidence[0], counts[0], out=np.full(len(empty), np.nan), where=~empty),
-        accuracy[0],
+        accuracy,
         *ends,
     )
     return Calibration(

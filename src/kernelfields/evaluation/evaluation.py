@@ -5,7 +5,8 @@
              log_likelihood=...                     mean log p(y | x) per sequence and per token
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
 
-All figures of one evaluation come from the same resamples of sequences (resampling.py). Cost: O(N) to count and
+Shares have intervals that know small counts (shares.py); all other figures of one evaluation come from the same
+resamples of sequences (resampling.py). Cost: O(N) to count and
 O(B S K) to resample, with B resamples, S sequences and K of the order of three times the labels.
 Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that only one side knows
 count as errors.
@@ -126,8 +127,8 @@ def evaluate(
         How labels write entities; None counts none, "auto" looks at the labels and counts none if no scheme fits.
     labels : labels to average over, all for None; often all but "O"
     n_bins : bins of confidence for calibration
-    n_resamples : resamples of sequences for the intervals, 0 for none
-    confidence : share of the resampled figures that an interval holds
+    n_resamples : resamples of sequences for the intervals of figures that are no shares; 0 for no intervals at all
+    confidence : how often an interval is to hold the figure of all sequences there could be
     random_state : int, Generator, RandomState or None
     """
     resampling = Resampling(n_resamples, confidence, random_state)
@@ -142,20 +143,20 @@ def evaluate(
         edges = confidences.edges(n_bins, "uniform")
         statistics["calibration"] = confidences.statistics(packed, edges)
     sums = resampling.sums(statistics)
-    tokens, counts = sums["tokens"][:, 0], Counts.split(sums["labels"])
-    n_sequences, by_sequence = packed.n_sequences, Counts.split(statistics["labels"])
+    n_sequences, tokens = packed.n_sequences, sums["tokens"][:, 0]
+    counts, resampled = (Counts.split(each["labels"]) for each in (statistics, sums))
     return Evaluation(
         n_sequences=n_sequences,
         n_tokens=packed.n_positions,
         n_resamples=int(n_resamples),
         confidence=float(confidence),
-        accuracy=resampling.estimate(counts.hits.sum(axis=1) / tokens, n_sequences),
-        sequence_accuracy=resampling.estimate(1 - sums["wrong"][:, 0] / n_sequences, n_sequences),
-        per_label=score_table(counts, packed.labels, resampling, by_sequence.holders()),
-        averages=average_table(counts.take(averaged), resampling, by_sequence.take(averaged).average_holders()),
+        accuracy=resampling.share(counts.hits.sum(axis=1), packed.lengths),
+        sequence_accuracy=resampling.share(1 - statistics["wrong"], np.ones(n_sequences)),
+        per_label=score_table(counts, packed.labels, resampling),
+        averages=average_table(counts.take(averaged), resampled.take(averaged), resampling),
         entities=None
         if reader is None
-        else _entity_scores(sums["entities"], statistics["entities"], reader, resampling),
+        else _entity_scores(statistics["entities"], sums["entities"], reader, resampling),
         log_likelihood=None
         if log_likelihood is None
         else _log_likelihood(sums["log_likelihood"], tokens, n_sequences, resampling),
@@ -166,13 +167,13 @@ def evaluate(
 
 
 def _entity_scores(
-    sums: np.ndarray, by_sequence: np.ndarray, reader: EntityReader, resampling: Resampling
+    by_sequence: np.ndarray, sums: np.ndarray, reader: EntityReader, resampling: Resampling
 ) -> EntityScores:
-    counts, own = Counts.split(sums), Counts.split(by_sequence)
+    counts = Counts.split(by_sequence)
     return EntityScores(
         reader.scheme.name,
-        score_table(counts, reader.types, resampling, own.holders()),
-        average_table(counts, resampling, own.average_holders()),
+        score_table(counts, reader.types, resampling),
+        average_table(counts, Counts.split(sums), resampling),
     )
 
 

@@ -19,6 +19,7 @@ from kernelfields.reports.curves import (
     NO_INTERVAL,
     NO_INTERVALS,
     figure_words,
+    interval_words,
     lacks_intervals,
     plot_convergence,
     plot_reliability,
@@ -172,7 +173,7 @@ def _size_words(evaluation: Mapping[str, Any]) -> str:
         return f"{size} There are {NO_INTERVALS}."
     share, count = 100 * evaluation["confidence"], evaluation["n_resamples"]
     absent = f"; {NO_INTERVAL}" if lacks_intervals(evaluation) else ""
-    return f"{size} In brackets: {share:g} % intervals from {count:,} resamples of sequences{absent}."
+    return f"{size} In brackets: {share:g} % intervals {interval_words(count)}{absent}."
 
 
 def _figure_table(evaluation: Mapping[str, Any]) -> Table:
