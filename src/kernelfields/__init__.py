@@ -20,6 +20,7 @@ _HOMES = {
     "KernelClassifier": "kernelfields.estimators",
     "MultiLabelCRF": "kernelfields.estimators",
     "evaluate": "kernelfields.evaluation",
+    "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -51,6 +52,7 @@ __all__ = [
     "StartCliques",
     "compare",
     "evaluate",
+    "evaluate_model",
 ]
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
+    from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.fields.cliques import (
         EdgeCliques,

@@ -55,11 +55,12 @@ class Calibration(Figures):
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """Of every position (N,): probability of the most probable label, whether it is true, squared error."""
+    """Of every position (N,): probability of the most probable label, whether it is true, squared error, the label."""
 
     confidence: np.ndarray
     correct: np.ndarray
     squared_error: np.ndarray
+    labels: list
 
     def edges(self, n_bins: int, strategy: str) -> np.ndarray:
         """Return the edges of bins; quantiles that fall together leave fewer bins."""
@@ -85,20 +86,24 @@ class Confidences:
 
 def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
     """Compare marginals with the true labels."""
-    table, true = true_columns(packed, marginals, classes)
+    table, true, known = _true_columns(packed, marginals, classes)
     best = table.argmax(axis=1)
     rows = np.arange(len(table))
     of_truth = np.where(true >= 0, table[rows, true], 0.0)
     # sum_b (p_b - [b true])^2 without a table of zeros and ones.
     squared = np.einsum("nl,nl->n", table, table) - 2 * of_truth + 1
-    return Confidences(table[rows, best], best == true, squared)
+    return Confidences(table[rows, best], best == true, squared, [known[column] for column in best.tolist()])
 
 
 def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return marginals as one table (N, L) and the column of every true label, -1 for unknown labels."""
+    return _true_columns(packed, marginals, classes)[:2]
+
+
+def _true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, list]:
     table, known = _pack_marginals(packed, marginals, classes)
     place = {label: column for column, label in enumerate(known)}
-    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
+    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
 
 
 def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:

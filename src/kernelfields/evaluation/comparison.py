@@ -28,10 +28,10 @@ from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigur
 from kernelfields.reports.tables import Table
 
 _NAMES = {
+    "entity_f1": "entity F1",
     "accuracy": "token accuracy",
     "sequence_accuracy": "sequence accuracy",
     "macro_f1": "macro F1 of labels",
-    "entity_f1": "micro F1 of entities",
 }
 
 
@@ -51,7 +51,7 @@ class Difference(Figures):
 
 @dataclass(frozen=True)
 class Comparison(ResampledFigures):
-    """What :func:`compare` found; ``entity_f1`` is None if no entities were asked for."""
+    """What :func:`compare` found; ``entity_f1`` is None if there are no entities."""
 
     accuracy: Difference
     sequence_accuracy: Difference
@@ -81,7 +81,7 @@ def compare(
     first: Any,
     second: Any,
     *,
-    scheme: str | None = None,
+    scheme: str | None = "auto",
     labels: Any = None,
     n_resamples: int = 1000,
     confidence: float = 0.95,

@@ -1,9 +1,10 @@
 """Everything that true and predicted labels say about a field, each figure with its interval.
 
     evaluate(y_true, y_pred)                        accuracy of tokens and sequences, scores of labels
-             scheme="bio"                           scores of entities
+             scheme="bio"                           scores of entities, which come first
              log_likelihood=...                     mean log p(y | x) per sequence and per token
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
+             decodings={"posterior": ...}           the same figures of labels decoded in other ways
 
 Shares have intervals that know small counts (shares.py); all other figures of one evaluation come from the same
 resamples of sequences (resampling.py). Cost: O(N) to count and
@@ -14,6 +15,7 @@ count as errors.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +23,12 @@ import numpy as np
 
 from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
 from kernelfields.evaluation.comparison import label_statistics
+from kernelfields.evaluation.decodings import DecodingScores, score_decodings
 from kernelfields.evaluation.entities import EntityReader, find_entities
 from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
-from kernelfields.reports.report import precision_table
+from kernelfields.reports.report import evaluation_tables
 from kernelfields.reports.tables import Table
 
 # A sum of rounded terms may end up above zero by this much.
@@ -61,7 +64,8 @@ class Evaluation(ResampledFigures):
     """What :func:`evaluate` found.
 
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
-    ``log_likelihood`` and ``calibration`` are None if they were not asked for.
+    ``log_likelihood`` and ``calibration`` are None if they were not asked for. ``decodings`` maps names to
+    DecodingScores where labels that were decoded in other ways differ, else it is None.
     """
 
     accuracy: Estimate
@@ -71,6 +75,7 @@ class Evaluation(ResampledFigures):
     entities: EntityScores | None = None
     log_likelihood: LogLikelihood | None = None
     calibration: Calibration | None = None
+    decodings: dict[str, DecodingScores] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, a list of labels with their scores."""
@@ -80,25 +85,7 @@ class Evaluation(ResampledFigures):
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def _tables(self) -> list[Table]:
-        plain = self.to_dict()
-        figures = [("token accuracy", self.accuracy), ("sequence accuracy", self.sequence_accuracy)]
-        if self.log_likelihood is not None:
-            impossible = self.log_likelihood.n_impossible
-            note = f" ({impossible} impossible)" if impossible else ""
-            figures.append((f"log-likelihood per sequence{note}", self.log_likelihood.per_sequence))
-            figures.append(("log-likelihood per token", self.log_likelihood.per_token))
-        if self.calibration is not None:
-            figures.append(("expected calibration error", self.calibration.expected_error))
-            figures.append(("Brier score", self.calibration.brier))
-        tables = [
-            Table(("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
-            precision_table("label", "label", plain["labels"], plain["averages"], self.n_resamples > 0),
-        ]
-        if (entities := plain["entities"]) is not None:
-            title = f"entity ({entities['scheme']})"
-            averages, resampled = entities["averages"], self.n_resamples > 0
-            tables.append(precision_table(title, "type", entities["types"], averages, resampled))
-        return tables
+        return [table for _, table in evaluation_tables(self.to_dict())]
 
 
 def evaluate(
@@ -108,8 +95,9 @@ def evaluate(
     marginals: Any = None,
     classes: Any = None,
     log_likelihood: Any = None,
-    scheme: str | None = None,
+    scheme: str | None = "auto",
     labels: Any = None,
+    decodings: Mapping[str, Any] | None = None,
     n_bins: int = 10,
     n_resamples: int = 1000,
     confidence: float = 0.95,
@@ -123,9 +111,13 @@ def evaluate(
     marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
     log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_sequence=True)``
-    scheme : "bio", "iob1", "bioes", "bilou" or None
-        How labels write entities; None counts none, "auto" looks at the labels and counts none if no scheme fits.
+    scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
+        How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
+        Where there are entities, their F1 is the first figure.
     labels : labels to average over, all for None; often all but "O"
+    decodings : dict, name -> label sequences, the same field read in other ways, such as
+        ``{"viterbi": ..., "posterior": ...}``; listed where they differ from ``y_pred``. With marginals and no dict,
+        the most probable label of every position is held beside ``y_pred``.
     n_bins : bins of confidence for calibration
     n_resamples : resamples of sequences for the intervals of figures that are no shares; 0 for no intervals at all
     confidence : how often an interval is to hold the figure of all sequences there could be
@@ -142,6 +134,8 @@ def evaluate(
         confidences = read_confidences(packed, marginals, classes)
         edges = confidences.edges(n_bins, "uniform")
         statistics["calibration"] = confidences.statistics(packed, edges)
+        if decodings is None:
+            decodings = {"predicted": y_pred, "posterior": packed.split(confidences.labels)}
     sums = resampling.sums(statistics)
     n_sequences, tokens = packed.n_sequences, sums["tokens"][:, 0]
     counts, resampled = (Counts.split(each["labels"]) for each in (statistics, sums))
@@ -163,6 +157,9 @@ def evaluate(
         calibration=None
         if marginals is None
         else calibrate(sums["calibration"], statistics["calibration"], edges, resampling),
+        decodings=None
+        if decodings is None
+        else score_decodings(y_true, y_pred, decodings, None if reader is None else reader.scheme.name, resampling),
     )
 
 
