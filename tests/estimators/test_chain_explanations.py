@@ -221,15 +221,40 @@ def test_pivots_are_parts_of_a_kernel():
         amounts = [part.amount for part in kernel.parts]
         assert amounts == sorted(amounts, reverse=True)
         for part in kernel.parts:
-            pivot, row = map(int, re.fullmatch(r"pivot (\d+), training input (\d+)", part.name).groups())
-            assert subspace.indices[pivot] == row
+            row = int(re.fullmatch(r"training input (\d+)", part.name)[1])
+            assert row in subspace.indices
             assert part.value == pytest.approx(subspace.kernel(X[1][t : t + 1], training[row : row + 1])[0, 0])
     two = crf.explain(X[1], pivots=2).positions[0].contributions
     (kernel,) = [term for term in two if term.kind == "kernel"]
     whole = next(term for term in explanation.positions[0].contributions if term.kind == "kernel")
     sizes = sorted((abs(part.amount) for part in whole.parts), reverse=True)
-    assert sorted((abs(part.amount) for part in kernel.parts), reverse=True) == sizes[:2]
-    assert not any(term.parts for term in crf.explain(X[1]).positions[0].contributions)
+    *listed, rest = kernel.parts
+    assert sorted((abs(part.amount) for part in listed), reverse=True) == sizes[:2]
+    assert rest.name == "4 other training inputs"
+    assert math.fsum(part.amount for part in kernel.parts) == pytest.approx(kernel.amount, abs=1e-12)
+    assert not any(term.parts for term in crf.explain(X[1], pivots=0).positions[0].contributions)
+    by_default = crf.explain(X[1]).positions[0].contributions
+    assert [len(term.parts) for term in by_default if term.kind == "kernel"] == [4]
+
+
+def test_training_data_tell_where_the_inputs_that_spoke_are():
+    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, **LOOSE).fit(X, NAMED)
+    numbers, places = crf.explain(X[1]), crf.explain(X[1], training=(X, NAMED))
+    flat = np.concatenate(X)
+    for before, after in zip(numbers.positions, places.positions, strict=True):
+        for old, new in zip(before.contributions, after.contributions, strict=True):
+            for one, other in zip(old.parts[:-1], new.parts[:-1], strict=True):
+                t, i, label = re.fullmatch(
+                    r"position (\d+) of training sequence (\d+), labelled (\w+)", other.name
+                ).groups()
+                assert NAMED[int(i)][int(t)] == label
+                if old.clique_set == "node":
+                    row = int(one.name.split()[-1])
+                    np.testing.assert_array_equal(flat[row], X[int(i)][int(t)])
+    with pytest.raises(ValueError, match="training holds other inputs than the fit"):
+        crf.explain(X[1], training=(X[::-1], NAMED[::-1]))
+    with pytest.raises(ValueError, match="training must be the pair"):
+        crf.explain(X[1], training=X)
 
 
 def test_constraints_are_noted_beside_finite_differences():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
+_DRAWN_POSITIONS = 100_000
 _WEIGHTS_PER_LABEL = 10
 _MOST = 1_000_000  # resamples: the interval has no further digit by then
 
@@ -142,9 +143,12 @@ def write_report(
     from kernelfields.reports.report import report_page
 
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    shown = max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
-    given = list(zip(file.X, file.y or [None] * len(file.X), words_of(file), strict=True))
-    sequences = [crf.show(x, labels, tokens=words) for x, labels, words in given[:shown]]
+    words = words_of(file)
+    # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
+    most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
+    shown = max(1, sum(total <= most for total in accumulate(lengths)))
+    given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
+    sequences = [crf.show(x, labels, tokens=tokens) for x, labels, tokens in given[:shown]]
     page = report_page(
         title,
         model=crf.summary(),

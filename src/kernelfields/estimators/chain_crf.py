@@ -25,7 +25,8 @@ from kernelfields.estimators.base import (
     Training,
     per_item,
 )
-from kernelfields.estimators.inspection import explain_sequence, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.explanations import Asked, explain_sequence
+from kernelfields.estimators.inspection import show_sequence, summarise, tabulate_weights
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -508,7 +509,8 @@ class ChainCRF(FieldEstimator):
         *,
         feature_names: Sequence[str] | None = None,
         tokens: Sequence[object] | None = None,
-        pivots: int = 0,
+        pivots: int = 3,
+        training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one sequence, what moved the label at each position and away from which other label.
 
@@ -527,10 +529,11 @@ class ChainCRF(FieldEstimator):
         feature_names : names of the input features, as in :meth:`weights`
         tokens : what to show for each position, such as its word
         pivots : how many training inputs to list for each kernel without explicit features: those whose kernel
-            value times coefficient is largest
+            value times coefficient is largest, what the others add up to below them; 0 for none
+        training : the pair (X, y) of the fit, to tell where in it these inputs are and which labels they have
         """
         check_is_fitted(self, "field_")
-        return explain_sequence(self, x, y, top, against, feature_names, tokens, pivots)
+        return explain_sequence(self, x, y, tokens, Asked(top, pivots, against, feature_names, training))
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
@@ -545,14 +548,14 @@ class ChainCRF(FieldEstimator):
     ) -> LabelledSequence:
         """Return one sequence as the field labels it, for a notebook or a page.
 
-        Words are coloured by their labels, and hovering over one tells the probabilities of the others.
+        Words are coloured by their labels; without words there is a time line. Hovering tells the probabilities.
 
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
             strings, or an array (positions, features)
         y : its true labels, to mark those that are wrong; labels the model does not know are allowed
-        tokens : what to show for each position, such as its word; by default its number
+        tokens : what to show for each position, such as its word; None for a time line
         caption : a line above the sequence
         """
         check_is_fitted(self, "field_")

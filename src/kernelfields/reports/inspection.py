@@ -277,7 +277,8 @@ class SetWeights:
 class WeightsTable:
     """What a field has learnt: lists per clique set, transitions (L, L) from row to column, scores per label.
 
-    ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers.
+    ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers, and
+    ``tables`` that of a type of edges to (L, L) scores, first node in the row and second in the column.
     """
 
     labels: tuple[Any, ...]
@@ -285,10 +286,12 @@ class WeightsTable:
     transitions: np.ndarray | None = None
     forbidden: np.ndarray | None = None
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_labels = len(self.labels)
-        for name, matrix in (("transitions", self.transitions), ("forbidden", self.forbidden)):
+        matrices = {"transitions": self.transitions, "forbidden": self.forbidden}
+        for name, matrix in (matrices | dict(self.tables)).items():
             if matrix is not None and matrix.shape != (n_labels, n_labels):
                 raise ValueError(f"{name} has shape {matrix.shape}, but there are {n_labels} labels")
         for name, values in self.scores.items():
@@ -328,6 +331,7 @@ class WeightsTable:
             "transitions": json_value(self.transitions),
             "forbidden": json_value(self.forbidden),
             "scores": {name: json_value(values) for name, values in self.scores.items()},
+            "tables": {name: json_value(table) for name, table in self.tables.items()},
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -337,11 +341,13 @@ class WeightsTable:
         Forbidden transitions are left out.
         """
         weights = [(each.name, row) for each in self.sets for listed in each.lists for row in listed.rows]
+        tables = dict(self.tables)
         if self.transitions is not None:
-            allowed = self._allowed_transitions(self.transitions)
-            for i, j in np.argwhere(~np.isnan(allowed)):
-                step = FeatureWeight(None, self.labels[j], float(allowed[i, j]), self.labels[i])
-                weights.append(("transitions", step))
+            tables = {"transitions": self._allowed_transitions(self.transitions), **tables}
+        for name, table in tables.items():
+            for i, j in np.argwhere(~np.isnan(table)):
+                step = FeatureWeight(None, self.labels[j], float(table[i, j]), self.labels[i])
+                weights.append((name, step))
         for name, values in self.scores.items():
             for i in np.flatnonzero(~np.isnan(values)):
                 weights.append((name, FeatureWeight(None, self.labels[i], float(values[i]))))
@@ -355,6 +361,9 @@ class WeightsTable:
         if self.transitions is not None:
             allowed = self._allowed_transitions(self.transitions)
             yield self._matrix("transitions, from row to column", self.labels, allowed, self.forbidden)
+        for name, table in self.tables.items():
+            symmetric = np.array_equal(table, table.T, equal_nan=True)
+            yield self._matrix(name if symmetric else f"{name}, from row to column", self.labels, table)
         if self.scores:
             yield self._matrix("scores per label", list(self.scores), np.column_stack(list(self.scores.values())))
 
@@ -382,7 +391,7 @@ class WeightsTable:
 
     def _heading(self, each: SetWeights, listed: WeightList) -> str:
         if listed.label is None:
-            return f"{each.name}: transitions by feature"
+            return f"{each.name}: pairs of labels by feature"
         several = sum(bool(other.lists) for other in self.sets) > 1
         return f"{each.name}: label {listed.label}" if several else f"label {listed.label}"
 
@@ -420,6 +429,8 @@ class Contribution:
     @property
     def words(self) -> str:
         """The name, with the value where it is not one."""
+        if self.kind == "pivot" and self.value is not None:
+            return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 
     def to_dict(self) -> dict[str, Any]:

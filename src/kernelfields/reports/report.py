@@ -32,6 +32,17 @@ from kernelfields.reports.tables import Markup, Table, element, join
 _SCORES = ("precision", "recall", "f1")
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
 
+_WORDS = (
+    "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "
+    "probability of the label. Hover for the probabilities of the other labels. A wrong label has a cross, a frame and "
+    "the true label below it."
+)
+_BANDS = (
+    "Bands have the colours of the labels along the sequence, true ones above predicted ones where they are known, "
+    "with marks between them where they differ. The marginal probabilities of the labels are stacked below; hover for "
+    "the figures."
+)
+
 
 def report_page(
     title: str,
@@ -148,13 +159,9 @@ def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
                 f"entry {index} of sequences is a {type(each).__name__}: pass what show() returns, or a strip of "
                 "pictures"
             )
-    return section(
-        "Sequences",
-        "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "
-        "probability of the label. Hover for the probabilities of the other labels. A wrong label has a cross, a "
-        "frame and the true label below it.",
-        *sequences,
-    )
+    worded = [not isinstance(each, LabelledSequence) or each.tokens is not None for each in sequences]
+    words = [_WORDS] * any(worded) + [_BANDS] * (not all(worded))
+    return section("Sequences", " ".join(words), *sequences)
 
 
 def read_evaluation(given: Any) -> Mapping[str, Any]:
