@@ -6,7 +6,7 @@
 
 Each is plain data, names and numbers, that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
 notebook, ``markup`` for a page, ``to_dict`` for programs. All names are escaped. Certificates are objects with
-scope, value, lower_bound, relative_gap and exact.
+scope, value, lower_bound, relative_gap, exact and a sentence.
 
 A NaN among transitions or scores means that the field has no such weight; ``forbidden`` marks transitions that
 constraints rule out. Of an explanation,
@@ -134,6 +134,11 @@ class ModelSummary:
             f"{fit.seconds:,.3g} s; stopped because {fit.message}"
         )
 
+    @property
+    def sentences(self) -> list[str]:
+        """What the certificates say in plain words."""
+        return [f"the fit is {each.sentence}" for each in self.certificates if each.relative_gap < 1.0]
+
     def certificate_rows(self) -> list[tuple[str, ...]]:
         """Return one row under CERTIFICATE_COLUMNS for each certificate."""
         return [
@@ -166,7 +171,7 @@ class ModelSummary:
 
     def __str__(self) -> str:
         words = ", ".join(printable(label) for label in self.labels[:_LISTED_LABELS])
-        parts = [self.heading, f"labels: {words}{self._more_labels}", f"fit: {self.fit_words}"]
+        parts = [self.heading, f"labels: {words}{self._more_labels}", f"fit: {self.fit_words}", *self.sentences]
         for row in self.certificate_rows():
             parts.append(f"among {row[0]}: value {row[1]}, lower bound {row[2]}, relative gap {row[3]}")
         for each in self.sets:
@@ -189,6 +194,7 @@ class ModelSummary:
             element("p", f"Fit: {self.fit_words}."),
         ]
         if self.certificates:
+            parts += [element("p", f"{sentence[0].upper()}{sentence[1:]}.") for sentence in self.sentences]
             parts.append(self.certificate_table().markup())
         picture = self.transition_picture(_LABELS_OF_SMALL_MAP)
         if picture is not None:

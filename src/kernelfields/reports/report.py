@@ -146,6 +146,7 @@ def _fit_section(model: ModelSummary) -> Markup:
             "The minimum of the negative log-posterior lies between the lower bound and the value; nothing among "
             "the functions named in the first column is better than this fit by more than the gap."
         )
+        parts += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in model.sentences]
         parts.append(model.certificate_table())
     if any(math.isfinite(each.value) for each in model.solution.history):
         parts.append(plot_convergence(model.solution, tol=model.tol))
