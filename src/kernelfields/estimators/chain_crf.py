@@ -509,7 +509,8 @@ class ChainCRF(FieldEstimator):
         *,
         feature_names: Sequence[str] | None = None,
         tokens: Sequence[object] | None = None,
-        pivots: int = 3,
+        pivots: int = 0,
+        neighbours: int = 3,
         training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one sequence, what moved the label at each position and away from which other label.
@@ -528,12 +529,14 @@ class ChainCRF(FieldEstimator):
             marginal probability besides y. Where y is that label itself, the latter takes its place.
         feature_names : names of the input features, as in :meth:`weights`
         tokens : what to show for each position, such as its word
-        pivots : how many training inputs to list for each kernel without explicit features: those whose kernel
-            value times coefficient is largest, what the others add up to below them; 0 for none
-        training : the pair (X, y) of the fit, to tell where in it these inputs are and which labels they have
+        neighbours : how many training inputs to list for each kernel without explicit features; 0 for none
+        training : the pair (X, y) of the fit. With it these are the inputs that contributed most, their places and
+            labels; without it the most similar ones among the pivots, with the score of the label there.
+        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
         check_is_fitted(self, "field_")
-        return explain_sequence(self, x, y, tokens, Asked(top, pivots, against, feature_names, training))
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_sequence(self, x, y, tokens, asked)
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.

@@ -8,8 +8,7 @@ place v, all others as they are:
 is the log odds of the labelling against the other one. In a chain these are the potential of the position and of the
 steps to its neighbours; in a graph those of the node, its edges and larger factors. Every potential is z(x)^T w, so the
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
-with a kernel; these add up exactly. For a set of pivots, f(x) = sum_b k(x, b) alpha_b gives a term per pivot b, which
-is an input of the training data: the largest of them say which training inputs spoke, and how similar they are.
+with a kernel; these add up exactly. Which training inputs a kernel's term comes from is in training_inputs.py.
 
 Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
 """
@@ -24,13 +23,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.estimators.training_inputs import TrainingInputs, similar_parts, spoken_parts
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import check_window
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.reading import locate
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.numerics.parameters import check_count, is_whole
@@ -43,8 +42,6 @@ from kernelfields.reports.inspection import Contribution, Explanation, PositionE
 Top = int | tuple[int, int] | None
 #: Weights (r, L^k) of a clique set, dense or CSR.
 Weights = Any
-#: What to call the training input behind a row of a clique set.
-Origin = Callable[[Term, int], str]
 
 _SHOWN_CLASSES = 10
 
@@ -54,15 +51,23 @@ class Asked:
     """What an explanation is to hold: see :meth:`ChainCRF.explain`."""
 
     top: int = 5
-    pivots: int = 3
     against: object = None
     feature_names: object = None
-    training: object = None
+    pivots: int = 0
+    neighbours: int = 3
+    inputs: TrainingInputs | None = None
 
-    def __post_init__(self) -> None:
-        check_count(self.top, "top")
-        if not is_whole(self.pivots) or self.pivots < 0:
-            raise ValueError(f"pivots must be a whole number of at least 0, got {self.pivots!r}")
+    @classmethod
+    def of(
+        cls, crf: Any, training: object, top: int, against: object, feature_names: object, pivots: int, neighbours: int
+    ) -> Asked:
+        """Check what is asked of a fitted estimator."""
+        check_count(top, "top")
+        for name, count in (("pivots", pivots), ("neighbours", neighbours)):
+            if not is_whole(count) or count < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, got {count!r}")
+        inputs = None if training is None else TrainingInputs(crf, training)
+        return cls(top, against, feature_names, pivots, neighbours, inputs)
 
 
 def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Asked) -> Explanation:
@@ -81,7 +86,7 @@ def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Aske
     others = _others(answers.marginals, labels, classes, asked.against)
     exchanges = partial(chain_exchanges, chains=chains, labels=labels, others=others, classes=classes)
     names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(crf.field_.terms, chains, len(labels), exchanges, names, asked.pivots, _origin(crf, asked.training))
+    moved = _moved(crf.field_.terms, chains, len(labels), exchanges, names, asked)
     notes = [tuple(_broken_rules(masks, labels, others, t, classes)) for t in range(len(labels))]
     words = _checked_tokens(tokens, len(labels), "sequence", "positions")
     return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top, notes)
@@ -97,7 +102,7 @@ def explain_graph(crf: Any, x: object, y: object, names: object, asked: Asked) -
     words = _checked_tokens(names, len(labels), "graph", "nodes")
     exchanges = partial(graph_exchanges, graphs=graphs, labels=labels, others=others, classes=classes, words=words)
     named = partial(graph_feature_names, crf, asked.feature_names)
-    moved = _moved(field.terms, graphs, len(labels), exchanges, named, asked.pivots, _origin(crf, asked.training))
+    moved = _moved(field.terms, graphs, len(labels), exchanges, named, asked)
     return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top)
 
 
@@ -114,7 +119,7 @@ def explain_instance(crf: Any, x: Any, y: object, asked: Asked) -> Explanation:
     pairs = {name: np.array([pair]) for name, pair in field.structure.pairs.items()}
     exchanges = partial(label_exchanges, data=data, pairs=pairs, labels=labels, words=words)
     names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(field.terms, data, len(labels), exchanges, names, asked.pivots, _origin(crf, asked.training))
+    moved = _moved(field.terms, data, len(labels), exchanges, names, asked)
     return _explanation(answers.marginals, labels, 1 - labels, [0, 1], words, moved, asked.top)
 
 
@@ -135,15 +140,14 @@ def _moved(
     n_places: int,
     exchanges_of: Callable[[Term], Iterator[Exchange]],
     names_of: Callable[[Term], Sequence[str]],
-    pivots: int,
-    origin: Origin,
+    asked: Asked,
 ) -> list[list[Contribution]]:
     """Return the contributions of all terms at every place."""
     moved: list[list[Contribution]] = [[] for _ in range(n_places)]
     for term in terms:
         exchanges = list(exchanges_of(term))
         if term.has_pivots:
-            found = _kernels(term, data, exchanges, pivots, origin)
+            found = _kernels(term, data, exchanges, asked)
         elif term.tied_everywhere:
             found = _constants(term, term.label_coefficients, exchanges)
         else:
@@ -392,69 +396,61 @@ def _features(
         ]
 
 
-def _kernels(
-    term: Term, data: Any, exchanges: Sequence[Exchange], pivots: int, origin: Origin
-) -> Iterator[list[Contribution]]:
-    """Yield the whole contribution of a set of kernel functions, with its ``pivots`` largest parts and the rest."""
-    subspace, scores = term.subspace, term.scores(data, Workers(1))
-    if pivots:
-        similar = subspace.kernel(term.clique.view(data), subspace.pivots)
-        dual = term.in_labels(subspace.dual_coefficients(term.known))
+def _kernels(term: Term, data: Any, exchanges: Sequence[Exchange], asked: Asked) -> Iterator[list[Contribution]]:
+    """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
+    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, asked)
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
-        parts: list[Contribution] = []
-        if pivots:
-            values = similar[exchange.row]
-            amounts = values * (dual[:, exchange.kept] - dual[:, exchange.lost])
-            chosen = np.concatenate(largest(amounts, pivots))
-            for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist():
-                name = origin(term, int(subspace.indices[i]))
-                parts.append(Contribution("pivot", term.name, name, float(amounts[i]), float(values[i])))
-            if left := len(amounts) - len(chosen):
-                rest = amount - sum(part.amount for part in parts)
-                name = f"{left:,} other training input{'s' if left > 1 else ''}"
-                parts.append(Contribution("pivot", term.name, name, rest))
+        parts, total = parts_of(exchange)
+        if parts and total > len(parts) and parts[0].kind != "similar":
+            left = total - len(parts)
+            rest = amount - sum(part.amount for part in parts)
+            parts.append(Contribution("rest", term.name, f"{left:,} other training input{'s' * (left > 1)}", rest))
         name = f"{term.name}: {pivots_note(term)}{exchange.suffix}"
         yield [Contribution("kernel", term.name, name, amount, parts=tuple(parts))]
 
 
-def _origin(crf: Any, training: Any) -> Origin:
-    """Return what to call training inputs: by their number, or by place and label if the training data are there."""
-    if training is None:
-        return lambda term, row: f"training input {row}"
-    if not isinstance(training, tuple | list) or len(training) != 2:
-        raise ValueError("training must be the pair (X, y) that the model was fitted to")
-    data = crf._read(training[0], training[1])
-    packed = getattr(data, "graphs", data)
-    names = {Chains: ("sequence", "position"), Graphs: ("graph", "node")}.get(type(data), ("instance", "label"))
-    checked: set[str] = set()
-
-    def words(term: Term, row: int) -> str:
-        if term.name not in checked:
-            _check_pivots(term, data)
-            checked.add(term.name)
-        if isinstance(data, LabelledInstances):
-            return f"training instance {row}"
-        if isinstance(data, Graphs) and term.group is not None:
-            whole, part = locate(data.group(term.group).offsets, row)
-            return f"{term.group} {part} of training {names[0]} {whole}"
-        positions = term.clique.positions(data)
-        place = row if positions is None else int(positions[row])
-        whole, part = locate(packed.offsets, place)
-        return f"{names[1]} {part} of training {names[0]} {whole}, labelled {crf.classes_[data.labels[place]]}"
-
-    return words
+def _parts(term: Term, data: Any, asked: Asked) -> Callable[[Exchange], tuple[list[Contribution], int]]:
+    """Return what gives the parts of a kernel's contribution to an exchange, and how many there are in all."""
+    if asked.pivots:
+        return partial(_pivot_parts, term, *_dual(term, data), asked.pivots)
+    if not asked.neighbours:
+        return lambda exchange: ([], 0)
+    if asked.inputs is not None:
+        inputs = asked.inputs
+        speaker = inputs.speakers(term, data)
+        return lambda exchange: (
+            spoken_parts(term, speaker, inputs, exchange, asked.neighbours),
+            len(speaker.weights),
+        )
+    subspace = term.subspace
+    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
+    at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
+    return lambda exchange: (
+        list(similar_parts(term, similar[exchange.row], at_pivots, exchange, asked.neighbours)),
+        subspace.rank,
+    )
 
 
-def _check_pivots(term: Term, data: Any) -> None:
-    """Raise unless the pivots of a term are where it says in the training data."""
-    inputs, subspace = term.clique.view(data), term.subspace
-    known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
-    if known:
-        difference = abs(inputs[subspace.indices] - subspace.pivots)
-        known = float(difference.max()) == 0.0
-    if not known:
-        raise ValueError("training holds other inputs than the fit: pass the X and y that the model was fitted to")
+def _dual(term: Term, data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return kernel values to the pivots (n, r), and the coefficients of their kernel functions (r, L^k)."""
+    similar = term.subspace.kernel(term.clique.view(data), term.subspace.pivots)
+    return similar, term.in_labels(term.subspace.dual_coefficients(term.known))
+
+
+def _pivot_parts(
+    term: Term, similar: np.ndarray, dual: np.ndarray, count: int, exchange: Exchange
+) -> tuple[list[Contribution], int]:
+    """Return the terms of the kernel expansion that are largest, and how many terms it has."""
+    values = similar[exchange.row]
+    amounts = values * (dual[:, exchange.kept] - dual[:, exchange.lost])
+    chosen = np.concatenate(largest(amounts, count))
+    indices = term.subspace.indices
+    parts = [
+        Contribution("pivot", term.name, f"pivot {i}, training input {indices[i]}", float(amounts[i]), float(values[i]))
+        for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
+    ]
+    return parts, len(amounts)
 
 
 def _broken_rules(

@@ -318,7 +318,8 @@ class GraphCRF(FieldEstimator):
         *,
         feature_names: object = None,
         names: Sequence[object] | None = None,
-        pivots: int = 3,
+        pivots: int = 0,
+        neighbours: int = 3,
         training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one graph, what moved the label of each node and away from which other label.
@@ -328,7 +329,8 @@ class GraphCRF(FieldEstimator):
         :meth:`ChainCRF.explain`; ``names`` are those of the nodes.
         """
         check_is_fitted(self, "field_")
-        return explain_graph(self, x, y, names, Asked(top, pivots, against, feature_names, training))
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_graph(self, x, y, names, asked)
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance: labels, clique sets, sizes, certificates, scores of edges."""

@@ -327,7 +327,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         top: int = 5,
         *,
         feature_names: Sequence[str] | None = None,
-        pivots: int = 3,
+        pivots: int = 0,
+        neighbours: int = 3,
         training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one instance, what speaks for and against each label: features, bias and the other labels.
@@ -336,7 +337,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         that are predicted. Parameters as in :meth:`ChainCRF.explain`.
         """
         check_is_fitted(self, "field_")
-        return explain_instance(self, x, y, Asked(top, pivots, None, feature_names, training))
+        return explain_instance(self, x, y, Asked.of(self, training, top, None, feature_names, pivots, neighbours))
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
         """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""

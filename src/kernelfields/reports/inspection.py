@@ -420,9 +420,10 @@ def _list_dict(listed: WeightList) -> dict[str, Any]:
 class Contribution:
     """One term of a difference of scores.
 
-    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
-    "pivot" (one of the ``parts`` of a kernel's contribution; only the largest are listed). ``value`` is the value
-    of the feature, or of the kernel between pivot and position.
+    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
+    ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
+    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount).
+    ``value`` is the value of the feature, or of the kernel.
     """
 
     kind: str
@@ -435,7 +436,7 @@ class Contribution:
     @property
     def words(self) -> str:
         """The name, with the value where it is not one."""
-        if self.kind == "pivot" and self.value is not None:
+        if self.kind in ("pivot", "training", "similar"):
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 
@@ -445,7 +446,7 @@ class Contribution:
             "kind": self.kind,
             "set": self.clique_set,
             "name": self.name,
-            "amount": self.amount,
+            "amount": json_value(self.amount),
             "value": self.value,
             "parts": [part.to_dict() for part in self.parts],
         }
