@@ -418,10 +418,10 @@ def _parts(term: Term, data: Any, asked: Asked) -> Callable[[Exchange], tuple[li
         return lambda exchange: ([], 0)
     if asked.inputs is not None:
         inputs = asked.inputs
-        speaker = inputs.speakers(term, data)
+        speakers = inputs.speakers(term, data)
         return lambda exchange: (
-            spoken_parts(term, speaker, inputs, exchange, asked.neighbours),
-            len(speaker.weights),
+            spoken_parts(term, speakers, inputs, exchange, asked.neighbours),
+            len(speakers.weights),
         )
     subspace = term.subspace
     similar = subspace.kernel(term.clique.view(data), subspace.pivots)

@@ -35,11 +35,14 @@ from kernelfields.reports.inspection import Contribution
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """One training input: its row in the clique set, kernel values to new cliques (n,), and what its terms weigh."""
+class Speakers:
+    """Kernel values (n, N) between new cliques and training inputs, and what these speak for, (N, L^k).
 
-    values: np.ndarray  # (n, N) kernel values between new cliques and training inputs
-    weights: np.ndarray  # (N, L^k): the term of input t for labelling y is values[., t] weights[t, y]
+    The term of training input t in the score of labelling y at new clique i is values[i, t] weights[t, y].
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
 
 
 class TrainingInputs:
@@ -47,21 +50,19 @@ class TrainingInputs:
 
     def __init__(self, crf: Any, training: Any):
         if not isinstance(training, tuple | list) or len(training) not in (2, 3):
-            raise ValueError(
-                "training must be the pair (X, y) that the model was fitted to, with weights if it had any"
-            )
+            raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
         self._crf, self._field = crf, crf._field()
         self._data = crf._read_fitted(*training, *([None] * (3 - len(training))))
         self._residuals: dict[str, np.ndarray] = {}
 
-    def speakers(self, term: Term, data: Any) -> Speaker:
+    def speakers(self, term: Term, data: Any) -> Speakers:
         """Return kernel values and weights of all training inputs for the cliques of new data."""
         self._check_pivots(term)
         residuals = self._all_residuals()[term.name]
         weights = -term.prior_variance * term.in_labels(term.in_coordinates(residuals))
         subspace = term.subspace
         features = subspace.features(term.clique.view(self._data))
-        return Speaker(subspace.features(term.clique.view(data)) @ features.T, weights)
+        return Speakers(subspace.features(term.clique.view(data)) @ features.T, weights)
 
     def words(self, term: Term, row: int) -> str:
         """Return what to call a training input: where it is, and its label."""
@@ -105,11 +106,11 @@ class TrainingInputs:
 
 
 def spoken_parts(
-    term: Term, speaker: Speaker, training: TrainingInputs, exchange: Any, count: int
+    term: Term, speakers: Speakers, training: TrainingInputs, exchange: Any, count: int
 ) -> list[Contribution]:
     """Return the ``count`` training inputs whose terms are largest in an exchange of labels."""
-    values = speaker.values[exchange.row]
-    amounts = values * (speaker.weights[:, exchange.kept] - speaker.weights[:, exchange.lost])
+    values = speakers.values[exchange.row]
+    amounts = values * (speakers.weights[:, exchange.kept] - speakers.weights[:, exchange.lost])
     chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
     chosen = chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
     return [
