@@ -23,6 +23,7 @@ _HOMES = {
     "MultiLabelCRF": "kernelfields.estimators",
     "MultiLabelCRFCV": "kernelfields.selection",
     "evaluate": "kernelfields.evaluation",
+    "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -57,6 +58,7 @@ __all__ = [
     "StartCliques",
     "compare",
     "evaluate",
+    "evaluate_model",
 ]
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
+    from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.fields.cliques import (
         EdgeCliques,

@@ -96,23 +96,20 @@ def test_the_report_of_a_training_run(models):
         assert words in page.text
 
 
-def test_reports_of_long_sequences_show_fewer_of_them(tmp_path):
-    for length, shown in ((700, 1), (200, 3), (10, 12)):
-        y = np.tile(np.repeat([0, 1], 5), 2 * length)
-        X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
-        np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, length))
-        run(
-            "train",
-            tmp_path / "train.npz",
-            "--rank",
-            "4",
-            "-m",
-            tmp_path / "m",
-            "--report",
-            tmp_path / "r.html",
-            "-q",
-        )
+def test_reports_show_fewer_of_long_sequences_of_words_and_time_lines_of_numbers(tmp_path):
+    arguments = ["-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q"]
+    for length, shown in ((250, 2), (10, 12)):
+        lines = [f"{word}\t{tag}\n" for word, tag in (("the", "DET"), ("cat", "NOUN")) * (length // 2)]
+        (tmp_path / "train.conll").write_text(13 * ("".join(lines) + "\n"))
+        run("train", tmp_path / "train.conll", *arguments)
         assert (tmp_path / "r.html").read_text().count('<figure class="kf-sequence">') == shown
+    y = np.tile(np.repeat([0, 1], 5), 1300)
+    X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
+    np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, 1000))
+    run("train", tmp_path / "train.npz", "--rank", "4", *arguments)
+    page = (tmp_path / "r.html").read_text()
+    assert page.count('<figure class="kf-sequence">') == 12
+    assert 'class="kf-run"' in page
 
 
 def test_the_report_of_an_evaluation(models, tmp_path):

@@ -25,7 +25,8 @@ from kernelfields.estimators.base import (
     Training,
     per_item,
 )
-from kernelfields.estimators.inspection import explain_sequence, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.explanations import Asked, explain_sequence
+from kernelfields.estimators.inspection import show_sequence, summarise, tabulate_weights
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -526,27 +527,29 @@ class ChainCRF(FieldEstimator):
         feature_names: Sequence[str] | None = None,
         tokens: Sequence[object] | None = None,
         pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one sequence, what moved the label at each position and away from which other label.
 
-        The contributions at a position add up to the score of the labelling minus its score with the other label
-        there: log p(y | x) - log p(y with the other label at t | x). Constraints are named beside them.
+        The contributions at a position add up to log p(y | x) - log p(y with the other label at t | x).
 
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
         y : labels of the sequence; None for the most probable labelling
-        top : how many features to list at each position, the largest by size; what the others add up to is given.
-            Transitions and kernels are always listed.
-        against : a label, or a list with one per position, to compare with; None for the label of the largest
-            marginal probability besides y. Where y is that label itself, the latter takes its place.
+        top : how many features to list at each position, the largest by size; transitions and kernels always are
+        against : a label, or a list with one per position, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
         tokens : what to show for each position, such as its word
-        pivots : how many training inputs to list for each kernel without explicit features: those whose kernel
-            value times coefficient is largest
+        neighbours : how many training inputs to list for each kernel without explicit features; 0 for none
+        training : the pair (X, y) of the fit. With it these are the inputs that contributed most, their places and
+            labels; without it the most similar ones among the pivots, with the score of the label there.
+        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
         check_is_fitted(self, "field_")
-        return explain_sequence(self, x, y, top, against, feature_names, tokens, pivots)
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_sequence(self, x, y, tokens, asked)
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
@@ -556,13 +559,13 @@ class ChainCRF(FieldEstimator):
     def show(
         self, x: object, y: object = None, *, tokens: Sequence[object] | None = None, caption: str = ""
     ) -> LabelledSequence:
-        """Return one sequence as the field labels it, coloured, with probabilities, for a notebook or a page.
+        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
 
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
         y : its true labels, to mark those that are wrong; labels the model does not know are allowed
-        tokens : what to show for each position, such as its word; by default its number
+        tokens : what to show for each position, such as its word; None for a time line
         caption : a line above the sequence
         """
         check_is_fitted(self, "field_")

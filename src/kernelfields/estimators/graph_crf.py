@@ -21,6 +21,8 @@ from kernelfields.estimators.base import (
     Training,
     per_item,
 )
+from kernelfields.estimators.explanations import Asked, explain_graph
+from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
@@ -31,10 +33,12 @@ from kernelfields.fields.reading import share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.numerics.parameters import check_prior_variance, check_support
+from kernelfields.numerics.parameters import check_count, check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.graph_pictures import LabelledGraph
+from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
 
@@ -290,6 +294,81 @@ class GraphCRF(FieldEstimator):
             refuse_approximate(answers.inference, "an entropy")
             parts.append(answers.entropies())  # type: ignore[union-attr]
         return np.concatenate(parts)
+
+    def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """Return, for each graph, its k most probable labellings with their log-probabilities.
+
+        Exact, by lists of the k best along the junction tree; ValueError if inference is approximate.
+        """
+        check_count(k, "k")
+        results: list[list[tuple[np.ndarray, float]]] = []
+        for answers in self._answers(X):
+            labels, scores = answers.n_best(int(k))  # type: ignore[union-attr]
+            for graph, total in enumerate(answers.log_partition):
+                ranked = zip(labels[graph], scores[graph], strict=True)
+                results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
+        return results
+
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: Any = None,
+        *,
+        feature_names: object = None,
+    ) -> WeightsTable:
+        """Return the largest weights per label, and the scores of pairs of labels for every type of edges.
+
+        Parameters as in :meth:`ChainCRF.weights`; ``feature_names`` may be a dict by type of edges, "node" for nodes.
+        Features without names are "x0", "x1", ... at nodes and "e0", "e1", ... at edges.
+        """
+        check_is_fitted(self, "field_")
+        return tabulate_graph_weights(self, top, labels, feature_re, feature_names)
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        against: object = None,
+        *,
+        feature_names: object = None,
+        names: Sequence[object] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
+    ) -> Explanation:
+        """Return, for one graph, what moved the label of each node and away from which other label.
+
+        The contributions at a node add up to the score of the labelling minus its score with the other label there,
+        those of its edges and larger factors named by the nodes they lead to. Parameters as in
+        :meth:`ChainCRF.explain`; ``names`` are those of the nodes.
+        """
+        check_is_fitted(self, "field_")
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_graph(self, x, y, names, asked)
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance: labels, clique sets, sizes, certificates, scores of edges."""
+        check_is_fitted(self, "field_")
+        return summarise_graphs(self)
+
+    def show(
+        self,
+        x: object,
+        y: object = None,
+        *,
+        names: Sequence[object] | None = None,
+        positions: ArrayLike | None = None,
+        caption: str = "",
+    ) -> LabelledGraph:
+        """Return one graph as the field labels it, for a notebook or a page: nodes in the colours of their labels.
+
+        Grids numbered row by row are images of cells. ``y`` are the true labels, ``names`` those of the nodes, and
+        ``positions`` (n, 2) say where to draw them; None for a layout by distances along edges.
+        """
+        check_is_fitted(self, "field_")
+        return show_graph(self, x, y, names, positions, caption)
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:

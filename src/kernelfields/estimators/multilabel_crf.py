@@ -21,6 +21,8 @@ from kernelfields.estimators.base import (
     Seed,
     Training,
 )
+from kernelfields.estimators.explanations import Asked, explain_instance
+from kernelfields.estimators.inspection import tabulate_label_weights
 from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.fields.reading import check_sample_weight
@@ -36,6 +38,7 @@ from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.inspection import Explanation, WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
@@ -336,6 +339,40 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         predicted = self.predict(X)
         right = (predicted == read_indicator(y, len(predicted), self.label_names_.tolist())[0]).all(axis=1)
         return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
+
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> WeightsTable:
+        """Return the largest weights of every label, as log odds, biases, and log odds ratios of pairs of labels.
+
+        Parameters as in :meth:`ChainCRF.weights`.
+        """
+        check_is_fitted(self, "field_")
+        return tabulate_label_weights(self, top, labels, feature_re, feature_names)
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        *,
+        feature_names: Sequence[str] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
+    ) -> Explanation:
+        """Return, for one instance, what speaks for and against each label: features, bias and the other labels.
+
+        The contributions add up to the log odds of the label given the others as they are in ``y``, by default those
+        that are predicted. Parameters as in :meth:`ChainCRF.explain`.
+        """
+        check_is_fitted(self, "field_")
+        return explain_instance(self, x, y, Asked.of(self, training, top, None, feature_names, pivots, neighbours))
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
         """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
