@@ -339,6 +339,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _answers(self, X: object, y: object = None) -> Iterator[Answers]:
         """Yield batches of new data with what can be asked of them."""
         fitted, workers = self._field(), Workers(self.n_jobs)
+        if y is None and self._reader.is_empty(X):
+            return
         data = self._read(X, y)
         place = scoring_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
         for batch in fitted.batches(data):
@@ -374,7 +376,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
         fitted, samples = self._field(), self._drawn()
-        for batch in fitted.batches(self._read(X)):
+        for batch in fitted.batches(self._read(X)) if not self._reader.is_empty(X) else ():
             yield batch, label_variances(fitted, batch, samples)
 
     def _log_likelihoods(self, X: object, y: object) -> np.ndarray:

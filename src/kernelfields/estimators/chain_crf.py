@@ -30,7 +30,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
@@ -390,8 +390,8 @@ class ChainCRF(FieldEstimator):
         return np.array(self._reader.names)
 
     @answers_collections
-    def predict(self, X: object, decode: str = "viterbi") -> list[np.ndarray]:
-        """Return the labels of each sequence.
+    def predict(self, X: object, decode: str = "viterbi") -> list:
+        """Return the labels of each sequence: a list of strings, or an array of numbers.
 
         decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
         at each position, which maximises expected token accuracy.
@@ -401,7 +401,7 @@ class ChainCRF(FieldEstimator):
         predictions = Ragged()
         for answers in self._answers(X):
             labels = answers.best_labels() if decode == "viterbi" else answers.marginals.argmax(axis=1)
-            predictions += answers.data.split(self.classes_[labels])
+            predictions += plain_strings(answers.data.split(self.classes_[labels]))
         return predictions
 
     @answers_collections
@@ -466,7 +466,7 @@ class ChainCRF(FieldEstimator):
     @answers_collections
     def entropy(self, X: object) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([answers.entropies() for answers in self._answers(X)])  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0), *(answers.entropies() for answers in self._answers(X))])  # type: ignore[union-attr]
 
     def weights(
         self,

@@ -27,7 +27,9 @@ from kernelfields.fields.reading import (
     Nouns,
     check_sample_weight,
     encode_labels,
+    is_empty,
     is_listing,
+    open_groups,
     pack_inputs,
     refuse_containers,
 )
@@ -59,6 +61,11 @@ class ChainReader:
     #: Names of the columns, where sequences were data frames.
     columns: list[str] | None = None
 
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no sequence, so that there is nothing to answer."""
+        return is_empty(X)
+
     @property
     def names(self) -> list[str] | None:
         """Names of the features: those of dicts and strings, or of columns; None for arrays."""
@@ -71,6 +78,7 @@ class ChainReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
         """
+        X, y = open_groups(X, y)
         return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, None)
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
@@ -88,6 +96,7 @@ class ChainReader:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        X, y = open_groups(X, y, self.columns)
         refuse_containers(X, "X")
         if self.encoder is not None:
             try:
@@ -175,6 +184,11 @@ class GraphReader:
     factors: dict[str, tuple[int, int | None, bool]] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
     columns: dict[str | None, list[str]] = field(default_factory=dict)
+
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no graph, so that there is nothing to answer."""
+        return is_empty(X)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
@@ -265,6 +279,11 @@ class TableReader:
     sparse: bool = False
     feature_names: list[str] | None = None
 
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Never: scikit-learn's estimators refuse tables without rows."""
+        return False
+
     def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return X (n, d), and y where it is among the options, checked; learn its kind."""
         checked = _validated(estimator, X, reset=True, **options)
@@ -323,7 +342,8 @@ def read_indicator(Y: Any, n_instances: int, known: list | None = None) -> tuple
     """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
-    names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
+    columns = _columns_of(Y)
+    names = None if columns is None else [str(name) for name in columns]
     try:
         table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
     except ValueError as error:
@@ -373,9 +393,16 @@ def _binary(table: np.ndarray) -> np.ndarray:
 # some.
 
 
+def _columns_of(table: Any) -> Any:
+    """Return what a table calls its columns; None where it is none."""
+    names = getattr(table, "column_names", None)
+    # Of pyarrow, whose ``columns`` are the columns themselves; of others this can be a column of that name.
+    return names if isinstance(names, list) else getattr(table, "columns", None)
+
+
 def column_names(table: Any) -> list[str] | None:
     """Return the names of the columns of a table; None where it has none, or none that are strings."""
-    columns = getattr(table, "columns", None)
+    columns = _columns_of(table)
     if columns is None or callable(columns):
         return None
     names = list(columns)

@@ -34,6 +34,10 @@ import scipy.sparse as sp
 from kernelfields.numerics.parameters import is_real
 
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
+_SEVERAL = (
+    "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
+    "a table with a column of sequence ids."
+)
 # Numbers that PyTorch knows and NumPy does not begin so.
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Messages list so many of the names that are known.
@@ -177,10 +181,11 @@ def stack_tables(
 
 def _list_input_sequences(X: Any) -> list:
     refuse_containers(X, "X")
-    ndim = getattr(X, "ndim", 1)
+    ndim = len(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
     if ndim == 2:
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. If it is a single sequence, wrap it: [X]."
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. {_SEVERAL} If it is a single sequence, "
+            "wrap it: [X]."
         )
     if ndim == 3:
         raise ValueError(
@@ -188,6 +193,11 @@ def _list_input_sequences(X: Any) -> list:
             "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
         )
     return list_wholes(X, _EXPECTED_X, SEQUENCES)
+
+
+def is_empty(X: Any) -> bool:
+    """Whether X is a list of sequences or graphs without any."""
+    return is_sequence(X) and len(getattr(X, "shape", (0,))) == 1 and len(X) == 0
 
 
 def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
@@ -289,6 +299,7 @@ def encode_labels(
     ``nouns`` says what messages call a sequence and its positions. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
+    y = open_groups(None, y)[1]
     refuse_containers(y, "y")
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
@@ -443,14 +454,37 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
 # an object is its class by name and a few attributes.
 
 
+def open_groups(X: Any, y: Any = None, columns: list[str] | None = None) -> tuple[Any, Any]:
+    """Return groups of pandas as lists of tables, in the order of their keys; what is no such group as it is.
+
+    Of groups of a whole data frame, tables have ``columns``, those of an earlier fit; without these all columns but
+    the keys and, where y are groups as well, the labels.
+    """
+    labels = [group for _, group in y] if _are_groups(y) else y
+    if not _are_groups(X):
+        return X, labels
+    tables = [group for _, group in X]
+    if tables and hasattr(tables[0], "columns"):
+        others = {*X.exclusions, *({labels[0].name} if _are_groups(y) and labels else ())}
+        chosen = [name for name in tables[0].columns if name not in others] if columns is None else columns
+        if missing := [name for name in chosen if name not in tables[0].columns]:
+            raise ValueError(f"X lacks columns of the fit: {listed(missing)}; it has {listed(tables[0].columns)}")
+        tables = [table[chosen] for table in tables]
+    return tables, labels
+
+
+def _are_groups(values: Any) -> bool:
+    """Whether values are groups of pandas, of tables or of columns."""
+    return type(values).__name__ in ("DataFrameGroupBy", "SeriesGroupBy") and hasattr(values, "exclusions")
+
+
 def refuse_containers(values: Any, name: str) -> None:
     """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
         raise TypeError(
-            f"{name} is a {kind}: pass a list with one table or array for each group. With groups = "
-            "df.groupby('sequence'), X is [group[features] for _, group in groups], and y is [group['label'] for _, "
-            "group in groups]."
+            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}, which keeps no order: pass a list "
+            "with one table for each sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
         )
     if kind == "PackedSequence":
         raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
