@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.estimators.habits import advised
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
 from kernelfields.kernels.kernel import Kernel
@@ -160,6 +161,10 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     evidence_path_: EvidencePath | None
     _reader: Any
     _certificates: tuple[Certificate, Certificate] | None
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        advised(cls)
 
     # ---- hooks
 

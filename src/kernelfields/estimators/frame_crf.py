@@ -1,7 +1,7 @@
 """FrameCRF: a field on data frames with a row for each position, as a scikit-learn estimator.
 
-    fit      table -> FrameReader.learn -> sequences and labels -> the estimator's own fit
-    ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
+fit      table -> FrameReader.learn -> sequences and labels -> the estimator's own fit
+ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.habits import advised
 from kernelfields.features.frames import FrameReader, FrameSequences
 
 
+@advised
 class FrameCRF(BaseEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
 

@@ -292,9 +292,7 @@ def _need(table: Any, name: Any, what: str, parameter: str) -> None:
     index = _narwhals().maybe_get_index(table)
     levels = [] if index is None else list(index.names)
     advice = "it is in the index: use df.reset_index()" if name in levels else f"name it with {parameter}"
-    raise ValueError(
-        f"the table has no column {name!r} {what}: {advice}. Its columns are {listed(table.columns)}."
-    )
+    raise ValueError(f"the table has no column {name!r} {what}: {advice}. Its columns are {listed(table.columns)}.")
 
 
 def _feature_column(table: Any, name: Any, expected: str | None = None) -> tuple[str, Any]:
