@@ -109,7 +109,8 @@ class ChainCRF(FieldEstimator):
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1.
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. Where most positions
+        of every sequence have the same label this changes little, and a warning says so: see docs/frames.md.
     patience : int, default 5
         With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False
@@ -295,7 +296,7 @@ class ChainCRF(FieldEstimator):
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
-        return reader, weigh_classes(chains, classes, self.class_weight), classes
+        return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)

@@ -208,7 +208,7 @@ def _set_params_with_advice(set_params: Any) -> Any:
     def advising(self: Any, **settings: Any) -> Any:
         known = self.get_params(deep=False)
         for name in settings:
-            if name not in known and _words(PARAMETERS, type(self), name):
+            if name not in known and advice(PARAMETERS, type(self), name):
                 raise ValueError(_on_parameter(type(self), name, known))
         return set_params(self, **settings)
 
@@ -216,22 +216,22 @@ def _set_params_with_advice(set_params: Any) -> Any:
 
 
 def _on_parameter(cls: type, name: str, known: Iterable[str]) -> str:
-    if words := _words(PARAMETERS, cls, name):
+    if words := advice(PARAMETERS, cls, name):
         return f"{cls.__name__} has no parameter {name!r}: {words}"
     close = get_close_matches(name, [each for each in known if each != "self"], n=1, cutoff=0.75)
-    advice = f"did you mean {close[0]!r}?" if close else f"help({cls.__name__}) lists those there are"
-    return f"{cls.__name__} has no parameter {name!r}: {advice}"
+    instead = f"did you mean {close[0]!r}?" if close else f"help({cls.__name__}) lists those there are"
+    return f"{cls.__name__} has no parameter {name!r}: {instead}"
 
 
 def _missing_attribute(self: Any, name: str) -> NoReturn:
     # Only what is not found comes this way. Asked again, Python says so in its own words, or a property in its.
-    if words := _words(ATTRIBUTES, type(self), name):
+    if words := advice(ATTRIBUTES, type(self), name):
         raise AttributeError(f"{type(self).__name__} has no {name}: {words}", name=name, obj=self)
     object.__getattribute__(self, name)
     raise AssertionError(f"{name} is found the second time it is looked for")
 
 
-def _words(table: Words, cls: type, name: str) -> str:
+def advice(table: Words, cls: type, name: str) -> str:
     """Return what a table says about a name, for the first class of the line of descent that it knows."""
     words, classes = table.get(name, ""), [each.__name__ for each in cls.__mro__]
     by_class = {"": words} if isinstance(words, str) else words

@@ -140,9 +140,9 @@ class FrameReader:
     def _opened(self, frame: Any) -> Any:
         """Return a table as narwhals sees it; its columns of ids and order are there."""
         table = _opened_table(frame)
-        _need(table, self.sequence, "of sequence ids", "sequence=")
+        _need(table, self.sequence, "of sequence ids", "sequence=...")
         if not isinstance(self.sort, bool):
-            _need(table, self.sort, "to sort rows by", "sort=")
+            _need(table, self.sort, "to sort rows by", "sort=...")
         return table
 
     def _named_features(self, table: Any) -> list:
@@ -158,14 +158,14 @@ class FrameReader:
         if not names:
             raise ValueError(f"the table has no columns of features: its columns are {listed(table.columns)}")
         for name in names:
-            _need(table, name, "of features", "features=")
+            _need(table, name, "of features", "features=...")
         return names
 
     def _labels(self, table: Any, y: Any) -> list | None:
         if y is None:
             if self.label is None:
                 return None
-            _need(table, self.label, "of labels", "label=")
+            _need(table, self.label, "of labels", "label=...")
             values, noun = table.get_column(self.label).to_list(), f"column {self.label!r}"
         else:
             values, noun = _listed_labels(y, len(table)), "y"
@@ -291,8 +291,8 @@ def _need(table: Any, name: Any, what: str, parameter: str) -> None:
         return
     index = _narwhals().maybe_get_index(table)
     levels = [] if index is None else list(index.names)
-    advice = "it is in the index: use df.reset_index()" if name in levels else f"name it with {parameter}"
-    raise ValueError(f"the table has no column {name!r} {what}: {advice}. Its columns are {listed(table.columns)}.")
+    advice = "it is in the index, use df.reset_index()." if name in levels else f"name it with {parameter}"
+    raise ValueError(f"the table has no column {name!r} {what}: {advice} Its columns are {listed(table.columns)}.")
 
 
 def _feature_column(table: Any, name: Any, expected: str | None = None) -> tuple[str, Any]:

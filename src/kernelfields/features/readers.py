@@ -32,6 +32,7 @@ from kernelfields.fields.reading import (
     open_groups,
     pack_inputs,
     refuse_containers,
+    refuse_tensor,
 )
 
 # Messages list so many names of each kind.
@@ -316,6 +317,7 @@ class TableReader:
 
 def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
     """Check X, and y if it is given, by scikit-learn; X comes back contiguous or, if ``sparse``, as canonical CSR."""
+    refuse_tensor(X, "X")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
         checked = estimator._validate_data(X, **options)

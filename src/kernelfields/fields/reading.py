@@ -184,12 +184,12 @@ def _list_input_sequences(X: Any) -> list:
     ndim = len(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
     if ndim == 2:
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. {_SEVERAL} If it is a single sequence, "
-            "wrap it: [X]."
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {tuple(X.shape)}. If it is a single sequence, wrap "
+            f"it: [X]. {_SEVERAL}"
         )
     if ndim == 3:
         raise ValueError(
-            f"{_EXPECTED_X}, got a 3-D array of shape {X.shape}, where padding would be taken for data. "
+            f"{_EXPECTED_X}, got a 3-D array of shape {tuple(X.shape)}, where padding would be taken for data. "
             "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
         )
     return list_wholes(X, _EXPECTED_X, SEQUENCES)
@@ -457,19 +457,26 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
 def open_groups(X: Any, y: Any = None, columns: list[str] | None = None) -> tuple[Any, Any]:
     """Return groups of pandas as lists of tables, in the order of their keys; what is no such group as it is.
 
-    Of groups of a whole data frame, tables have ``columns``, those of an earlier fit; without these all columns but
-    the keys and, where y are groups as well, the labels.
+    Groups of a whole data frame hold its keys and mostly its labels, too: taken are ``columns``, those of an earlier
+    fit, or where y are groups of a column, all but that one and the keys.
     """
     labels = [group for _, group in y] if _are_groups(y) else y
     if not _are_groups(X):
         return X, labels
     tables = [group for _, group in X]
-    if tables and hasattr(tables[0], "columns"):
-        others = {*X.exclusions, *({labels[0].name} if _are_groups(y) and labels else ())}
-        chosen = [name for name in tables[0].columns if name not in others] if columns is None else columns
-        if missing := [name for name in chosen if name not in tables[0].columns]:
-            raise ValueError(f"X lacks columns of the fit: {listed(missing)}; it has {listed(tables[0].columns)}")
-        tables = [table[chosen] for table in tables]
+    known = list(getattr(tables[0], "columns", ())) if tables else []
+    if columns is not None and known:
+        if missing := [name for name in columns if name not in known]:
+            raise ValueError(f"X lacks columns of the fit: {listed(missing)}. It has {listed(known)}.")
+        return [table[columns] for table in tables], labels
+    if X.exclusions & set(known):
+        if not _are_groups(y):
+            raise TypeError(
+                "X are groups of a whole table, labels and all: pass groups[features], with a list of the columns of "
+                "features, and groups[label] as y"
+            )
+        others = X.exclusions | {labels[0].name}
+        return [table[[name for name in known if name not in others]] for table in tables], labels
     return tables, labels
 
 
@@ -503,6 +510,10 @@ def refuse_tensor(item: Any, where: str) -> None:
             f"{where} is a sparse tensor: pass x.to_dense(), or a matrix of scipy.sparse, for example "
             "scipy.sparse.csr_array(x.to_dense().numpy())"
         )
+    if type(item).__name__ == "MaskedTensor":
+        raise TypeError(f"{where} is a masked tensor: fill or drop the masked rows first, x.to_tensor(0.0)")
+    if item.is_conj() or item.is_neg():
+        raise TypeError(f"{where} is a view that PyTorch has yet to compute: pass x.resolve_conj().resolve_neg()")
     if item.is_quantized:
         raise TypeError(f"{where} is a quantised tensor: pass x.dequantize()")
     if item.requires_grad:
