@@ -113,7 +113,7 @@ def test_classes_derived_from_ours_may_take_other_names():
 
 #: Names of our own that advice may speak of.
 OWN = re.compile(
-    r"\b(predict\w*|log_likelihood|weights(?=\()|explain(?=\()|laplace|transitions_|basis_|coef_|solution_)(?=[ (\[:]|$)"
+    r"\b(predict\w*|log_likelihood|(?:weights|explain)(?=\()|laplace|transitions_|basis_|coef_|solution_)(?=[ (\[:]|$)"
 )
 
 
