@@ -16,6 +16,7 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
+    "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "GraphCRFCV": "kernelfields.selection",
     "KernelClassifier": "kernelfields.estimators",
@@ -43,6 +44,7 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
+    "FrameCRF",
     "GraphCRF",
     "GraphCRFCV",
     "GraphFactors",
@@ -64,6 +66,7 @@ __all__ = [
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF

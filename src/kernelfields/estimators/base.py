@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.estimators.habits import advised
 from kernelfields.estimators.settling import scales, settle
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
 from kernelfields.fields.reading import random_generator
@@ -164,6 +165,10 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     evidence_path_: EvidencePath | None
     _reader: Any
     _certificates: tuple[Certificate, Certificate] | None
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        advised(cls)
 
     # ---- hooks
 
@@ -379,6 +384,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _answers(self, X: object, y: object = None) -> Iterator[Answers]:
         """Yield batches of new data with what can be asked of them."""
         fitted, workers = self._field(), Workers(self.n_jobs)
+        if y is None and self._reader.is_empty(X):
+            return
         data = self._read(X, y)
         place = scoring_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
         for batch in fitted.batches(data):
@@ -426,7 +433,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
         fitted, samples = self._field(), self._drawn()
-        for batch in fitted.batches(self._read(X)):
+        for batch in fitted.batches(self._read(X)) if not self._reader.is_empty(X) else ():
             yield batch, label_variances(fitted, batch, samples)
 
     def _log_likelihoods(self, X: object, y: object) -> np.ndarray:

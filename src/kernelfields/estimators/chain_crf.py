@@ -31,7 +31,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
@@ -120,7 +120,8 @@ class ChainCRF(FieldEstimator):
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1.
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. Where most positions
+        of every sequence have the same label this changes little, and a warning says so: see docs/frames.md.
     patience : int, default 5
         With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False
@@ -310,7 +311,7 @@ class ChainCRF(FieldEstimator):
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
-        return reader, weigh_classes(chains, classes, self.class_weight), classes
+        return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
@@ -417,13 +418,14 @@ class ChainCRF(FieldEstimator):
         return np.array(self._reader.names)
 
     @answers_collections
-    def predict(self, X: object, decode: str | None = None) -> list[np.ndarray]:
-        """Return the labels of each sequence.
+    def predict(self, X: object, decode: str | None = None) -> list:
+        """Return the labels of each sequence: a list of strings, or an array of numbers.
 
         decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
         at each position, which maximises expected token accuracy; None means ``decode`` of the estimator.
         """
-        return Ragged(each for data, best in self._decoded(X, decode) for each in data.split(self.classes_[best]))
+        decoded = self._decoded(X, decode)
+        return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
 
     @answers_collections
     def predict_marginals(
@@ -486,7 +488,7 @@ class ChainCRF(FieldEstimator):
     @answers_collections
     def entropy(self, X: object) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([answers.entropies() for answers in self._answers(X)])  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0), *(answers.entropies() for answers in self._answers(X))])  # type: ignore[union-attr]
 
     def weights(
         self,

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.habits import advised
 from kernelfields.family.box import (
     Box,
     FunctionMeasure,
@@ -64,6 +65,7 @@ _ROUNDING = 1e-3
 _KIND = "ExponentialFamilyDensity"
 
 
+@advised
 class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     """A density on a box: p(x) = p0(x) exp(f(x) - g(f)), f in an RKHS, at the maximum a posteriori.
 

@@ -289,7 +289,7 @@ class GraphCRF(FieldEstimator):
 
     def entropy(self, X: object) -> np.ndarray:
         """Return the entropy of p(y | x) of each graph, in nats; ValueError if inference is approximate."""
-        parts = []
+        parts = [np.empty(0)]
         for answers in self._answers(X):
             refuse_approximate(answers.inference, "an entropy")
             parts.append(answers.entropies())  # type: ignore[union-attr]

@@ -28,9 +28,12 @@ from kernelfields.fields.reading import (
     Nouns,
     check_sample_weight,
     encode_labels,
+    is_empty,
     is_listing,
+    open_groups,
     pack_inputs,
     refuse_containers,
+    refuse_tensor,
 )
 
 # Messages list so many names of each kind.
@@ -73,6 +76,11 @@ class ChainReader:
         self.scaling = learn_scaling(data.inputs, data.position_weights, always=always)
         return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no sequence, so that there is nothing to answer."""
+        return is_empty(X)
+
     @property
     def names(self) -> list[str] | None:
         """Names of the features: those of dicts and strings, or of columns; None for arrays."""
@@ -91,6 +99,7 @@ class ChainReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
         """
+        X, y = open_groups(X, y)
         return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
@@ -108,6 +117,7 @@ class ChainReader:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        X, y = open_groups(X, y, self.columns)
         refuse_containers(X, "X")
         if self.encoder is not None:
             try:
@@ -234,6 +244,11 @@ class GraphReader:
         inputs = self.scaling[None](graphs.inputs) if None in self.scaling else graphs.inputs
         return replace(graphs, inputs=inputs, factors=factors)
 
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no graph, so that there is nothing to answer."""
+        return is_empty(X)
+
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
         if y is None:
@@ -339,6 +354,11 @@ class TableReader:
         self.scaling = learn_scaling(data.inputs, data.weights, always=always)
         return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Never: scikit-learn's estimators refuse tables without rows."""
+        return False
+
     def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return X (n, d), and y where it is among the options, checked; learn its kind."""
         checked = _validated(estimator, X, reset=True, **options)
@@ -376,6 +396,7 @@ class TableReader:
 
 def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
     """Check X, and y if it is given, by scikit-learn; X comes back contiguous or, if ``sparse``, as canonical CSR."""
+    refuse_tensor(X, "X")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
         checked = estimator._validate_data(X, **options)
@@ -402,7 +423,8 @@ def read_indicator(Y: Any, n_instances: int, known: list | None = None) -> tuple
     """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
-    names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
+    columns = _columns_of(Y)
+    names = None if columns is None else [str(name) for name in columns]
     try:
         table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
     except ValueError as error:
@@ -452,9 +474,16 @@ def _binary(table: np.ndarray) -> np.ndarray:
 # some.
 
 
+def _columns_of(table: Any) -> Any:
+    """Return what a table calls its columns; None where it is none."""
+    names = getattr(table, "column_names", None)
+    # Of pyarrow, whose ``columns`` are the columns themselves; of others this can be a column of that name.
+    return names if isinstance(names, list) else getattr(table, "columns", None)
+
+
 def column_names(table: Any) -> list[str] | None:
     """Return the names of the columns of a table; None where it has none, or none that are strings."""
-    columns = getattr(table, "columns", None)
+    columns = _columns_of(table)
     if columns is None or callable(columns):
         return None
     names = list(columns)
