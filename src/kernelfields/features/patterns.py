@@ -152,9 +152,15 @@ class Expansion:
 
     def __call__(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return the strings of every row of a sequence."""
-        length = len(rows)
+        return self._expand({column: [row[column] for row in rows] for column in self._columns}, len(rows))
+
+    def of_columns(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return the strings of every position of a sequence that is given by its columns."""
+        return self._expand({column: columns[column] for column in self._columns}, len(columns[0]))
+
+    def _expand(self, columns: dict[int, Sequence[str]], length: int) -> list[list[str]]:
         # Column by column: that way no step of Python is taken per cell.
-        padded = {column: [*_BEFORE, *[row[column] for row in rows], *_AFTER] for column in self._columns}
+        padded = {column: [*_BEFORE, *cells, *_AFTER] for column, cells in columns.items()}
 
         def shifted(row: int, column: int) -> list[str]:
             return padded[column][FARTHEST_ROW + row : FARTHEST_ROW + row + length]
@@ -162,7 +168,7 @@ class Expansion:
         parts = [part(shifted, length) for part in self._parts]
         if len(parts) == 1:
             return list(map(list, parts[0]))
-        return [list(chain(*position)) for position in zip(*parts, strict=True)] if parts else [[] for _ in rows]
+        return [list(chain(*position)) for position in zip(*parts, strict=True)] if parts else [[] for _ in range(length)]
 
 
 _Shifted = Callable[[int, int], list[str]]

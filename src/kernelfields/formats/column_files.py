@@ -103,7 +103,7 @@ class LabelledColumns:
             return []
         if template is not None:
             template.check_columns(self.width, self.label)
-            return [template.features(sequence.rows) for sequence in self.sequences]
+            return template.features_of(sequence.rows for sequence in self.sequences)
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
