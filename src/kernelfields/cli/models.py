@@ -158,7 +158,7 @@ def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile
     reading = dict(file.reading)
     if template is None and file.format in ("columns", "conllu"):
         template = default_template(reading)
-        file = replace(file, X=[template.features(sequence.rows) for sequence in file.source])
+        file = replace(file, X=template.features_of(sequence.rows for sequence in file.source))
     reader = InputReader(reading, template)
     if settings.standardize:
         if not is_dense(file.X):
