@@ -479,10 +479,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def certify(
         self, X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
     ) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
+        """Return how far the fitted field can be from the best one on (X, y), the data of the fit.
 
-        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks. scope="span":
-        among those the basis spans. ValueError where inference is approximate.
+        scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
         if scope not in ("rkhs", "span"):
@@ -508,13 +507,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     ) -> Evidence:
         """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
 
-        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the
-        Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
-        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis=True`` what the
-        basis cannot express keeps its prior variance, as if the data said nothing about it: right where the basis
-        expresses all training inputs, too much where a low rank leaves out what the data could tell. With False
-        functions stay in the basis. "auto" counts what it leaves out beyond the most that it leaves out of any
-        training input. Warns where draws lie so far above the mode that the posterior is no Gaussian around it.
+        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the Hessian,
+        "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log determinant and for
+        each sample, "auto" is exact for small fields. ``beyond_basis``: whether what the basis cannot express keeps
+        its prior variance, which is too much where a low rank leaves out what the data could tell; "auto" counts what
+        is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
         """
         for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(count, name)
@@ -559,10 +556,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
-        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data.
-
-        A field that was fitted on an engine that is not here, such as a GPU, takes "auto" instead, with a warning.
-        """
+        """Read a model of :meth:`save`; ``callables`` names kernel functions. Engines that are not here become "auto"."""
         model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
         model.engine = engine_here(model.engine)
         return model
@@ -603,5 +597,5 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
 
 def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
-    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
+    """Cut draws (k, N) into an array for each sequence or graph: (T,) if ``single``, else (k, T)."""
     return [drawn[0, a:b] if single else drawn[:, a:b] for a, b in pairwise(data.offsets.tolist())]

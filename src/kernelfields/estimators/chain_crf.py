@@ -498,14 +498,11 @@ class ChainCRF(FieldEstimator):
         *,
         feature_names: Sequence[str] | None = None,
     ) -> WeightsTable:
-        """Return the largest weights per label, the transitions, and scores of starts and ends, as a table.
-
-        ``to_rows()`` of the table gives its weights to csv and pandas.
+        """Return the largest weights per label, transitions, scores of starts and ends; ``to_rows()`` is for pandas.
 
         Parameters
         ----------
-        top : how many weights of each label, the largest by size; a pair for so many positive and so many negative
-            ones; None for all
+        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
         labels : list of the labels to show, in this order; None for all. Transitions are those between them.
         feature_re : regular expression; features are listed if it is found in their names
         feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays.
@@ -543,7 +540,7 @@ class ChainCRF(FieldEstimator):
         top : how many features to list at each position, the largest by size; transitions and kernels always are
         against : a label, or a list with one per position, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
-        tokens : what to show for each position, such as its word
+        tokens : what to show for each position
         neighbours : how many training inputs to list for each kernel without explicit features; 0 for none
         training : the pair (X, y) of the fit. With it these are the inputs that contributed most, their places and
             labels; without it the most similar ones among the pivots, with the score of the label there.
@@ -568,13 +565,12 @@ class ChainCRF(FieldEstimator):
         x : one sequence, in the form the model was fitted on
         y : its true labels, to mark those that are wrong; labels the model does not know are allowed
         tokens : what to show for each position, such as its word; None for a time line
-        caption : a line above the sequence
         """
         check_is_fitted(self, "field_")
         return show_sequence(self, x, y, tokens, caption)
 
     def _repr_html_inner(self) -> str:
-        """Return the HTML behind scikit-learn's ``_repr_html_``."""
+        """Return the HTML of scikit-learn's ``_repr_html_``."""
         return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:

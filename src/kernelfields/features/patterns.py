@@ -168,7 +168,9 @@ class Expansion:
         parts = [part(shifted, length) for part in self._parts]
         if len(parts) == 1:
             return list(map(list, parts[0]))
-        return [list(chain(*position)) for position in zip(*parts, strict=True)] if parts else [[] for _ in range(length)]
+        return (
+            [list(chain(*position)) for position in zip(*parts, strict=True)] if parts else [[] for _ in range(length)]
+        )
 
 
 _Shifted = Callable[[int, int], list[str]]
