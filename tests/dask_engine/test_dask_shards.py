@@ -101,6 +101,18 @@ def test_entries_are_computed_once_and_when_they_are_asked_for(group, counts):
     assert [len(request.recipes) for request in group.client.requests] == [2, 2, 0, 0]
 
 
+def test_entries_that_cannot_wait_are_computed_with_the_next_question(group, counts):
+    first = group.recipe(counted, "first")
+    soon, later = group.recipe(counted, "soon", at_once=True), group.recipe(counted, "later")
+    group.ask(identity, first)
+    assert counts == {"first": 2, "soon": 2}
+    group.ask(identity, first)
+    assert counts == {"first": 2, "soon": 2}
+    assert group.ask(identity, soon) == [[0, "soon"], [1, "soon"]]
+    assert group.ask(identity, later) == [[0, "later"], [1, "later"]]
+    assert counts == {"first": 2, "soon": 2, "later": 2}
+
+
 def test_a_shard_that_has_moved_is_sent_the_recipes_again(group, counts):
     top = group.recipe(counted, "top", group.recipe(counted, "base"))
     expected = group.ask(identity, top)

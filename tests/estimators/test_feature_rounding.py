@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
+from kernelfields.engines.torch.engine import Torch
 from kernelfields.estimators import base
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.fit import fit_field
@@ -33,9 +34,14 @@ def fitted(monkeypatch, **parameters):
     return crf, sum(kept[0].roundings)
 
 
-@pytest.mark.parametrize("edge_kernel", [None, RBF(0.05)])
-def test_the_estimate_is_the_difference_between_the_value_reported_and_that_of_the_field(monkeypatch, edge_kernel):
-    parameters = {"prior_variance": 300.0, "dtype": "float32", "tol": 1e-3, "edge_kernel": edge_kernel}
+@pytest.mark.parametrize(("edge_kernel", "engine"), [(None, "threads"), (RBF(0.05), "threads"), (None, "torch")])
+def test_the_estimate_is_the_difference_between_the_value_reported_and_that_of_the_field(
+    monkeypatch, edge_kernel, engine
+):
+    if engine == "torch":
+        pytest.importorskip("torch")
+        engine = Torch("cpu")
+    parameters = {"prior_variance": 300.0, "dtype": "float32", "edge_kernel": edge_kernel, "engine": engine}
     crf, rounding = fitted(monkeypatch, **parameters)
     difference = crf.certify(X, y, scope="span").value - crf.solution_.value
     assert abs(difference) > 1e-7 * crf.solution_.value

@@ -94,22 +94,29 @@ def test_no_addition_brings_more_than_its_bound(seed, variance, tol):
 
 
 def test_bounds_are_the_gradients_of_what_is_not_there_yet():
-    """Against the sum over all labellings: residuals of pairs two steps apart in a field of neighbours."""
+    """Against the sum over all labellings: residuals of pairs two steps apart, g, in a field of neighbours.
+
+    The bound is s g^T g / 2, the estimate g^T (C + I / s)^-1 g / 2 with the covariances C of every such pair.
+    """
     X, y = sampled(1, lags=(1, 2), n_sequences=15, length=6)
     search = StructureSearch([SkipCliques(lag=2, prior_variance=0.7)], max_additions=1, validation=0.0)
     path = learnt(X, y, search, tol=1e-10).structure_path_
     crf = ChainCRF("linear", tol=1e-10, max_iter=1000, random_state=0).fit(X, y)
     labellings = np.stack(np.unravel_index(np.arange(L**6), (L,) * 6), axis=1)
-    gradient = np.zeros((L, L))
+    gradient, covariances = np.zeros((L, L)), np.zeros((L * L, L * L))
     for x, labels in zip(X, y, strict=True):
         node, edge = potentials_of(crf, Chains.from_sequences([x])[0])
         scores = node[np.arange(6), labellings].sum(axis=1) + edge[0][labellings[:, :-1], labellings[:, 1:]].sum(1)
         probability = np.exp(scores - scores.max())
         probability /= probability.sum()
         for t in range(2, 6):
-            np.add.at(gradient, (labellings[:, t - 2], labellings[:, t]), probability)
+            pairs = np.bincount(L * labellings[:, t - 2] + labellings[:, t], probability, minlength=L * L)
+            covariances += np.diag(pairs) - np.outer(pairs, pairs)
+            gradient += pairs.reshape(L, L)
             gradient[labels[t - 2], labels[t]] -= 1.0
-    assert path.steps[1].bounds["lag2"] == pytest.approx(0.35 * np.sum(gradient**2), rel=1e-6)
+    step, g = path.steps[1], gradient.ravel()
+    assert step.bounds["lag2"] == pytest.approx(0.35 * g @ g, rel=1e-6)
+    assert step.estimate == pytest.approx(0.5 * g @ np.linalg.solve(covariances + np.eye(L * L) / 0.7, g), rel=1e-6)
 
 
 def test_held_out_data_decide_how_many_are_kept():

@@ -18,7 +18,7 @@ from kernelfields.objective.likelihoods.graph import GraphStructure
 from kernelfields.objective.likelihoods.softmax import SingleStructure
 from kernelfields.solvers.loop import minimize
 from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, evidence_gradient
+from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, _carried, evidence_gradient
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on
@@ -201,6 +201,11 @@ def test_a_mode_is_carried_to_other_pivots():
     other.continue_from(KnownMode(problem.designs, known.posterior.expanded(known.mode), known.curvature))
     assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
     assert [design.term.subspace.rank for design in other.designs] == [6, 1]
+    # The function to begin with has the values of the old one at the pivots that are left.
+    old, new = known.posterior.expanded(known.mode)[0], other.designs_at(logs)[0].term.subspace
+    carried = _carried(problem.designs[0].term.subspace, old, new)
+    expected = problem.designs[0].term.subspace.apply(new.pivots, old)
+    np.testing.assert_allclose(new.apply(new.pivots, carried), expected, atol=1e-8)
 
 
 def test_probes_estimate_the_same_gradient():
