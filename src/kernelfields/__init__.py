@@ -16,9 +16,13 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
+    "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
+    "GraphCRFCV": "kernelfields.selection",
     "KernelClassifier": "kernelfields.estimators",
+    "KernelClassifierCV": "kernelfields.selection",
     "MultiLabelCRF": "kernelfields.estimators",
+    "MultiLabelCRFCV": "kernelfields.selection",
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
@@ -40,11 +44,15 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
+    "FrameCRF",
     "GraphCRF",
+    "GraphCRFCV",
     "GraphFactors",
     "GraphNodes",
     "KernelClassifier",
+    "KernelClassifierCV",
     "MultiLabelCRF",
+    "MultiLabelCRFCV",
     "NodeCliques",
     "OrderCliques",
     "Sequencewise",
@@ -58,6 +66,7 @@ __all__ = [
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
@@ -76,6 +85,9 @@ if TYPE_CHECKING:
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
+    from kernelfields.selection.graph_crf_cv import GraphCRFCV
+    from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV
+    from kernelfields.selection.multilabel_crf_cv import MultiLabelCRFCV
 
 
 def __getattr__(name: str) -> Any:

@@ -155,11 +155,10 @@ def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):
     arguments = ["--kernel", "rbf,linear", "--prior-variances", "0.1,10", "--ranks", "10,20", "--folds", "2"]
     result = run("train", "train.npz", "--standardize", "--search", *arguments, "--json")
     document = json.loads(result.stdout)
-    assert len(document["search"]["candidates"]) == 5 * 2 * 2 + 2
+    assert len(document["search"]["candidates"]) >= 5 * 2 * 2 + 2  # more where the best is at an end of its grid
     assert "chosen: kernel " in result.stderr
     settings = load_model("model.safetensors").settings
     assert settings.kernel in ("rbf", "linear")
-    assert settings.prior_variance in (0.1, 10.0)
     best = document["search"]["candidates"][0]
     assert float(best["prior variance"]) == settings.prior_variance
     assert int(best["rank"]) == settings.rank

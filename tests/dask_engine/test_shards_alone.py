@@ -8,9 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.term import Term
 
 pytest.importorskip("distributed")
 panel_of_shards = pytest.importorskip("kernelfields.engines.dask.panel")
@@ -45,6 +48,7 @@ def test_rows_of_shards_are_rows_of_one_panel(dtype):
         np.testing.assert_allclose(part.features, whole.features[a:b], atol=1e-5 if dtype == np.float32 else 1e-9)
         np.testing.assert_allclose(part.residual, whole.residual[a:b], atol=1e-4 if dtype == np.float32 else 1e-9)
         assert (part.residual >= 0).all()
+        assert -1e-4 < part.lowest <= 0, "how far rounding went below zero"
         np.testing.assert_array_equal(part.pivots, chosen)
         np.testing.assert_array_equal(part.pivot_inputs, inputs[chosen])
         own = [row - a for row in chosen if a <= row < b]
@@ -129,3 +133,20 @@ def test_a_shard_that_has_forgotten_something_says_so():
 
     assert shards.answer(SimpleNamespace(answer=lambda request: 2 * request), 21) == (True, 42)
     assert shards.answer(SimpleNamespace(answer=forget), 21) == (False, None)
+
+
+@pytest.mark.parametrize("clique", [NodeCliques(), EdgeCliques()], ids=["nodes", "edges"])
+def test_a_basis_that_is_there_has_the_features_of_the_kernel(clique):
+    """Products of features are those of k(x, B) K_BB^-1 k(B, x'), and k(x, x) less their squares is left outside."""
+    random, kernel = np.random.default_rng(3), RBF(0.3)
+    chains = Chains(random.normal(size=(9, 2)), np.array([0, 1, 5, 9]), np.arange(9) % 3, None)
+    pivots = chains.inputs[[1, 4, 8]]
+    subspace = PivotSubspace(kernel, pivots, np.linalg.cholesky(kernel(pivots)), np.array([1, 4, 8]))
+    inputs = clique.view(chains)
+    term = Term(clique, "some", subspace)
+    design = sample_of_shards.continued_design(SimpleNamespace(chains=chains), inputs, term, 3, np.dtype(np.float64))
+    columns = kernel(inputs, pivots)
+    gram = columns @ np.linalg.solve(kernel(pivots), columns.T)
+    np.testing.assert_allclose(design.features @ design.features.T, gram, atol=1e-12)
+    np.testing.assert_allclose(design.origin.residual_diagonal, 1.0 - np.diag(gram), atol=1e-12)
+    np.testing.assert_array_equal(design.positions, clique.positions(chains))

@@ -1,6 +1,8 @@
 """Which engine a fit gets, and what is said, before any work, when it cannot have it."""
 
+import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -122,3 +124,13 @@ def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name
     assert resolve_engine("auto", n_values=n_values).name == name
     monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: False)
     assert resolve_engine("auto", n_values=n_values).name == "threads"
+
+
+@pytest.mark.parametrize("engine", ["threads", "torch", Threads()], ids=str)
+@pytest.mark.parametrize("choose", [choice.resolve_engine, choice.scoring_engine])
+def test_data_that_lie_on_a_cluster_are_not_for_other_engines(choose, engine):
+    if engine == "torch":
+        pytest.importorskip("torch")
+    message = f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        choose(engine, data=SimpleNamespace(lie_with="dask"))

@@ -12,6 +12,7 @@ from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
+from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import solver_bytes
 from kernelfields.objective.likelihoods.chain import ChainStructure
@@ -167,3 +168,24 @@ def test_features_of_more_than_sixteen_mebibytes_are_in_single_precision(n, dtyp
     design = sample.design(Term(NodeCliques(), "node", subspace))
     assert design.features.dtype == dtype
     np.testing.assert_array_equal(design.features[-1], [1.0, 0.0])
+
+
+def test_features_in_a_basis_that_is_there_keep_to_the_budget():
+    """n = 20,000 rows at rank 20: 3 MB of doubles, three times that while they are computed, 3 MB for potentials."""
+    n, rank = 20_000, 20
+    inputs = np.random.default_rng(0).normal(size=(n, 1))
+    chains = Chains(inputs, np.array([0, n]), np.zeros(n, dtype=np.int64))
+    pivots, kernel = np.linspace(-3.0, 3.0, rank)[:, None], RBF(20.0)
+    subspace = PivotSubspace(kernel, pivots, np.linalg.cholesky(kernel(pivots)), np.arange(rank))
+    term = Term(NodeCliques(kernel), "node", subspace)
+
+    def sample(memory):
+        return chain_sample(chains, 2, engine=Threads(memory), workers=Workers(1))
+
+    whole = sample("100MB").design(term).features
+    assert isinstance(whole, np.ndarray)
+    tight = sample("11MB").design(term).features
+    assert not isinstance(tight, np.ndarray), "not all at once in memory"
+    np.testing.assert_allclose(tight[np.arange(0, n, 999)], whole[::999], atol=1e-12)
+    with pytest.raises(MemoryError, match="20,000 positions at rank 20 do not fit"):
+        sample("5MB").design(term)

@@ -309,7 +309,7 @@ def test_constraints_are_noted_beside_finite_differences():
 
 def test_labels_to_compare_with():
     crf = words_field()
-    predicted = crf.predict([DICTS[1]])[0].tolist()
+    predicted = crf.predict([DICTS[1]])[0]
     single = crf.explain(DICTS[1], against="N").positions
     assert predicted.count("N") == 1
     runner_up = crf.explain(DICTS[1]).positions[predicted.index("N")].other

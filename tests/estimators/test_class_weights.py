@@ -7,6 +7,9 @@ from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.selection.folds import TrainingData
 
+# Most of these short sequences hold common labels beside rare ones: they cannot be weighed as positions could.
+pytestmark = pytest.mark.filterwarnings("ignore:class_weight weighs whole sequences")
+
 
 def sequences(seed=0, n=60):
     random = np.random.default_rng(seed)
@@ -129,3 +132,28 @@ def test_certificates_know_the_weights():
     X, y = sequences()
     field = ChainCRF("linear", class_weight="balanced", tol=1e-6).fit(X, y)
     assert field.certify(X, y).value == pytest.approx(field.solution_.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("weight", ["balanced", {"rare": 20.0}])
+def test_a_fit_tells_where_weights_of_sequences_are_not_those_of_positions(weight):
+    random = np.random.default_rng(0)
+    y = [random.choice(["O", "rare"], p=[0.95, 0.05], size=20) for _ in range(40)]
+    X = [(labels == "rare")[:, None] + random.normal(size=(len(labels), 2)) for labels in y]
+    match = r"'O' keeps 9\d% of the weight, where these weights ask for (50|4\d)%.*weigh the marginals"
+    with pytest.warns(UserWarning, match=match) as told:
+        field = ChainCRF("linear", class_weight=weight).fit(X, y)
+    assert told[0].filename == __file__
+    plain = ChainCRF("linear").fit(X, y)
+    rare = np.concatenate(y) == "rare"
+
+    def recall(predicted):
+        return np.mean(np.concatenate(predicted)[rare] == "rare")
+
+    weighed = [plain.classes_[(table * [1.0, 19.0]).argmax(axis=1)] for table in plain.predict_marginals(X)]
+    assert recall(weighed) > 0.5 > recall(field.predict(X))
+
+
+def test_nothing_is_told_where_sequences_can_be_weighed_as_positions(recwarn):
+    X = [[[0.0]], [[1.0]], [[1.0], [1.0]]]
+    ChainCRF("linear", class_weight="balanced").fit(X, [["a"], ["b"], ["b", "b"]])
+    assert not recwarn.list

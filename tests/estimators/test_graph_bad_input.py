@@ -51,6 +51,20 @@ def test_wrong_edges_are_refused_in_fitting_and_in_prediction(edges, words):
 
 
 @pytest.mark.parametrize(
+    ("labels", "error", "words"),
+    [
+        (None, ValueError, "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"),
+        (3, TypeError, "y must be a list with one list or array of labels per graph, got int"),
+        ([LABELS, LABELS, None], ValueError, "graph 2 of y is None"),
+    ],
+    ids=["none", "a number", "none in the list"],
+)
+def test_graphs_need_labels_to_learn_from(labels, error, words):
+    with pytest.raises(error, match=words):
+        GraphCRF("linear").fit(graphs()[0], labels)
+
+
+@pytest.mark.parametrize(
     ("last", "words"),
     [
         ((nodes(), CHAIN, np.ones((2, 1))), "edge_features of graph 3 has 2 rows but edges has 3"),

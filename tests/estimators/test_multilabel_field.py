@@ -15,7 +15,7 @@ from tests.samples import labelled_instances
 
 X, Y = labelled_instances(150)
 EDGES = list(itertools.combinations(range(4), 2))
-OPTIONS = FitOptions(tol=1e-7)
+OPTIONS = FitOptions("auto", tol=1e-7, max_iter=100)
 
 
 def field():

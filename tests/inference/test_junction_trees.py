@@ -13,6 +13,7 @@ from small_graphs import (
 
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
+from tests.oracles.graphs import GraphEnumeration
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
@@ -145,18 +146,40 @@ def test_a_wrong_number_of_samples_is_refused():
         plan.sample(np.zeros((2, 2)), [np.zeros((1, 2, 2))], 0)
 
 
-def test_forbidden_labels_alone_need_no_log_domain(monkeypatch):
-    """A zero that a potential asks for is no underflow: doubles hold all the rest."""
-    rng = np.random.default_rng(7)
-    offsets, members = np.array([0, 4, 7]), [np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 4]])]
-    plan = plan_inference(offsets, members, 3, "junction")
-
+@pytest.fixture
+def without_logarithms(monkeypatch):
     def refuse(tables):
         pytest.fail("the log domain was asked for")
 
     monkeypatch.setattr("kernelfields.inference.junction.inference.end_to_end", refuse)
+
+
+CIRCLES = np.array([0, 4, 7]), [np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 4]])]
+
+
+@pytest.mark.usefixtures("without_logarithms")
+def test_forbidden_labels_alone_need_no_log_domain():
+    """A zero that a potential asks for is no underflow: doubles hold all the rest."""
+    rng = np.random.default_rng(7)
+    plan = plan_inference(*CIRCLES, 3, "junction")
     for _ in range(20):
-        node, factors = random_potentials(rng, offsets, members, 3, [False])
+        node, factors = random_potentials(rng, *CIRCLES, 3, [False])
         node[rng.permutation(7)[:3], rng.integers(3, size=3)] = -np.inf
-        beliefs = plan.infer(node, factors)
-        assert np.isfinite(beliefs.log_partition).all()
+        assert np.isfinite(plan.infer(node, factors).log_partition).all()
+
+
+@pytest.mark.usefixtures("without_logarithms")
+@pytest.mark.parametrize("turned", [False, True])
+def test_labels_that_nodes_and_factors_forbid_together_need_no_log_domain(turned):
+    """Beside one label of its neighbour, a node forbids itself one of its labels, and their factor all the others."""
+    rng, plan = np.random.default_rng(8), plan_inference(*CIRCLES, 4, "junction")
+    for _ in range(20):
+        node, (tables,) = random_potentials(rng, *CIRCLES, 4, [False])
+        for edge in (rng.integers(4), 4 + rng.integers(3)):
+            own, other = rng.integers(4, size=2)
+            v = CIRCLES[1][0][edge, 1 if turned else 0]
+            node[v, own] = -np.inf
+            beside = tables[edge].T if turned else tables[edge]
+            beside[np.arange(4) != own, other] = -np.inf
+        expected = GraphEnumeration(*CIRCLES, 4).infer(node, [tables]).log_partition
+        np.testing.assert_allclose(plan.infer(node, [tables]).log_partition, expected, rtol=1e-10)

@@ -157,6 +157,27 @@ def test_wrong_descriptions_are_refused(spec, message):
         kernel_from_spec(spec)
 
 
+@pytest.mark.parametrize(("describe", "deepest"), [(nested, 200), (nested_scikit_learn, 100)])
+def test_kernels_inside_each_other_go_as_deep_as_the_message_says(describe, deepest):
+    spec = describe(deepest)
+    assert kernel_from_spec(spec).spec() == spec
+    with pytest.raises(ValueError, match=f"nested deeper than {deepest}"):
+        kernel_from_spec(describe(deepest + 1))
+
+
+def test_a_description_may_name_a_thousand_kernels():
+    def tree(count):
+        """A sum made of ``count`` kernels, the sums within it included."""
+        if count <= 2:
+            return nested(count - 1)
+        left = (count - 1) // 2
+        return {"kind": "sum", "left": tree(left), "right": tree(count - 1 - left)}
+
+    assert kernel_from_spec(tree(1000)).spec() == tree(1000)
+    with pytest.raises(ValueError, match="a kernel made of more than 1000 others is refused"):
+        kernel_from_spec(tree(1001))
+
+
 def test_a_metric_of_unknown_name_is_refused():
     spec = ScikitLearnKernel(gp.PairwiseKernel(metric="rbf")).spec()
     spec["kernel"]["parameters"]["metric"] = "precomputed"

@@ -52,6 +52,22 @@ def test_every_way_counts_features_factor_growth_and_what_is_beside_them(itemsiz
     assert recomputed.disk_bytes == 0
 
 
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_a_basis_that_is_there_counts_features_tiles_and_what_is_beside_them(itemsize):
+    """A tile of doubles for each thread while passing, three while filling, or two of the rows computed at once."""
+    dtype = {4: FLOAT32, 8: FLOAT64}[itemsize]
+    blank = memory.FeaturePlan("memory", N_ROWS, RANK, dtype, 0, n_threads=THREADS)
+    for other in (OTHER, 0):
+        plans = {plan.keep: plan for plan in memory._known_plans(blank, other, may_round=True)}
+        values, tile = N_ROWS * RANK, 8 * RANK * (4 * MIB // (RANK * itemsize))
+        assert plans["memory"].memory_bytes == itemsize * values + 2 * 64 * MIB + other
+        busy = max(3 * tile, other + THREADS * tile)
+        assert plans["half"].memory_bytes == 2 * values + busy
+        assert plans["file"].memory_bytes == busy
+        assert plans["recomputed"].memory_bytes == other + THREADS * 2 * 8 * RANK * (4 * MIB // (8 * RANK))
+        assert [plan.disk_bytes for plan in plans.values()] == [0, itemsize * values, itemsize * values, 0]
+
+
 def test_few_rows_have_few_temporaries():
     """A panel of n rows holds no more than four (n, 256) arrays of doubles beside its columns."""
     few = ways(FLOAT32, n_rows=1000, rank=100)["memory", False]

@@ -160,6 +160,9 @@ def test_a_fifth_of_the_sequences_is_held_out_and_three_rejections_end_the_searc
 def test_a_threshold_ends_the_search():
     X, y = sampled(0, lags=(1,))
     path = learnt(X, y, StructureSearch(candidates(), threshold=1e9, validation=0.0)).structure_path_
+    (start,) = path.steps
+    assert (start.added, start.kept, start.score) == (None, True, None)
+    assert (start.bound, start.estimate, start.gain, start.bounds) == (0.0, 0.0, 0.0, {})
     assert path.added == []
     assert path.reason == "no candidate could bring more than 1e+09 nats"
     assert max(path.left.values()) < 1e9

@@ -158,7 +158,7 @@ def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile
     reading = dict(file.reading)
     if template is None and file.format in ("columns", "conllu"):
         template = default_template(reading)
-        file = replace(file, X=[template.features(sequence.rows) for sequence in file.source])
+        file = replace(file, X=template.features_of(sequence.rows for sequence in file.source))
     reader = InputReader(reading, template)
     if settings.standardize:
         if not is_dense(file.X):
@@ -283,16 +283,22 @@ def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
     """Return the estimator that the settings describe."""
     from kernelfields import ChainCRF, NodeCliques
 
+    left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
+    variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
     nodes = settings.part("nodes") | {
-        "kernel": named_kernel(settings.kernel, settings.part("kernel")),
+        "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
         "rank": settings.rank or None,
-        "prior_variance": _one_or_tuple(settings.prior_variance),
+        "prior_variance": variance,
     }
     edges, fit = settings.part("edges"), fit_parameters(settings)
     if not reader.has_transitions:
         if any(value is not None for value in edges.values()):
             raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
+        if variance == "auto":
+            nodes["prior_variance"] = 1.0
+        if left_open:
+            nodes["kernel"] = "linear"
         return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
     if settings.edge_kernel is not None:
         edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")

@@ -84,6 +84,7 @@ class TrainingRun:
         self._choose_settings(before)
         self.crf = build_estimator(self.settings, self.reader) if before is None else self._continued(before)
         self._fit()
+        self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
@@ -109,7 +110,9 @@ class TrainingRun:
             voice.detail(template.text.rstrip())
         if not self.reader.has_transitions:
             voice.say("the template has no B line: labels do not depend on their neighbours")
-        if is_dense(self.file.X) and not settings.standardize and settings.kernel != "linear":
+        given = any(value is not None for value in settings.part("kernel").values())
+        scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
+        if is_dense(self.file.X) and not scaled:
             spreads = np.concatenate(self.file.X).std(axis=0)
             spreads = spreads[spreads > 0]
             if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
@@ -117,6 +120,18 @@ class TrainingRun:
                     f"the columns have very different spreads, {spreads.min():.3g} to {spreads.max():.3g}: "
                     "--standardize brings them to one scale"
                 )
+
+    def _note_what_was_chosen(self) -> None:
+        """Put what the fit has settled into the settings, and say so."""
+        settings = self.settings
+        if settings.prior_variance is not None and settings.kernel != "auto":
+            return
+        term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
+        if settings.kernel == "auto":
+            self.settings = replace(self.settings, **kernel_settings(term.clique.kernel))
+        if settings.prior_variance is None:
+            self.settings = replace(self.settings, prior_variance=term.prior_variance)
+        self.voice.say(f"chosen: kernel {self.settings.kernel}, prior variance {term.prior_variance:g}")
 
     def _checkpointed(self) -> TrainedModel | None:
         """Return what the checkpoint to go on from holds; None to start afresh."""
@@ -141,8 +156,8 @@ class TrainingRun:
             self.settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
         elif settings.search:
             self.search = self._searched()
-        elif settings.kernel == "auto":
-            self.settings = replace(settings, kernel="rbf" if is_dense(self.file.X) else "linear")
+        elif settings.kernel == "auto" and not is_dense(self.file.X):
+            self.settings = replace(settings, kernel="linear")
 
     def _searched(self) -> ChainCRFCV:
         """Search for kernel, rank and prior variance, and put the best into the settings."""

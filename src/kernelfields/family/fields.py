@@ -28,7 +28,7 @@ from kernelfields.numerics.vectors import conjugate_gradients
 
 _CONJUGATE_STEPS = 500
 _CONJUGATE_RESIDUAL = 1e-10
-# Marginals are rounded to about this; below it, search directions are those the distribution does not depend on.
+# Marginals are rounded to about this share; below it, directions are those the distribution does not depend on.
 _ROUNDING = 1e-14
 
 
@@ -52,7 +52,7 @@ class FieldMember(Member):
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
         """Solve by conjugate gradients; the covariance is singular, but the gradient lies in its range."""
-        rounding = _ROUNDING * (1.0 + np.abs(self.mean))
+        rounding = _ROUNDING * self.mean
         solution, _ = conjugate_gradients(
             lambda direction: self.covariance_product(direction) + precision * direction,
             -gradient,

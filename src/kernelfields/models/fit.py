@@ -43,9 +43,9 @@ class FitOptions:
     ``say`` is told how labels are inferred, where there is a choice.
     """
 
-    solver: Any = "auto"
-    tol: float = 1e-3
-    max_iter: int = 100
+    solver: Any
+    tol: float
+    max_iter: int
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     say: Callable[[str], None] | None = None

@@ -30,8 +30,9 @@ from kernelfields.objective.posterior import Direction, LogPosterior, Point
 
 # Factor and matrix together; beyond this the other solvers are faster as well.
 _MAX_BYTES = 4 * 2**30
-# Of the largest entry of its diagonal, added to a Hessian that rounding has made indefinite.
-_LOST_IN_ROUNDING = 1e-10
+# Curvature, of the largest, that may be rounding; and how far systems are solved in matrices that have such.
+_LOST_IN_ROUNDING = 1e-12
+_TOLERANCE = 1e-6
 
 
 def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> None:
@@ -67,13 +68,23 @@ class Newton:
 
 
 def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
-    """Return H^-1 g; the matrix is made once more where rounding has lost the prior beside the likelihood in it."""
+    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g as far as H tells.
+
+    Such a matrix has no factor. It is made once more, and conjugate gradients solve as long as it curves upwards.
+    """
     try:
         factor = scipy.linalg.cho_factor(hessian(), lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         matrix = hessian()
-        matrix[np.diag_indices(len(matrix))] += _LOST_IN_ROUNDING * matrix.diagonal().max()
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        diagonal = matrix.diagonal()
+        return conjugate_gradients(
+            lambda vector: matrix @ vector,
+            gradient,
+            lambda vector: vector / diagonal,
+            _TOLERANCE,
+            len(matrix),
+            flat=_LOST_IN_ROUNDING,
+        )[0]
     return scipy.linalg.cho_solve(factor, gradient, check_finite=False)
 
 

@@ -28,7 +28,8 @@ VARIANCE = "prior_variance"
 _WIDTHS = ("gamma", "length_scale", "coef0")
 # Outside sums these do what the prior variance does.
 _WEIGHTS = ("factor", "value")
-# Added to the diagonal of K_BB, relative to its mean: pivots chosen for one kernel may be close for another.
+# Share of k(b, b) by which the diagonal of K_BB is enlarged: pivots chosen for one kernel may be close for another,
+# and leaving some out would make a jump where features have to be smooth.
 _JITTER = 1e-10
 
 
@@ -133,5 +134,5 @@ def _subspace_of(subspace: Any, kernel: Kernel) -> Any:
     if isinstance(subspace, ExplicitSubspace):
         return ExplicitSubspace(kernel, subspace.n_coordinates)
     gram = kernel(subspace.pivots).astype(np.float64, copy=False)
-    gram[np.diag_indices(len(gram))] += _JITTER * float(np.trace(gram)) / len(gram)
+    gram[np.diag_indices(len(gram))] *= 1.0 + _JITTER
     return PivotSubspace(kernel, subspace.pivots, scipy.linalg.cholesky(gram, lower=True), subspace.indices)

@@ -13,7 +13,7 @@ are.
 vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
 not reach keep too much of their prior variance; ``truncation`` says how much the last steps still moved a result.
 Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
-the Hessian is not finite.
+the Hessian is not finite, or so much larger than the prior precisions that rounding loses these in an exact one.
 
 The mode itself is found by Newton steps, guided by the curvature of a point nearby. Along a search the likelihood's
 curvature J of the point before is at hand, and H = D^-1 + J for the new prior variances is close to the Hessian at
@@ -53,6 +53,8 @@ _MODE_ITERATIONS = 100
 # A Hessian spelled out in blocks takes about as long as a product for each so many coefficients.
 _PRODUCTS_PER_HESSIAN = 30
 _FEW_PRODUCTS = 20
+# A pivot of fewer than so many roundings of its entry of the diagonal may be wrong by a tenth of a nat.
+_ROUNDINGS_PER_PIVOT = 10.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Laplace:
         if self.method == "exact":
             #: The Hessian of the likelihood at the mode.
             self.curvature: np.ndarray | None = likelihood_hessian(point)
-            self._factor = scipy.linalg.cholesky(self._whitened_hessian(), lower=True, check_finite=False)
+            self._factor = self._whitened_factor()
             log_determinant, error = 2.0 * float(np.log(np.diag(self._factor)).sum()), 0.0
         else:
             self.curvature = None
@@ -173,6 +175,24 @@ class Laplace:
     def _need_exact(self, what: str) -> None:
         if self.method != "exact":
             raise ValueError(f"{what} needs method='exact'; samples are there for any size")
+
+    def _whitened_factor(self) -> np.ndarray:
+        """Return the Cholesky factor of I + B; LinAlgError where a pivot, which is at least 1, may be rounding."""
+        matrix = self._whitened_hessian()
+        if not np.isfinite(matrix.diagonal()).all():
+            raise np.linalg.LinAlgError("the Hessian is not finite at these coefficients")
+        # What is left of an entry of the diagonal is wrong on the scale of that entry, whatever the others are.
+        least = _ROUNDINGS_PER_PIVOT * np.finfo(np.float64).eps * matrix.diagonal()
+        try:
+            factor = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            factor = np.zeros_like(matrix)
+        if (np.square(np.diagonal(factor)) < least).any():
+            raise np.linalg.LinAlgError(
+                "prior variances are so large that rounding loses the prior in the exact Hessian: use smaller ones, or "
+                "method='lanczos'"
+            )
+        return factor
 
     def _whitened_product(self, vector: np.ndarray) -> np.ndarray:
         """Return (I + B) times a vector."""
@@ -276,7 +296,10 @@ class GuidedNewton:
     def _guide_by(self, curvature: np.ndarray) -> None:
         matrix = curvature.copy()
         matrix[np.diag_indices(len(matrix))] += self._precision
-        self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:  # rounding has lost the prior beside J: D^-1 alone is left
+            self._factor = None
         self._products = 0
 
     def prepare(self, posterior: LogPosterior) -> None:
