@@ -209,3 +209,6 @@ def test_graphs_are_evaluated_like_sequences():
     found = evaluate_model(model, X, y, n_resamples=0)
     assert found.accuracy.value == token_accuracy(y, model.predict(X))
     assert found.log_likelihood.per_sequence.value == pytest.approx(model.log_likelihood(X, y) / 6)
+    rough = evaluate_model(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
+    assert rough.log_likelihood is None
+    assert rough.calibration is not None

@@ -11,6 +11,7 @@ from kernelfields.evaluation.comparison import Comparison, Difference, compare
 from kernelfields.evaluation.decodings import DecodingScores
 from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
 from kernelfields.evaluation.evaluation import EntityScores, Evaluation, LogLikelihood, evaluate
+from kernelfields.evaluation.importance import FeatureImportance, feature_importance
 from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
 from kernelfields.evaluation.model_evaluation import evaluate_model
 from kernelfields.evaluation.resampling import Estimate
@@ -24,6 +25,7 @@ __all__ = [
     "EntityScores",
     "Estimate",
     "Evaluation",
+    "FeatureImportance",
     "LogLikelihood",
     "ReliabilityCurve",
     "Scores",
@@ -36,6 +38,7 @@ __all__ = [
     "evaluate",
     "evaluate_model",
     "expected_calibration_error",
+    "feature_importance",
     "fit_temperature",
     "label_f1_score",
     "marginal_log_loss",

@@ -22,6 +22,8 @@ def evaluate_model(
 ) -> Evaluation:
     """Compare what a fitted ChainCRF or GraphCRF says of X with the true labels y.
 
+    Where inference is approximate there is no log-likelihood.
+
     Parameters
     ----------
     model : fitted estimator
@@ -37,7 +39,9 @@ def evaluate_model(
     if not labels_only:
         # Sequences and graphs have one word each for "one figure for each".
         each = next(name for name in signature(model.log_likelihood).parameters if name.startswith("per_"))
-        settings["log_likelihood"] = model.log_likelihood(X, y, **{each: True})
+        inference = getattr(model, "inference_", None)
+        if inference is None or inference.exact:
+            settings["log_likelihood"] = model.log_likelihood(X, y, **{each: True})
         settings |= {"marginals": model.predict_marginals(X), "classes": model.classes_}
     return evaluate(y, predicted, decodings=decoded, **settings)
 
