@@ -16,7 +16,6 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -590,9 +589,3 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
-
-
-def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
-    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
-    cuts = pairwise(data.offsets.tolist())
-    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]

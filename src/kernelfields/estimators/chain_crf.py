@@ -23,14 +23,13 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
 from kernelfields.estimators.inspection import explain_sequence, show_sequence, summarise, tabulate_weights
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
@@ -109,8 +108,7 @@ class ChainCRF(FieldEstimator):
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. Where most positions
-        of every sequence have the same label this changes little, and a warning says so: see docs/frames.md.
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
     patience : int, default 5
         With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False

@@ -19,14 +19,13 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.ragged import Ragged, per_item
 from kernelfields.fields.reading import share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
