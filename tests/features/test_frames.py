@@ -233,7 +233,7 @@ def test_what_is_no_table():
 
 def test_lazy_tables_are_collected_first():
     polars = pytest.importorskip("polars")
-    with pytest.raises(TypeError, match=r"got a lazy one: collect\(\) it first"):
+    with pytest.raises(TypeError, match=r"got a lazy one: collect\(\) or compute\(\) it first"):
         read_frame(polars.DataFrame(ROWS).lazy(), sequence="sentence")
 
 

@@ -16,7 +16,6 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -594,8 +593,3 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
-
-
-def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
-    """Cut draws (k, N) into an array for each sequence or graph: (T,) if ``single``, else (k, T)."""
-    return [drawn[0, a:b] if single else drawn[:, a:b] for a, b in pairwise(data.offsets.tolist())]

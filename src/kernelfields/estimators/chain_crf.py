@@ -23,7 +23,6 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
 from kernelfields.estimators.explanations import Asked, explain_sequence
 from kernelfields.estimators.inspection import show_sequence, summarise, tabulate_weights
@@ -31,7 +30,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
-from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
@@ -120,8 +119,7 @@ class ChainCRF(FieldEstimator):
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. Where most positions
-        of every sequence have the same label this changes little, and a warning says so: see docs/frames.md.
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
     patience : int, default 5
         With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False

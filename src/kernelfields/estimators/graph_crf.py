@@ -19,7 +19,6 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
 from kernelfields.estimators.explanations import Asked, explain_graph
 from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
@@ -28,7 +27,7 @@ from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.ragged import Ragged, per_item
 from kernelfields.fields.reading import share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques

@@ -128,6 +128,7 @@ ATTRIBUTES: Words = {
     "predict_marginals": {"": "predict_proba(X) gives the probabilities"},
     "coef_": {"FrameCRF": "estimator_ is the fitted field: estimator_.coef_"},
     "weights": {"FrameCRF": "estimator_ is the fitted field: estimator_.weights()"},
+    "save": {"FrameCRF": "estimator_.save(path) keeps the field, for ChainCRF.load and features.read_frame"},
     "feature_importances_": {
         "ChainCRF": "weights() lists the weights of a linear field, explain(x) what moved the labels of a sequence",
         "": "coef_ has the weights of a linear field; sklearn.inspection.permutation_importance takes any",

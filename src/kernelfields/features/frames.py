@@ -282,7 +282,7 @@ def _opened_table(frame: Any) -> Any:
     except narwhals.exceptions.DuplicateError as error:
         raise ValueError(f"names of columns must differ: {' '.join(str(error).split())}") from error
     if isinstance(table, narwhals.LazyFrame):
-        raise TypeError(f"{_EXPECTED}, got a lazy one: collect() it first")
+        raise TypeError(f"{_EXPECTED}, got a lazy one: collect() or compute() it first")
     return table
 
 

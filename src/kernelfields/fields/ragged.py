@@ -11,7 +11,7 @@ Labels that are strings leave as lists of ``str``: seqeval takes no arrays, and 
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,12 @@ class Ragged(list):
 def plain_strings(labellings: list[np.ndarray]) -> list:
     """Return arrays of strings as lists; those of numbers as they are."""
     return [labels.tolist() if labels.dtype.kind == "U" else labels for labels in labellings]
+
+
+def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
+    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
+    cuts = pairwise(data.offsets.tolist())
+    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]
 
 
 def _objects(items: list) -> np.ndarray:

@@ -68,7 +68,10 @@ class Nouns:
     #: What to do about labels that are not known.
     unlabelled: str = "if the last one is unknown, drop that row."
     #: What to do about words where numbers are needed.
-    words: str = "Lists of feature dicts, one dict per position, are the way to pass words and categories."
+    words: str = (
+        "Lists of feature dicts, one dict per position, are the way to pass words and categories; "
+        "kernelfields.features.read_frame makes them of a table."
+    )
 
     def name(self, index: int) -> str:
         """Return how messages call number ``index``."""
