@@ -31,6 +31,7 @@ _HOMES = {
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
     "Sequencewise": "kernelfields.features",
+    "TextFeatures": "kernelfields.features",
 }
 __all__ = [
     "ChainCRF",
@@ -49,6 +50,7 @@ __all__ = [
     "Sequencewise",
     "SkipCliques",
     "StartCliques",
+    "TextFeatures",
     "compare",
     "evaluate",
 ]
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.features.sequencewise import Sequencewise
+    from kernelfields.features.text import TextFeatures
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
