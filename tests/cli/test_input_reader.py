@@ -27,7 +27,7 @@ def test_without_a_template_columns_have_the_features_of_text(tmp_path):
     assert reader.has_transitions
     rows = [[row[:2] for row in sequence.rows] for sequence in file.source]
     features = TextFeatures().fit_transform(rows)
-    assert file.X == [[[f"U:{name}" for name in position] for position in sequence] for sequence in features]
+    assert [[[f"U:{name}" for name in position] for position in sequence] for sequence in features] == file.X
     assert file.y[0] == [row[2] for row in file.source[0].rows]
 
 

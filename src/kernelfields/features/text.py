@@ -186,9 +186,12 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         else:
             chosen = self._chosen(list(range(len(first))), index)
         try:
-            return [_checked([row[column] for row in positions], index) for column in chosen]
+            if any(isinstance(row, str) for row in positions):
+                raise TypeError("letters of a string are no cells")
+            columns = [[row[column] for row in positions] for column in chosen]
         except (IndexError, KeyError, TypeError) as error:
             raise ValueError(f"the rows of sequence {index} must all have the same columns") from error
+        return [_checked(column, index) for column in columns]
 
     def _chosen(self, names: list, index: int) -> list:
         """Return the names of the columns of words and of tags."""
