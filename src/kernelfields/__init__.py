@@ -36,6 +36,7 @@ _HOMES = {
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
     "Sequencewise": "kernelfields.features",
+    "TextFeatures": "kernelfields.features",
 }
 __all__ = [
     "ChainCRF",
@@ -58,6 +59,7 @@ __all__ = [
     "Sequencewise",
     "SkipCliques",
     "StartCliques",
+    "TextFeatures",
     "compare",
     "evaluate",
     "evaluate_model",
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.sequencewise import Sequencewise
+    from kernelfields.features.text import TextFeatures
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,

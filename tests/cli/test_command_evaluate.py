@@ -75,6 +75,29 @@ def test_two_models_are_compared_each_with_its_own_features(models):
     assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_dict()))
 
 
+def test_of_two_models_the_one_that_does_not_fit_is_named(models, tmp_path):
+    write_columns_file(tmp_path / "words.conll", columns=(0, 2))
+    run("train", tmp_path / "words.conll", "-m", tmp_path / "narrow.model", "-q")
+    one, narrow = models / "one.model", tmp_path / "narrow.model"
+    for first, second in ((one, narrow), (narrow, one)):
+        result = run("evaluate", first, models / "test.conll", "--against", second, code=2)
+        assert f"error: the model {narrow} does not fit: " in result.stderr
+        assert "test.conll has 3 columns, expected 2 as in the training file" in result.stderr
+    result = run("evaluate", one, models / "new.conll", "--against", models / "two.model", code=2)
+    assert f"the model {one} does not fit: " in result.stderr
+    assert "the label NEW was never seen in training" in result.stderr
+    run("evaluate", one, models / "new.conll", "--against", models / "two.model", "--labels-only", "--resamples", "0")
+
+
+def test_a_label_that_only_the_second_model_has_never_seen_is_named(models, tmp_path):
+    rows = [[(word, size, "NEW" if tag == "DET" else tag) for word, size, tag in each] for each in sentences()]
+    write_columns_file(tmp_path / "new.conll", rows)
+    run("train", tmp_path / "new.conll", "-m", tmp_path / "other.model", "-q")
+    result = run("evaluate", models / "one.model", models / "test.conll", "--against", tmp_path / "other.model", code=2)
+    assert f"the model {tmp_path / 'other.model'} does not fit: " in result.stderr
+    assert "the label DET was never seen in training" in result.stderr
+
+
 def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
     run("predict", models / "one.model", models / "test.conll", "-o", tmp_path / "out.conll", "-q")
     crf, file = read(models)
@@ -86,7 +109,7 @@ def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
 def test_a_label_never_seen_in_training_is_named_with_its_line(models):
     result = run("evaluate", models / "one.model", models / "new.conll", code=2)
     assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr
-    assert "where there are DET, NOUN, VERB" in result.stderr
+    assert "where there are DET, NOUN, VERB; --labels-only counts it as wrong" in result.stderr
     document = json.loads(run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout)
     assert document["accuracy"]["value"] <= 0.5
     assert document["log_likelihood"] is None

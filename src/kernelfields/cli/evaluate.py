@@ -6,6 +6,8 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,13 +91,20 @@ def evaluate(
         voice.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
-    read = trained.reader.read(file)
-    if not labels_only:
-        check_labels(read, trained.crf.classes_, file)
+    advice = "--labels-only counts it as wrong"
+    with _about(model if against is not None else ""):
+        read = trained.reader.read(file)
+        if not labels_only:
+            check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
+        with _about(model):
+            first = trained.crf.predict(read.X, **decoding_arguments(decoding))
         other = load_model(against, n_jobs)
-        first = trained.crf.predict(read.X, **decoding_arguments(decoding))
-        second = other.crf.predict(_reread(other, trained, file, read), **decoding_arguments(decoding))
+        with _about(against):
+            reread = _reread(other, trained, file, read)
+            if not labels_only:
+                check_labels(reread, other.crf.classes_, file, advice)
+            second = other.crf.predict(reread.X, **decoding_arguments(decoding))
         comparison = compare(read.y, first, second, **shared)
         voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
@@ -109,13 +118,24 @@ def evaluate(
     voice.result(str(evaluation), evaluation.to_dict())
 
 
-def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> Any:
-    """Return the inputs of a file as another model reads them."""
+@contextmanager
+def _about(model: str) -> Iterator[None]:
+    """Let errors say which of two models does not fit the file; nothing is added for one model alone."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not model:
+            raise
+        raise ValueError(f"the model {model} does not fit: {error}") from error
+
+
+def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> SequenceFile:
+    """Return a file as another model reads it."""
     if other.reader.to_document() == trained.reader.to_document():
-        return read.X
+        return read
     if path == "-":
-        raise ValueError("these two models read files differently, so standard input cannot serve both: use a file")
-    return other.reader.read(path).X
+        raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
+    return other.reader.read(path)
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:

@@ -195,7 +195,9 @@ class RunSettings:
     format: str = _data(
         "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
     )
-    template: str | None = _reading(None, "--template", "-t", "CRF++ template for column files.", file="read")
+    template: str | None = _reading(
+        None, "--template", "-t", "CRF++ template for column files; else text features.", file="read"
+    )
     columns: list[str] | None = _reading(
         None, "--columns", "Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N"
     )

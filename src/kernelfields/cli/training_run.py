@@ -26,9 +26,11 @@ from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
+    InputReader,
     TrainedModel,
     build_estimator,
     check_labels,
+    default_template,
     engine_of,
     fit_parameters,
     is_dense,
@@ -78,7 +80,8 @@ class TrainingRun:
         self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels")
         if self.settings.dev is not None:
             self.development = self.reader.read(self.settings.dev)
-            check_labels(self.development, sorted(labels), self.settings.dev)
+            advice = "leave such sequences out of the development file"
+            check_labels(self.development, sorted(labels), self.settings.dev, advice)
         self._say_how_inputs_are_seen()
         before = self._checkpointed()
         self._choose_settings(before)
@@ -106,7 +109,9 @@ class TrainingRun:
     def _say_how_inputs_are_seen(self) -> None:
         settings, template, voice = self.settings, self.reader.template, self.voice
         if template is not None and settings.template is None:
-            voice.say(f"no --template: every column at -1, 0 and 1, {len(template.unigrams)} features a position")
+            _, seen = default_template(self.file)
+            lines = f"{len(template.unigrams)} template lines"
+            voice.say(f"no --template: {seen}, {lines} that --verbose shows; --template FILE replaces them")
             voice.detail(template.text.rstrip())
         if not self.reader.has_transitions:
             voice.say("the template has no B line: labels do not depend on their neighbours")
@@ -198,6 +203,8 @@ class TrainingRun:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
+        if settings.template is None and _template_text(before.reader) != _template_text(self.reader):
+            differences.append("without --template, its features are others")
         for name in ("train", "template"):
             digest = file_digest(getattr(settings, name))
             if digest is not None and before.checksums.get(name, digest) != digest:
@@ -275,6 +282,10 @@ class TrainingRun:
         voice.say(f"wrote {', '.join(written)}")
         if voice.as_json:
             voice.result("", document)
+
+
+def _template_text(reader: InputReader) -> str | None:
+    return None if reader.template is None else reader.template.text
 
 
 def _check_outputs(settings: RunSettings) -> None:

@@ -555,7 +555,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
-        """Read a model of :meth:`save`; ``callables`` names kernel functions. Engines that are not here become "auto"."""
+        """Read a model of :meth:`save`; ``callables`` names kernel functions. An engine that is not here is "auto"."""
         model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
         model.engine = engine_here(model.engine)
         return model

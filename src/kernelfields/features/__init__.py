@@ -1,15 +1,17 @@
-"""From raw sequences to numbers: windows of neighbours, feature dicts, tabular transformers."""
+"""From raw sequences to numbers: windows of neighbours, feature dicts, features of text, tabular transformers."""
 
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.sequencewise import Sequencewise
+from kernelfields.features.text import TextFeatures
 from kernelfields.fields.cliques import check_window, window_view
 
 __all__ = [
     "FeatureDictEncoder",
     "FrameSequences",
     "Sequencewise",
+    "TextFeatures",
     "check_window",
     "is_feature_sequences",
     "read_frame",

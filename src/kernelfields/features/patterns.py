@@ -168,9 +168,9 @@ class Expansion:
         parts = [part(shifted, length) for part in self._parts]
         if len(parts) == 1:
             return list(map(list, parts[0]))
-        return (
-            [list(chain(*position)) for position in zip(*parts, strict=True)] if parts else [[] for _ in range(length)]
-        )
+        if not parts:
+            return [[] for _ in range(length)]
+        return [list(chain(*position)) for position in zip(*parts, strict=True)]
 
 
 _Shifted = Callable[[int, int], list[str]]
@@ -197,14 +197,15 @@ class _OfOneCell(dict[str, tuple[str, ...]]):
 
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
-        (self._place,) = {pattern.place for pattern in patterns}
+        cell = patterns[0].cells[0]
+        self._place = cell.row, cell.column
         self._patterns = [(pattern.texts, [values[cell.function] for cell in pattern.cells]) for pattern in patterns]
 
     def __missing__(self, cell: str) -> tuple[str, ...]:
         strings = []
         for texts, functions in self._patterns:
-            values = [function[cell] for function in functions]
-            if None not in values:
+            values = [value for function in functions if (value := function[cell]) is not None]
+            if len(values) == len(functions):
                 strings.append("".join(chain(*zip(texts, values, strict=False), texts[-1:])))
         found = self[cell] = tuple(strings)
         return found

@@ -3,9 +3,9 @@
     [["Anna", "sleeps"], ...]  ->  [[["lower[-1]=_B-1", "word=Anna", "suffix3=nna", "shape=Xxxx", ...], [...]], ...]
 
 For the word at a position: itself and in lower case, prefixes and suffixes, shapes, and flags for capitals, digits,
-hyphens and punctuation. For its neighbours: the same, or lower case alone farther away; pairs of neighbouring words.
-Where rows hold more than a word, such as a part of speech: these tags around the position, and pairs and triples of
-them. Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
+hyphens and punctuation. For its neighbours: lower case, shapes and flags, and lower case alone farther away. Where rows
+hold more than a word, such as a part of speech: these tags around the position, and pairs and triples of them.
+Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
 ``kernelfields train`` has the same features for column files without a template.
 
 Cost: a few microseconds a word, because what is said about a word is made once. Fails: ValueError or TypeError naming
@@ -26,39 +26,55 @@ from kernelfields.fields.reading import is_sequence
 from kernelfields.numerics.parameters import is_whole
 
 _TEXTS = {str, np.str_}
-_TAG_GRAMS = ((-2, -1), (-1, 0), (0, 1), (1, 2), (-2, -1, 0), (-1, 0, 1), (0, 1, 2))
+_WINDOW, _TAG_NGRAMS = 2, 3
 
 
 def text_patterns(
     word_column: int = 0,
     tag_columns: Sequence[int] = (),
     *,
-    window: int = 2,
+    window: int = _WINDOW,
     context: int = 1,
     prefixes: int = 4,
     suffixes: int = 4,
     shapes: bool = True,
     flags: bool = True,
-    bigrams: bool = True,
+    bigrams: bool = False,
+    tag_ngrams: int = _TAG_NGRAMS,
 ) -> list[Pattern]:
     """Return the patterns of words and tags in columns; the parameters are those of ``TextFeatures``."""
-    about = [f"prefix{length}" for length in range(1, prefixes + 1)]
-    about += [f"suffix{length}" for length in range(1, suffixes + 1)]
-    about += ["shape", "shortshape"] if shapes else []
-    about += FLAGS if flags else []
+    affixes = [f"prefix{length}" for length in range(1, prefixes + 1)]
+    affixes += [f"suffix{length}" for length in range(1, suffixes + 1)]
+    about = [*(("shape", "shortshape") if shapes else ()), *(FLAGS if flags else ())]
     patterns = []
-    for row in range(-max(window, context), max(window, context) + 1):
-        functions = ["x"] if row == 0 else []
-        functions += ["lower"] if abs(row) <= window else []
+    for row in _rows(max(window, context)):
+        functions = ["lower"] if abs(row) <= window else []
+        functions += affixes if row == 0 else []
         functions += about if abs(row) <= context else []
-        patterns += [_pattern("word" if name == "x" else name, word_column, name, row) for name in functions]
+        patterns += [_pattern("word", word_column, "x", row)] if row == 0 else []
+        patterns += [_pattern(function, word_column, function, row) for function in functions]
     if bigrams:
-        patterns += [_pattern("lower", word_column, "lower", *rows) for rows in pairwise(range(-1, 2))]
-    for number, column in enumerate(tag_columns, start=1):
-        patterns += [_pattern(f"tag{number}", column, "x", row) for row in range(-window, window + 1)]
-        if bigrams:
-            patterns += [_pattern(f"tag{number}", column, "x", *rows) for rows in _TAG_GRAMS]
+        patterns += [_pattern("lower", word_column, "lower", *rows) for rows in pairwise(_rows(1))]
+    return patterns + _tag_patterns(tag_columns, window, tag_ngrams)
+
+
+def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
+    """Return the patterns of symbols of a small alphabet, which say little alone, and of tags as beside words."""
+    patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
+    return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
+
+
+def _tag_patterns(columns: Sequence[int], window: int, longest: int) -> list[Pattern]:
+    patterns = []
+    for number, column in enumerate(columns, start=1):
+        for length in range(1, longest + 1):
+            starts = range(-window, window + 2 - length)
+            patterns += [_pattern(f"tag{number}", column, "x", *range(row, row + length)) for row in starts]
     return patterns
+
+
+def _rows(reach: int) -> range:
+    return range(-reach, reach + 1)
 
 
 def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
@@ -77,8 +93,9 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     by number or name; "rest" are all others, () none.
 
     ``window``: words in lower case and tags are seen so far to both sides, at most 15. ``context``: likewise for
-    all else about words. ``prefixes``, ``suffixes``: lengths up to this one, at most 9; 0 for none. ``shapes``,
-    ``flags``, ``bigrams`` (pairs of words, pairs and triples of tags): whether to have them.
+    shapes and flags. ``prefixes``, ``suffixes``: those of the word itself, of lengths up to this one, at most 9; 0 for
+    none. ``shapes``, ``flags``, ``bigrams`` (of words): whether to have them. ``tag_ngrams``: the longest runs of
+    neighbouring tags that are seen as one, 1 for single tags.
 
     Nothing is learnt but ``n_tags_``, how many columns of tags the rows had at the fit.
     """
@@ -88,13 +105,14 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         *,
         word_column: int | str = 0,
         tag_columns: str | Sequence[int | str] = "rest",
-        window: int = 2,
+        window: int = _WINDOW,
         context: int = 1,
         prefixes: int = 4,
         suffixes: int = 4,
         shapes: bool = True,
         flags: bool = True,
-        bigrams: bool = True,
+        bigrams: bool = False,
+        tag_ngrams: int = _TAG_NGRAMS,
     ):
         self.word_column = word_column
         self.tag_columns = tag_columns
@@ -105,6 +123,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.shapes = shapes
         self.flags = flags
         self.bigrams = bigrams
+        self.tag_ngrams = tag_ngrams
 
     def fit(self, X: Any, y: Any = None) -> TextFeatures:
         """Check parameters and sequences."""
@@ -116,7 +135,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def transform(self, X: Any) -> list[list[list[str]]]:
         """Return the feature strings of every position of every sequence."""
         read = self._read(X)
-        options = {name: getattr(self, name) for name in (*_MOST, "shapes", "flags", "bigrams")}
+        options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, len(read[0]) if read else 1), **options))
         return [expand.of_columns(columns) for columns in read]
 
@@ -124,16 +143,16 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return True
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.requires_fit, tags.no_validation = False, True
         return tags
 
     def _read(self, X: Any) -> list[list[list[str]]]:
         """Return for every sequence the column of its words and those of its tags."""
-        for name, most in _MOST.items():
+        for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if not is_whole(value) or not 0 <= value <= most:
-                raise ValueError(f"{name} must be a whole number from 0 to {most}, got {value!r}")
+            if not is_whole(value) or not least <= value <= most:
+                raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
         if isinstance(X, str | bytes) or not hasattr(X, "__iter__"):
             raise TypeError(f"X must be a list of sequences of words, got {X!r:.60} ({type(X).__name__})")
         read = []
@@ -167,9 +186,12 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         else:
             chosen = self._chosen(list(range(len(first))), index)
         try:
-            return [_checked([row[column] for row in positions], index) for column in chosen]
+            if any(isinstance(row, str) for row in positions):
+                raise TypeError("letters of a string are no cells")
+            columns = [[row[column] for row in positions] for column in chosen]
         except (IndexError, KeyError, TypeError) as error:
             raise ValueError(f"the rows of sequence {index} must all have the same columns") from error
+        return [_checked(column, index) for column in columns]
 
     def _chosen(self, names: list, index: int) -> list:
         """Return the names of the columns of words and of tags."""
@@ -181,8 +203,14 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
 
 
-#: The largest values of the parameters that are whole numbers.
-_MOST = {"window": FARTHEST_ROW, "context": FARTHEST_ROW, "prefixes": LONGEST_AFFIX, "suffixes": LONGEST_AFFIX}
+#: Parameters that are whole numbers, and between which.
+_BOUNDS = {
+    "window": (0, FARTHEST_ROW),
+    "context": (0, FARTHEST_ROW),
+    "prefixes": (0, LONGEST_AFFIX),
+    "suffixes": (0, LONGEST_AFFIX),
+    "tag_ngrams": (1, 2 * FARTHEST_ROW + 1),
+}
 
 
 def _column(column: Any, names: list, parameter: str, index: int) -> Any:
