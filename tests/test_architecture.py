@@ -41,7 +41,9 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "kernels/tensors.py"),
+    "torch": ("engines/torch", "kernels/tensors.py", "features/encoders.py"),
+    "transformers": ("features/encoders.py",),
+    "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
     "dask": ("engines/dask",),
     "distributed": ("engines/dask",),

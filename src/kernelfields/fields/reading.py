@@ -141,8 +141,8 @@ def is_listing(values: Any) -> bool:
 def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
     """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
 
-    float32 is kept when every sequence is float32; everything else becomes float64. ``finite=False``
-    lets NaN and infinity pass, for data that is still to be imputed.
+    float32 is kept when every sequence is float32, and float16 becomes it; everything else becomes float64.
+    ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed.
     """
     return stack_tables(_list_input_sequences(X), finite=finite)
 
@@ -169,7 +169,7 @@ def stack_tables(
     widths = np.array([array.shape[1] for array in arrays])
     _check_shapes(lengths, widths, names, nouns)
     offsets = offsets_of(lengths)
-    single = all(array.dtype == np.float32 for array in arrays)
+    single = all(array.dtype in (np.float32, np.float16) for array in arrays)
     dtype = np.float32 if single else np.float64
     shape = (int(offsets[-1]), int(widths[0]))
     if sparse:
