@@ -247,7 +247,7 @@ class ChainCRF(FieldEstimator):
                 raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
             for variance in variances if isinstance(variances, list | tuple) else [variances]:
                 if variance is not None or name == "prior_variance":
-                    check_prior_variance(variance, name, auto=variance is self.prior_variance)
+                    check_prior_variance(variance, name, auto=name == "prior_variance" and variances is variance)
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
         if isinstance(self.cliques, str) and self.cliques != "learn":

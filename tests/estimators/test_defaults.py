@@ -1,0 +1,165 @@
+"""Defaults that follow the data: kernels, scales of columns, decodings; and what they leave in model files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields.kernels import RBF, Laplacian, Linear
+
+random = np.random.default_rng(0)
+
+
+def words(n_sequences=8):
+    X = [[{f"w{random.integers(5)}": 1.0} for _ in range(6)] for _ in range(n_sequences)]
+    return X, [[int("w1" in each) for each in sequence] for sequence in X]
+
+
+def readings(n_sequences=12, length=25, factors=(1.0, 1.0, 1.0)):
+    X = [random.normal(size=(length, 3)) for _ in range(n_sequences)]
+    y = [(x[:, 0] + 0.3 * random.normal(size=length) > 0).astype(int) for x in X]
+    return [x * factors + np.array([0.0, 3.0, 900.0]) * (np.array(factors) != 1.0) for x in X], y
+
+
+def kernel_of(field):
+    return next(term.clique.kernel for term in field.field_.terms if term.clique.kernel is not None)
+
+
+def test_features_that_are_there_or_not_get_a_linear_kernel():
+    assert kernel_of(ChainCRF().fit(*words())) == Linear()
+    wide = [scipy.sparse.csr_array(np.eye(120)[random.integers(120, size=6)]) for _ in range(4)]
+    labels = [random.integers(2, size=6) for _ in range(4)]
+    assert kernel_of(ChainCRF().fit(wide, labels)) == Linear()
+    table = scipy.sparse.csr_array(np.eye(120)[random.integers(120, size=40)])
+    assert kernel_of(KernelClassifier().fit(table, np.arange(40) % 2)) == Linear()
+
+
+def test_numbers_get_an_rbf_kernel():
+    X, y = readings(4)
+    assert kernel_of(ChainCRF().fit(X, y)) == RBF()
+    narrow = [scipy.sparse.csr_array(x) for x in X]
+    assert kernel_of(ChainCRF().fit(narrow, y)) == RBF()
+
+
+def test_columns_of_different_scales_get_one_scale_and_the_better_of_two_kernels():
+    X, y = readings(factors=(1.0, 40.0, 1e4))
+    field = ChainCRF().fit(X, y)
+    assert kernel_of(field) in (RBF(), Laplacian())
+    assert field.score(X, y) > 0.85
+    assert field._reader.scaling is not None
+
+
+def test_the_scale_does_not_matter_where_it_is_taken_out():
+    X, y = readings(factors=(1.0, 40.0, 1e4))
+    other = [x * [1.0, 7.0, 0.01] for x in X]
+    settings = {"kernel": "rbf", "scale": True, "prior_variance": 1.0, "random_state": 0}
+    first, second = (ChainCRF(**settings).fit(given, y).predict_marginals(given) for given in (X, other))
+    np.testing.assert_allclose(np.vstack(first), np.vstack(second), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "scaled"),
+    [
+        ({"kernel": "rbf"}, True),
+        ({"kernel": RBF()}, True),
+        ({"kernel": "linear"}, True),
+        ({"kernel": RBF(0.5)}, False),
+        ({"kernel": RBF() + Linear()}, False),
+        ({"kernel": "rbf", "scale": False}, False),
+        ({"kernel": RBF(0.5), "scale": True}, True),
+    ],
+)
+def test_numbers_that_the_user_gave_keep_their_meaning(settings, scaled):
+    X, y = readings(4, factors=(1.0, 40.0, 1e4))
+    field = ChainCRF(prior_variance=1.0, **settings).fit(X, y)
+    assert (field._reader.scaling is not None) == scaled
+
+
+def test_other_estimators_scale_too_and_files_keep_it(tmp_path):
+    X, y = readings(10, factors=(1.0, 40.0, 1e4))
+    edges = np.column_stack([np.arange(24), np.arange(1, 25)])
+    graphs = [(x, edges, np.column_stack([x[1:, 2], x[1:, 0]])) for x in X]
+    table, labels = np.vstack(X), np.concatenate(y)
+    fields = [
+        (ChainCRF("rbf", prior_variance=1.0), X, y),
+        (GraphCRF("rbf", prior_variance=1.0), graphs, y),
+        (KernelClassifier("rbf", prior_variance=1.0), table, labels),
+        (MultiLabelCRF("rbf", prior_variance=1.0), table, np.column_stack([labels, 1 - labels])),
+    ]
+    for field, given, targets in fields:
+        field.fit(given, targets)
+        assert field._reader.scaling
+        field.save(tmp_path / "model")
+        again = type(field).load(tmp_path / "model")
+        np.testing.assert_array_equal(np.hstack(again.predict(given)), np.hstack(field.predict(given)))
+        assert again.get_params()["scale"] == "auto"
+
+
+def test_labels_that_need_not_fit_are_taken_one_by_one():
+    X, y = readings()
+    field = ChainCRF("rbf").fit(X, y)
+    single = [classes.argmax(axis=1) for classes in field.predict_marginals(X)]
+    np.testing.assert_array_equal(np.hstack(field.predict(X)), np.hstack(single))
+    assert field.score(X, y) == field.score(X, y, decode="posterior")
+
+
+def entities():
+    X, _ = words(20)
+    y = [["O", "B-X", "I-X", "O", "B-X", "O"] for _ in X]
+    return X, y
+
+
+@pytest.mark.parametrize("settings", [{}, {"constraints": "bio"}])
+def test_labels_that_have_to_fit_are_taken_together(settings):
+    X, y = entities()
+    field = ChainCRF(prior_variance=0.01, **settings).fit(X, y)
+    assert list(map(list, field.predict(X))) == list(map(list, field.predict(X, decode="viterbi")))
+
+
+def test_constraints_on_other_labels_are_kept_by_default():
+    X, y = readings()
+    ordered = [np.sort(labels) for labels in y]
+    field = ChainCRF("rbf", constraints=[(1, 0)]).fit(X, ordered)
+    assert all((np.diff(labels) >= 0).all() for labels in field.predict(X))
+
+
+def test_the_parameter_decides_and_the_call_decides_over_it():
+    X, y = readings(factors=(0.1, 0.1, 0.1))
+    field = ChainCRF("rbf", decode="viterbi", prior_variance=0.1).fit(X, y)
+    together, single = field.predict(X), field.predict(X, decode="posterior")
+    np.testing.assert_array_equal(np.hstack(together), np.hstack(field.predict(X, decode="joint")))
+    assert field.score(X, y) == np.mean(np.hstack(together) == np.hstack(y))
+    assert field.score(X, y, decode="posterior") == np.mean(np.hstack(single) == np.hstack(y))
+
+
+def test_graphs_decode_as_they_are_told():
+    X, y = readings(6)
+    graphs = [(x, np.column_stack([np.arange(24), np.arange(1, 25)])) for x in X]
+    field = GraphCRF("rbf").fit(graphs, y)
+    single = [classes.argmax(axis=1) for classes in field.predict_marginals(graphs)]
+    np.testing.assert_array_equal(np.hstack(field.predict(graphs)), np.hstack(single))
+    joint = clone(field).set_params(decode="joint").fit(graphs, y)
+    np.testing.assert_array_equal(np.hstack(joint.predict(graphs)), np.hstack(field.predict(graphs, "viterbi")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'joint', 'posterior', got 'best'"),
+        ({"scale": "yes"}, "scale must be one of 'auto', True, False, got 'yes'"),
+        ({"prior_variance": "large"}, "prior_variance must be a positive number"),
+        ({"edge_prior_variance": "auto"}, "edge_prior_variance must be a positive number"),
+    ],
+)
+def test_words_that_are_not_known_are_refused(settings, text):
+    with pytest.raises(ValueError, match=text):
+        ChainCRF(**settings).fit(*readings(3))
+
+
+def test_a_decoding_that_is_not_known_is_refused_by_predict():
+    X, y = readings(3)
+    with pytest.raises(ValueError, match="decode must be one of"):
+        ChainCRF("rbf").fit(X, y).predict(X, decode="best")
