@@ -534,14 +534,13 @@ class ChainCRF(FieldEstimator):
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
-        y : labels of the sequence; None for the most probable labelling
+        y : labels of the sequence; None for those that are predicted
         top : how many features to list at each position, the largest by size; transitions and kernels always are
         against : a label, or a list with one per position, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
         tokens : what to show for each position
-        neighbours : how many training inputs to list for each kernel without explicit features; 0 for none
-        training : the pair (X, y) of the fit. With it these are the inputs that contributed most, their places and
-            labels; without it the most similar ones among the pivots, with the score of the label there.
+        neighbours : how many training inputs to list for each kernel without explicit features: the most similar
+        training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
         pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
         check_is_fitted(self, "field_")

@@ -82,7 +82,7 @@ def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Aske
     masks, classes = crf.field_.structure.masks, crf.classes_.tolist()
     masks.check_lengths(chains.lengths)
     answers = crf.field_.answers(chains, Workers(1))
-    labels = answers.best_labels() if y is None else chains.labels
+    labels = _predicted(crf, x) if y is None else chains.labels
     others = _others(answers.marginals, labels, classes, asked.against)
     exchanges = partial(chain_exchanges, chains=chains, labels=labels, others=others, classes=classes)
     names = _by_group(feature_names(crf, asked.feature_names))
@@ -97,7 +97,7 @@ def explain_graph(crf: Any, x: object, y: object, names: object, asked: Asked) -
     classes, field = crf.classes_.tolist(), crf._field()
     graphs = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
     answers = field.answers(graphs, Workers(1))
-    labels = answers.best_labels() if y is None else graphs.labels
+    labels = _predicted(crf, x) if y is None else graphs.labels
     others = _others(answers.marginals, labels, classes, asked.against)
     words = _checked_tokens(names, len(labels), "graph", "nodes")
     exchanges = partial(graph_exchanges, graphs=graphs, labels=labels, others=others, classes=classes, words=words)
@@ -121,6 +121,11 @@ def explain_instance(crf: Any, x: Any, y: object, asked: Asked) -> Explanation:
     names = _by_group(feature_names(crf, asked.feature_names))
     moved = _moved(field.terms, data, len(labels), exchanges, names, asked)
     return _explanation(answers.marginals, labels, 1 - labels, [0, 1], words, moved, asked.top)
+
+
+def _predicted(crf: Any, x: object) -> np.ndarray:
+    """Return the numbers of the labels that the estimator itself gives."""
+    return np.searchsorted(crf.classes_, crf.predict([x])[0])
 
 
 def _others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:

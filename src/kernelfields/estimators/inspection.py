@@ -39,7 +39,7 @@ from kernelfields.estimators.explanations import (
 from kernelfields.fields.cliques import check_window
 from kernelfields.kernels.labels import resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import is_auto, is_whole
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import (
@@ -288,7 +288,11 @@ def _summarise(term: Term, part: str = "position") -> SetSummary:
 def _changed_parameters(estimator: Any) -> dict[str, str]:
     """Return the parameters that differ from their defaults, in words."""
     defaults = {name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()}
-    resolved = {name: resolve(defaults[name]) for name, resolve in _RESOLVED.items() if name in defaults}
+    resolved = {
+        name: resolve(defaults[name])
+        for name, resolve in _RESOLVED.items()
+        if name in defaults and not is_auto(defaults[name])
+    }
     return {
         name: _cut(repr(value))
         for name, value in estimator.get_params(deep=False).items()
