@@ -3,6 +3,7 @@
     make fuzz                                                     a few minutes
     python -m benchmarks.fuzz --cases 20000 --seconds 3600        as many cases of every target, an hour at most
     python -m benchmarks.fuzz --targets ChainCRF npz --only 123   one case once more, with its note
+    python -m benchmarks.fuzz --targets npz --cases 5000 --keep   counts of these targets into results/fuzz.json
 
 benchmarks/fuzzing/verdicts.py says what counts as a failure. Every case follows from the seed, its target and its
 number. Failing cases are written to a folder, files and reasons, and the exit code says whether there were any.
@@ -13,14 +14,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from benchmarks.fuzzing import calls, model_files
 from benchmarks.fuzzing.calls import Calls
 from benchmarks.fuzzing.campaign import Target, make_case, run_target
 from benchmarks.fuzzing.model_files import CommandModels, ModelFiles
 from benchmarks.fuzzing.sequence_files import ArrayFiles, TextFiles
-from benchmarks.fuzzing.verdicts import FAILED, KINDS, judge
+from benchmarks.fuzzing.verdicts import FAILED, KINDS, VALID, judge
+from benchmarks.result_files import merge_results
 
 TEXTS = ("columns", "templates", "crfsuite", "csv", "toml")
 TARGETS = (*model_files.KINDS, *TEXTS, "npz", *calls.NAMES)
@@ -42,6 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), metavar="NAME", help=", ".join(TARGETS))
     parser.add_argument("--failures", type=Path, default=Path("build/fuzz"), help="folder for failing cases")
+    parser.add_argument("--keep", action="store_true", help="write the counts into benchmarks/results/fuzz.json")
     parser.add_argument("--only", type=int, help="run the case of this number in this process")
     given = parser.parse_args()
     if unknown := [name for name in given.targets if name not in TARGETS]:
@@ -61,7 +66,7 @@ def _show(name: str, seed: int, number: int) -> bool:
 
 
 def _campaign(given: argparse.Namespace) -> int:
-    ends, failures = time.monotonic() + given.seconds, 0
+    ends, rows = time.monotonic() + given.seconds, []
     print(f"{'target':32}" + "".join(f"{kind:>22}" for kind in KINDS) + f"{'seconds':>10}")
     for left, name in zip(range(len(given.targets), 0, -1), given.targets, strict=True):
         started = time.monotonic()
@@ -71,9 +76,18 @@ def _campaign(given: argparse.Namespace) -> int:
         )
         seconds = time.monotonic() - started
         print(f"{name:32}" + "".join(f"{counts[kind]:>22}" for kind in KINDS) + f"{seconds:>10.1f}", flush=True)
-        failures += counts[FAILED]
+        rows.append(_row(name, given.seed, counts))
+    failures = sum(row[FAILED] for row in rows)
+    if given.keep:
+        merge_results("fuzz.json", rows, ("target",))
     print(f"{failures} failures" + (f", see {given.failures}" if failures else ""))
     return int(failures > 0)
+
+
+def _row(name: str, seed: int, counts: Counter) -> dict[str, Any]:
+    outcomes = {kind: counts[kind] for kind in KINDS}
+    checksums = {VALID: counts[VALID]} if counts[VALID] else {}
+    return {"target": name, "seed": seed, "cases": sum(outcomes.values()), **checksums, **outcomes}
 
 
 def _complain(text: str) -> None:

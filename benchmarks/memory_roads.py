@@ -48,7 +48,7 @@ def prepared(road: str, engine: Any, X: list, y: list, rank: int) -> Callable[[]
         some = len(X) // 5
         return lambda: crf.fit(X[some:], y[some:], X_dev=X[:some], y_dev=y[:some])
     if road == "cross-validation":
-        grid = {"prior_variances": (variance, 3 * variance), "cv": 3, "halving": False}
+        grid = {"prior_variances": (variance, 3 * variance), "cv": 3, "halving": False, "extend": False}
         return lambda: ChainCRFCV(crf, kernels=[kernel], ranks=[rank], **grid).fit(X, y)
     crf.fit(X, y)
     if road == "warm start":

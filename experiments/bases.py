@@ -91,6 +91,7 @@ def choose(data: DataSet) -> dict:
         ChainCRF(rank=data.selection_rank, window=data.window, max_iter=500, n_jobs=1),
         kernels=[RBF(gamma) for gamma in data.gammas],
         prior_variances=data.prior_variances,
+        extend=False,
         refit=False,
         random_state=0,
     ).fit(*data.train)

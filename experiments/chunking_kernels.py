@@ -127,7 +127,7 @@ def final(X: list, y: list, rows: list[dict], rank: int) -> dict:
         if kind == "sum":
             kernel = kernel + Columns(KERNELS[best["field"].removeprefix("linear + ")], 0, inputs.n_singles)
         field, seconds = fit(inputs.sequences, y, kernel, best["variance"], rank)
-        predictions[kind] = [labels.tolist() for labels in field.predict(test)]
+        predictions[kind] = field.predict(test)
         f1 = 100.0 * entity_f1_score(y_test, predictions[kind])
         result[kind] = {"field": best["field"], "variance": best["variance"], "f1": f1, "seconds": seconds}
         print(f"  test: {best['field']}, variance {best['variance']}: F1 {f1:.2f}, {seconds:.1f} s", flush=True)

@@ -68,6 +68,7 @@ def validated(kind: str, rank: int, X: list, y: list) -> ChainCRF:
             kernels=[RBF(gamma) for gamma in gammas],
             prior_variances=variances,
             edge_prior_variances=edges,
+            extend=False,
             random_state=0,
         )
         .fit(X, y)

@@ -76,6 +76,7 @@ def select(family: str, X: list, y: list) -> dict:
         prior_variances=VARIANCES[family],
         scoring="accuracy",
         min_sequences=SMALLEST_RUNG,
+        extend=False,
         refit=False,
         random_state=0,
     ).fit(X, y)

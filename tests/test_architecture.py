@@ -41,12 +41,15 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "kernels/tensors.py"),
+    "torch": ("engines/torch", "kernels/tensors.py", "features/encoders.py"),
+    "transformers": ("features/encoders.py",),
+    "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
     "dask": ("engines/dask",),
     "distributed": ("engines/dask",),
     "matplotlib": ("reports",),
     "typer": ("cli",),
+    "narwhals": ("features/frames.py",),
 }
 LONGEST_FILE = 600
 MOST_FILES = 16
@@ -193,7 +196,7 @@ def test_importing_the_package_loads_nothing_heavy():
     code = """
 import json, sys
 import kernelfields
-heavy = {"sklearn", "numba", "torch", "scipy", "matplotlib", "rich"}
+heavy = {"sklearn", "numba", "torch", "scipy", "matplotlib", "rich", "narwhals"}
 print(json.dumps([sorted(heavy & set(sys.modules)), dir(kernelfields), kernelfields.__all__]))
 """
     loaded, names, public = in_a_fresh_process(code)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from benchmarks.fuzzing.model_files import check_answers, check_reports
+from benchmarks.fuzzing.model_files import check_answers, check_density, check_reports
 from benchmarks.fuzzing.verdicts import Case, judge
 from kernelfields import (
     ChainCRF,
@@ -270,6 +270,7 @@ def _density(random: Random) -> tuple[Any, tuple, Callable]:
 
 def _ask_density(model: Any, data: tuple) -> None:
     check_answers({"log_density": model.score_samples(data[0]), "mean": model.mean()}, None)
+    check_density(model)
 
 
 def _compat(random: Random) -> tuple[Any, tuple, Callable]:

@@ -11,13 +11,14 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.fuzzing.verdicts import FAILED, SECONDS, Case, Verdict, judge
+from benchmarks.fuzzing.verdicts import FAILED, SECONDS, VALID, Case, Verdict, judge, own_time
 
 # What a process may take beyond what it has when it begins, so that a case cannot take the machine with it.
 _ROOM = 8 * 2**30
@@ -62,12 +63,13 @@ def run_target(
         process.start()
         theirs.close()
         try:
-            if not ours.poll(_START_SECONDS):
+            if not _answers(ours, process.pid, _START_SECONDS):
                 raise RuntimeError(f"{name} was not ready after {_START_SECONDS:g} s")
             ours.recv()
             while number < n_cases and time.monotonic() < ends:
-                verdict, content = _next(ours)
+                verdict, content = _next(ours, process.pid)
                 counts[verdict.kind] += 1
+                counts[VALID] += verdict.valid_checksum
                 if verdict.kind == FAILED:
                     say(f"  {name} {number}: {verdict.reason}")
                     if folder is not None:
@@ -82,11 +84,20 @@ def run_target(
     return counts
 
 
-def _next(connection: Connection) -> tuple[Verdict, Any]:
+def _answers(connection: Connection, process: int | None, seconds: float) -> bool:
+    """Whether a process says something within so many seconds, not counting those in which others had the cores."""
+    ends = own_time(process or "self") + seconds
+    while own_time(process or "self") < ends:
+        if connection.poll(1.0):
+            return True
+    return False
+
+
+def _next(connection: Connection, process: int | None) -> tuple[Verdict, Any]:
     """Return the next verdict and, for a failure, note and file; the file is None where the process is lost."""
     try:
         # Twice the limit: a case that ends in between says for itself how long it took.
-        if connection.poll(2 * SECONDS):
+        if _answers(connection, process, 2 * SECONDS):
             return connection.recv()
     except EOFError:
         return Verdict(FAILED, "the process died"), None
@@ -100,7 +111,7 @@ def _work(make: Callable[[str], Target], name: str, seed: int, first: int, last:
     connection.send("ready")
     for number in range(first, last):
         case = make_case(target, seed, number)
-        verdict = judge(case)
+        verdict = replace(judge(case), valid_checksum=case.valid_checksum)
         connection.send((verdict, (case.note, case.suffix, case.content) if verdict.kind == FAILED else ("", "", b"")))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -319,7 +320,7 @@ def _damaged_archive(content: bytes, random: np.random.Generator) -> bytes:
     if random.random() < 0.5:
         return damaged_bytes(content, random)
     data = bytearray(content)
-    entries = [place for place in range(len(data) - 4) if data[place : place + 4] == b"PK\x01\x02"]
+    entries = [found.start() for found in re.finditer(b"PK\x01\x02", content)]
     # Flags, packing, checksum, packed and unpacked sizes, lengths of names, where the member begins.
     field, width = [(8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (30, 2), (42, 4)][random.integers(8)]
     place = entries[random.integers(len(entries))] + field if entries else 0

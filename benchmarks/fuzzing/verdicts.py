@@ -8,7 +8,7 @@ fails when
   package has not, NotImplementedError, with a message, raised by a ``raise`` of this package, or by scikit-learn's
   checks of parameters and arrays. The same from the depths of NumPy or SciPy, an error of any other type, and at
   loading a model anything but ModelFileError, is not clear;
-* it takes longer than ``SECONDS``;
+* it takes longer than ``SECONDS``, not counting those in which others had the cores (on Linux, where that is known);
 * it needs more memory than ``MEMORY_FACTOR`` times the file and ``MEMORY_ROOM``: the peak of the process's resident
   memory during the case, reset before it through /proc (Linux; elsewhere memory is not judged);
 * it is accepted and answers NaN, infinity, or probabilities that do not sum to one.
@@ -32,6 +32,8 @@ SECONDS = 10.0
 MEMORY_FACTOR, MEMORY_ROOM = 10, 64 * 2**20
 REFUSED, AT_USE, SOUND, FAILED = "refused at loading", "refused at first use", "accepted and sound", "FAILED"
 KINDS = (REFUSED, AT_USE, SOUND, FAILED)
+#: Counted beside these: model files whose damage passes the checksum.
+VALID = "with a valid checksum"
 
 _CLEAR = (ValueError, TypeError, OSError, MemoryError, NotImplementedError)
 _OURS = str(Path(kernelfields.__file__).parent)
@@ -56,6 +58,7 @@ class Case:
     refusals: tuple[type[BaseException], ...] | None = None
     #: Bytes that memory is measured against.
     size: int = field(default=0)
+    valid_checksum: bool = False
 
 
 @dataclass
@@ -64,13 +67,14 @@ class Verdict:
 
     kind: str
     reason: str = ""
+    valid_checksum: bool = False
 
 
 def judge(case: Case) -> Verdict:
     """Run a case in this process."""
-    started, before = time.monotonic(), _reset_memory()
+    started, before = own_time(), _reset_memory()
     verdict = _outcome(case)
-    seconds, peak = time.monotonic() - started, _peak_memory()
+    seconds, peak = own_time() - started, _peak_memory()
     if verdict.kind != FAILED and seconds > SECONDS:
         return Verdict(FAILED, f"took {seconds:.1f} s")
     if verdict.kind != FAILED and before is not None and peak is not None:
@@ -132,6 +136,15 @@ def _origin(error: BaseException) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
+
+
+def own_time(process: int | str = "self") -> float:
+    """Return a clock, in seconds, that stands still while the main thread of a process waits for a core."""
+    try:
+        waited = int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+    except (OSError, IndexError):
+        waited = 0
+    return time.monotonic() - 1e-9 * waited
 
 
 def _reset_memory() -> int | None:

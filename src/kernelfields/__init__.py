@@ -16,10 +16,15 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
+    "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
+    "GraphCRFCV": "kernelfields.selection",
     "KernelClassifier": "kernelfields.estimators",
+    "KernelClassifierCV": "kernelfields.selection",
     "MultiLabelCRF": "kernelfields.estimators",
+    "MultiLabelCRFCV": "kernelfields.selection",
     "evaluate": "kernelfields.evaluation",
+    "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -31,6 +36,7 @@ _HOMES = {
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
     "Sequencewise": "kernelfields.features",
+    "TextFeatures": "kernelfields.features",
 }
 __all__ = [
     "ChainCRF",
@@ -39,29 +45,38 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
+    "FrameCRF",
     "GraphCRF",
+    "GraphCRFCV",
     "GraphFactors",
     "GraphNodes",
     "KernelClassifier",
+    "KernelClassifierCV",
     "MultiLabelCRF",
+    "MultiLabelCRFCV",
     "NodeCliques",
     "OrderCliques",
     "Sequencewise",
     "SkipCliques",
     "StartCliques",
+    "TextFeatures",
     "compare",
     "evaluate",
+    "evaluate_model",
 ]
 
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
+    from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.sequencewise import Sequencewise
+    from kernelfields.features.text import TextFeatures
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
@@ -73,6 +88,9 @@ if TYPE_CHECKING:
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
+    from kernelfields.selection.graph_crf_cv import GraphCRFCV
+    from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV
+    from kernelfields.selection.multilabel_crf_cv import MultiLabelCRFCV
 
 
 def __getattr__(name: str) -> Any:

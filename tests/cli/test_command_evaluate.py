@@ -10,7 +10,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
-from kernelfields.evaluation import compare, evaluate
+from kernelfields.evaluation import compare, evaluate, evaluate_model
 from kernelfields.formats.model_file import read_model, write_model
 
 
@@ -42,19 +42,25 @@ def test_one_sequence_has_no_intervals(tmp_path):
 
 def test_every_figure_is_that_of_the_library(models):
     crf, file = read(models)
-    expected = evaluate(
-        file.y,
-        crf.predict(file.X),
-        marginals=crf.predict_marginals(file.X),
-        classes=crf.classes_,
-        log_likelihood=crf.log_likelihood(file.X, file.y, per_sequence=True),
-        scheme="auto",
-        n_resamples=200,
-        random_state=0,
-    )
+    expected = evaluate_model(crf, file.X, file.y, n_resamples=200, random_state=0)
     arguments = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "200"]
     assert run(*arguments).stdout == f"{expected}\n"
     assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_the_decoding_is_an_option(models):
+    crf, file = read(models)
+    given = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "0", "--json"]
+    for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--posterior"], "posterior")):
+        expected = evaluate_model(crf, file.X, file.y, decode=decode, n_resamples=0)
+        assert json.loads(run(*given, *options).stdout) == json.loads(json.dumps(expected.to_dict()))
+    refused = run(*given, "--posterior", "--decode", "viterbi", code=2).stderr
+    assert "--posterior and --decode viterbi contradict each other" in refused
+    against = [*given[:3], "--against", models / "two.model", "--json", "--resamples", "0", "--decode", "posterior"]
+    first = crf.predict(file.X, decode="posterior")
+    assert json.loads(run(*against).stdout)["accuracy"]["first"]["value"] == pytest.approx(
+        evaluate(file.y, first, n_resamples=0).accuracy.value
+    )
 
 
 def test_two_models_are_compared_each_with_its_own_features(models):
@@ -69,6 +75,29 @@ def test_two_models_are_compared_each_with_its_own_features(models):
     assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_dict()))
 
 
+def test_of_two_models_the_one_that_does_not_fit_is_named(models, tmp_path):
+    write_columns_file(tmp_path / "words.conll", columns=(0, 2))
+    run("train", tmp_path / "words.conll", "-m", tmp_path / "narrow.model", "-q")
+    one, narrow = models / "one.model", tmp_path / "narrow.model"
+    for first, second in ((one, narrow), (narrow, one)):
+        result = run("evaluate", first, models / "test.conll", "--against", second, code=2)
+        assert f"error: the model {narrow} does not fit: " in result.stderr
+        assert "test.conll has 3 columns, expected 2 as in the training file" in result.stderr
+    result = run("evaluate", one, models / "new.conll", "--against", models / "two.model", code=2)
+    assert f"the model {one} does not fit: " in result.stderr
+    assert "the label NEW was never seen in training" in result.stderr
+    run("evaluate", one, models / "new.conll", "--against", models / "two.model", "--labels-only", "--resamples", "0")
+
+
+def test_a_label_that_only_the_second_model_has_never_seen_is_named(models, tmp_path):
+    rows = [[(word, size, "NEW" if tag == "DET" else tag) for word, size, tag in each] for each in sentences()]
+    write_columns_file(tmp_path / "new.conll", rows)
+    run("train", tmp_path / "new.conll", "-m", tmp_path / "other.model", "-q")
+    result = run("evaluate", models / "one.model", models / "test.conll", "--against", tmp_path / "other.model", code=2)
+    assert f"the model {tmp_path / 'other.model'} does not fit: " in result.stderr
+    assert "the label DET was never seen in training" in result.stderr
+
+
 def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
     run("predict", models / "one.model", models / "test.conll", "-o", tmp_path / "out.conll", "-q")
     crf, file = read(models)
@@ -80,7 +109,7 @@ def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
 def test_a_label_never_seen_in_training_is_named_with_its_line(models):
     result = run("evaluate", models / "one.model", models / "new.conll", code=2)
     assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr
-    assert "where there are DET, NOUN, VERB" in result.stderr
+    assert "where there are DET, NOUN, VERB; --labels-only counts it as wrong" in result.stderr
     document = json.loads(run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout)
     assert document["accuracy"]["value"] <= 0.5
     assert document["log_likelihood"] is None
@@ -90,6 +119,8 @@ def test_a_label_never_seen_in_training_is_named_with_its_line(models):
     ("arguments", "message"),
     [
         (["test.conll", "--against", "one.model"], "need a model and a file"),
+        (["test.conll", "--decode", "viterbi"], "need a model and a file"),
+        (["one.model", "test.conll", "--decode", "best"], "--decode must be viterbi or posterior, got 'best'"),
         (["one.conll"], "one.conll has one column"),
         (["one.model", "bare.conll"], "bare.conll"),
         (["one.model", "test.conll", "--scheme", "iob9"], "iob9"),

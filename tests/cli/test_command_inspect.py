@@ -44,10 +44,10 @@ def test_the_model_and_its_weights(models):
 
 def test_labels_and_features_are_chosen(models):
     crf = load_model(models / "words.model").crf
-    text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^U01").stdout
-    assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^U01")) in text
-    assert "U01:cat" in text
-    assert "U04" not in text
+    text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^U:word").stdout
+    assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^U:word")) in text
+    assert "U:word=cat" in text
+    assert "U:suffix" not in text
 
 
 def test_labels_may_be_numbers(models):
@@ -79,7 +79,7 @@ def test_a_page_of_tables(models, tmp_path):
     run("inspect", models / "words.model", "--html", tmp_path / "page.html", "-q")
     page = Words(tmp_path / "page.html")
     assert "script" not in page.tags
-    for words in ("words.model", "The model", "What speaks for which label?", "NOUN", "U01:cat"):
+    for words in ("words.model", "The model", "What speaks for which label?", "NOUN", "U:tag1="):
         assert words in page.text
 
 
@@ -96,23 +96,20 @@ def test_the_report_of_a_training_run(models):
         assert words in page.text
 
 
-def test_reports_of_long_sequences_show_fewer_of_them(tmp_path):
-    for length, shown in ((700, 1), (200, 3), (10, 12)):
-        y = np.tile(np.repeat([0, 1], 5), 2 * length)
-        X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
-        np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, length))
-        run(
-            "train",
-            tmp_path / "train.npz",
-            "--rank",
-            "4",
-            "-m",
-            tmp_path / "m",
-            "--report",
-            tmp_path / "r.html",
-            "-q",
-        )
+def test_reports_show_fewer_of_long_sequences_of_words_and_time_lines_of_numbers(tmp_path):
+    arguments = ["-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q"]
+    for length, shown in ((250, 2), (10, 12)):
+        lines = [f"{word}\t{tag}\n" for word, tag in (("the", "DET"), ("cat", "NOUN")) * (length // 2)]
+        (tmp_path / "train.conll").write_text(13 * ("".join(lines) + "\n"))
+        run("train", tmp_path / "train.conll", *arguments)
         assert (tmp_path / "r.html").read_text().count('<figure class="kf-sequence">') == shown
+    y = np.tile(np.repeat([0, 1], 5), 1300)
+    X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
+    np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, 1000))
+    run("train", tmp_path / "train.npz", "--rank", "4", *arguments)
+    page = (tmp_path / "r.html").read_text()
+    assert page.count('<figure class="kf-sequence">') == 12
+    assert 'class="kf-run"' in page
 
 
 def test_the_report_of_an_evaluation(models, tmp_path):

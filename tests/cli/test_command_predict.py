@@ -103,9 +103,7 @@ def test_the_most_probable_label_at_each_position(models):
 def test_lines_of_json(models):
     crf, file, labels = predictions(models, "conll", "test.conll")
     arguments = ["predict", models / "conll.model", models / "test.conll", "--json", "-q"]
-    assert [json.loads(line)["labels"] for line in run(*arguments).stdout.splitlines()] == [
-        each.tolist() for each in labels
-    ]
+    assert [json.loads(line)["labels"] for line in run(*arguments).stdout.splitlines()] == labels
     first = json.loads(run(*arguments, "--marginals").stdout.splitlines()[0])
     assert list(first["marginals"][0]) == crf.classes_.tolist()
     np.testing.assert_allclose(list(first["marginals"][0].values()), crf.predict_marginals(file.X)[0][0])

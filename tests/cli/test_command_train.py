@@ -35,7 +35,8 @@ def test_a_file_becomes_a_model_and_settings(folder):
     result = run("train", "train.conll", "-m", "tags.safetensors")
     assert result.stdout == ""
     assert "train.conll: 20 sequences, 100 positions, 3 labels" in result.stderr
-    assert "no --template: every column at -1, 0 and 1, 6 features a position" in result.stderr
+    assert "no --template: text features of words in column 0 and tags in column 1, 47 template lines" in result.stderr
+    assert "--template FILE replaces them" in result.stderr
     assert "wrote tags.safetensors, tags.toml" in result.stderr
     crf = ChainCRF.load("tags.safetensors")
     assert crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
@@ -135,7 +136,7 @@ def test_quiet_says_nothing_and_verbose_every_iteration(folder):
     loud = run("train", "train.conll", "-v", "--tol", "1e-6").stderr
     iterations = ChainCRF.load("model.safetensors").solution_.iterations
     assert sum(line.startswith("iteration") for line in loud.splitlines()) == iterations + 1
-    assert "U00:%x[-1,0]" in loud
+    assert "U:suffix3=%suffix3[0,0]" in loud
     assert "--quiet and --verbose cannot go together" in run("train", "train.conll", "-q", "-v", code=2).stderr
 
 
@@ -155,11 +156,10 @@ def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):
     arguments = ["--kernel", "rbf,linear", "--prior-variances", "0.1,10", "--ranks", "10,20", "--folds", "2"]
     result = run("train", "train.npz", "--standardize", "--search", *arguments, "--json")
     document = json.loads(result.stdout)
-    assert len(document["search"]["candidates"]) == 5 * 2 * 2 + 2
+    assert len(document["search"]["candidates"]) >= 5 * 2 * 2 + 2  # more where the best is at an end of its grid
     assert "chosen: kernel " in result.stderr
     settings = load_model("model.safetensors").settings
     assert settings.kernel in ("rbf", "linear")
-    assert settings.prior_variance in (0.1, 10.0)
     best = document["search"]["candidates"][0]
     assert float(best["prior variance"]) == settings.prior_variance
     assert int(best["rank"]) == settings.rank

@@ -6,6 +6,7 @@ from command_files import numbers, write_columns_file, write_csv_file, write_npz
 
 from kernelfields.cli.models import InputReader, read_training_file
 from kernelfields.cli.settings import RunSettings
+from kernelfields.features import TextFeatures
 from kernelfields.formats import SequenceFileError
 
 TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
@@ -13,25 +14,42 @@ TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
 
 def same_inputs(one, other):
     for x, z in zip(one, other, strict=True):
-        np.testing.assert_array_equal(x, z)
+        if isinstance(x, list):
+            assert x == z
+        else:
+            np.testing.assert_array_equal(x, z)
 
 
-def test_without_a_template_every_column_is_seen_at_three_places(tmp_path):
+def test_without_a_template_columns_have_the_features_of_text(tmp_path):
     path = write_columns_file(tmp_path / "train.conll")
     reader, file = read_training_file(RunSettings(train=str(path)))
-    assert reader.template.text.split() == [
-        "U00:%x[-1,0]", "U01:%x[0,0]", "U02:%x[1,0]", "U03:%x[-1,1]", "U04:%x[0,1]", "U05:%x[1,1]", "B",
-    ]  # fmt: skip
+    assert {"U:suffix3=%suffix3[0,0]", "U:tag1[-1]=%x[-1,1]", "B"} <= set(reader.template.text.split())
     assert reader.has_transitions
-    words = [row[0] for row in file.source[0].rows]
-    assert [each[1] for each in file.X[0]] == [f"U01:{word}" for word in words]
+    rows = [[row[:2] for row in sequence.rows] for sequence in file.source]
+    features = TextFeatures().fit_transform(rows)
+    assert [[[f"U:{name}" for name in position] for position in sequence] for sequence in features] == file.X
     assert file.y[0] == [row[2] for row in file.source[0].rows]
+
+
+@pytest.mark.parametrize(("alphabet", "widely"), [("ACDEFGH", True), ("ab", True), (["ab", "c"], False)])
+def test_a_column_of_single_characters_is_seen_widely(tmp_path, alphabet, widely):
+    (tmp_path / "train.tsv").write_text("".join(f"{symbol}\t{number % 2}\n" for number, symbol in enumerate(alphabet)))
+    reader, file = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
+    assert (reader.template.unigrams[0].text == "U:symbol[-7]=%x[-7,0]") == widely
+    assert len(file.X[0][0]) == 15 or not widely
+
+
+def test_characters_of_a_large_alphabet_are_words(tmp_path):
+    text = "".join(f"{chr(0x4E00 + number)}\tB\n" for number in range(65))
+    (tmp_path / "train.tsv").write_text(text, encoding="utf-8")
+    reader, _ = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
+    assert "U:word=%x[0,0]" in reader.template.text
 
 
 def test_columns_are_chosen_and_the_label_may_stand_anywhere(tmp_path):
     path = write_columns_file(tmp_path / "train.conll", columns=(2, 0, 1))
     reader, file = read_training_file(RunSettings(train=str(path), label_column="0", columns=["1"]))
-    assert [cell for line in reader.template.unigrams for cell in line.cells] == [(-1, 1), (0, 1), (1, 1)]
+    assert {cell.column for line in reader.template.unigrams for cell in line.cells} == {1}
     assert set(file.y[0]) <= {"DET", "NOUN", "VERB"}
 
 

@@ -228,8 +228,60 @@ def test_pivots_are_parts_of_a_kernel():
     (kernel,) = [term for term in two if term.kind == "kernel"]
     whole = next(term for term in explanation.positions[0].contributions if term.kind == "kernel")
     sizes = sorted((abs(part.amount) for part in whole.parts), reverse=True)
-    assert sorted((abs(part.amount) for part in kernel.parts), reverse=True) == sizes[:2]
-    assert not any(term.parts for term in crf.explain(X[1]).positions[0].contributions)
+    *listed, rest = kernel.parts
+    assert sorted((abs(part.amount) for part in listed), reverse=True) == sizes[:2]
+    assert rest.name == "4 other training inputs"
+    assert math.fsum(part.amount for part in kernel.parts) == pytest.approx(kernel.amount, abs=1e-12)
+    assert not any(term.parts for term in crf.explain(X[1], neighbours=0).positions[0].contributions)
+
+
+def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
+    crf = ChainCRF(RBF(0.3), rank=6, **LOOSE).fit(X, NAMED)
+    subspace, scores = crf.basis_["node"], crf.field_.terms[0]
+    place = {label: index for index, label in enumerate(crf.classes_.tolist())}
+    explanation = crf.explain(X[1])
+    at_pivots = scores.in_labels(subspace.apply(subspace.pivots, scores.known))
+    for t, each in enumerate(explanation.positions):
+        (kernel,) = [term for term in each.contributions if term.kind == "kernel"]
+        values = subspace.kernel(X[1][t : t + 1], subspace.pivots)[0]
+        assert [part.value for part in kernel.parts] == pytest.approx(sorted(values, reverse=True)[:3], rel=1e-12)
+        there = at_pivots[:, place[each.label]] - at_pivots[:, place[each.other]]
+        nearest = int(values.argmax())
+        row = subspace.indices[nearest]
+        assert kernel.parts[0].name == f"like training input {row}, where it is {there[nearest]:+.3f}"
+    assert json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
+    assert "nan" not in str(explanation)
+
+
+def test_training_data_tell_where_the_inputs_that_spoke_are():
+    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, **LOOSE).fit(X, NAMED)
+    words = r"position (\d+) of training sequence (\d+), labelled (\w+)"
+    for each in crf.explain(X[1], training=(X, NAMED)).positions:
+        for term in each.contributions:
+            for part in term.parts[:-1]:
+                t, i, label = re.fullmatch(words, part.name).groups()
+                assert NAMED[int(i)][int(t)] == label
+            assert math.fsum(part.amount for part in term.parts) == pytest.approx(term.amount if term.parts else 0)
+    with pytest.raises(ValueError, match="training holds other inputs than the fit"):
+        crf.explain(X[1], training=(X[::-1], NAMED[::-1]))
+    with pytest.raises(ValueError, match="training must be the pair"):
+        crf.explain(X[1], training=X[:1])
+
+
+def test_what_training_inputs_contribute_adds_up_at_the_optimum():
+    """f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a)), with the kernel of the subspace."""
+    settings = {**LOOSE, "tol": 1e-12, "max_iter": 1000}
+    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
+    every = crf.explain(X[1], training=(X, NAMED), neighbours=10**6)
+    for each in every.positions:
+        for term in each.contributions:
+            assert len(term.parts) > 6
+            assert math.fsum(part.amount for part in term.parts) == pytest.approx(term.amount, abs=1e-4)
+    listed = crf.explain(X[1], training=(X, NAMED), neighbours=2).positions[0].contributions[0]
+    *parts, rest = listed.parts
+    sizes = sorted((abs(p.amount) for p in every.positions[0].contributions[0].parts), reverse=True)
+    assert sorted((abs(part.amount) for part in parts), reverse=True) == sizes[:2]
+    assert rest.kind == "rest"
 
 
 def test_constraints_are_noted_beside_finite_differences():
@@ -257,7 +309,7 @@ def test_constraints_are_noted_beside_finite_differences():
 
 def test_labels_to_compare_with():
     crf = words_field()
-    predicted = crf.predict([DICTS[1]])[0].tolist()
+    predicted = crf.predict([DICTS[1]])[0]
     single = crf.explain(DICTS[1], against="N").positions
     assert predicted.count("N") == 1
     runner_up = crf.explain(DICTS[1]).positions[predicted.index("N")].other

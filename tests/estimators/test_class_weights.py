@@ -5,7 +5,10 @@ import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.selection.folds import TrainingData
+from kernelfields.selection.training_data import SequenceData
+
+# Most of these short sequences hold common labels beside rare ones: they cannot be weighed as positions could.
+pytestmark = pytest.mark.filterwarnings("ignore:class_weight weighs whole sequences")
 
 
 def sequences(seed=0, n=60):
@@ -107,25 +110,50 @@ def test_balanced_classes_have_the_same_total_weight():
     np.testing.assert_allclose(totals, weights.sum() / 2 * np.array([1, 0, 1]), rtol=1e-13)
 
 
+def weights_in_a_fold(X, y, weights, train):
+    field = ChainCRF("linear", class_weight="balanced")
+    data = SequenceData(X, y, weights, field._training(X, y, weights, field._progress()))
+    return data.part(data.share(train, np.array([len(X) - 1])), field).training.data.weights
+
+
 def test_folds_balance_by_the_weights_of_their_own_sequences():
     X, y = sequences()
     weights = np.random.default_rng(5).integers(1, 4, size=len(X))
-    data = TrainingData(X, y, weights, keep_zeros=False, class_weight="balanced")
-    train = np.arange(0, len(X), 2)
-    spelled = TrainingData(
-        repeated([X[i] for i in train], weights[train]),
-        repeated([y[i] for i in train], weights[train]),
-        None,
-        keep_zeros=False,
-        class_weight="balanced",
-    )
-    everything = spelled.part(spelled.share(np.arange(weights[train].sum()), np.arange(0)))
+    train = np.arange(0, len(X) - 1, 2)
+    counts = np.append(weights[train], 1)
+    spelled = [repeated([each[i] for i in [*train, len(X) - 1]], counts) for each in (X, y)]
+    everything = weights_in_a_fold(*spelled, None, np.arange(weights[train].sum()))
     repetitions = np.repeat(np.arange(len(train)), weights[train])
-    found = data.part(data.share(train, np.arange(0))).train.weights / weights[train]
-    np.testing.assert_allclose(found[repetitions], everything.train.weights, rtol=1e-13)
+    found = weights_in_a_fold(X, y, weights, train) / weights[train]
+    np.testing.assert_allclose(found[repetitions], everything, rtol=1e-13)
 
 
 def test_certificates_know_the_weights():
     X, y = sequences()
     field = ChainCRF("linear", class_weight="balanced", tol=1e-6).fit(X, y)
     assert field.certify(X, y).value == pytest.approx(field.solution_.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("weight", ["balanced", {"rare": 20.0}])
+def test_a_fit_tells_where_weights_of_sequences_are_not_those_of_positions(weight):
+    random = np.random.default_rng(0)
+    y = [random.choice(["O", "rare"], p=[0.95, 0.05], size=20) for _ in range(40)]
+    X = [(labels == "rare")[:, None] + random.normal(size=(len(labels), 2)) for labels in y]
+    match = r"'O' keeps 9\d% of the weight, where these weights ask for (50|4\d)%.*weigh the marginals"
+    with pytest.warns(UserWarning, match=match) as told:
+        field = ChainCRF("linear", class_weight=weight).fit(X, y)
+    assert told[0].filename == __file__
+    plain = ChainCRF("linear").fit(X, y)
+    rare = np.concatenate(y) == "rare"
+
+    def recall(predicted):
+        return np.mean(np.concatenate(predicted)[rare] == "rare")
+
+    weighed = [plain.classes_[(table * [1.0, 19.0]).argmax(axis=1)] for table in plain.predict_marginals(X)]
+    assert recall(weighed) > 0.5 > recall(field.predict(X))
+
+
+def test_nothing_is_told_where_sequences_can_be_weighed_as_positions(recwarn):
+    X = [[[0.0]], [[1.0]], [[1.0], [1.0]]]
+    ChainCRF("linear", class_weight="balanced").fit(X, [["a"], ["b"], ["b", "b"]])
+    assert not recwarn.list

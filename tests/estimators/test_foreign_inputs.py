@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, GraphCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, Sequencewise
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -23,15 +25,37 @@ def test_groups_of_a_data_frame():
     df = pandas.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
     df["sequence"], df["label"] = np.repeat(np.arange(len(X)), [len(x) for x in X]), np.concatenate(y)
     groups, features = df.groupby("sequence"), ["a", "b", "c"]
-    refused(groups, y, r"X is a DataFrameGroupBy: pass a list with one table .* X is \[group\[features\] for _, group")
-    refused(groups[features], y, "X is a DataFrameGroupBy")
-    refused(groups["a"], y, "X is a SeriesGroupBy")
-    refused(X, groups["label"], r"y is a SeriesGroupBy: .* y is \[group\['label'\] for _, group in groups\]")
-    inputs, labels = [group[features] for _, group in groups], [group["label"] for _, group in groups]
-    crf = ChainCRF("linear").fit(inputs, labels)
-    np.testing.assert_array_equal(marginals(crf, inputs), marginals(ChainCRF("linear").fit(X, y), X))
-    with pytest.raises(TypeError, match="X is a DataFrameGroupBy"):
-        crf.predict(groups)
+    expected = marginals(ChainCRF("linear").fit(X, y), X)
+    for inputs, labels in ((groups, groups["label"]), (groups[features], groups["label"]), (groups[features], y)):
+        crf = ChainCRF("linear").fit(inputs, labels)
+        assert list(crf.feature_names_in_) == features
+        # By name, so that labels and other columns may stand beside the features.
+        for other in (groups, groups[features], groups[features[::-1]]):
+            np.testing.assert_array_equal(marginals(crf, other), expected)
+        assert crf.score(groups, groups["label"]) == crf.score(groups, y)
+    with pytest.raises(ValueError, match=r"X lacks columns of the fit: 'b'\. It has 'a', 'c'\."):
+        crf.predict(groups[["a", "c"]])
+    pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear")).fit(groups, groups["label"])
+    assert pipeline[0].feature_names_in_.tolist() == features
+    assert len(pipeline.predict(groups)) == len(X)
+
+
+def test_groups_that_hold_the_labels_as_well_have_to_be_chosen_from():
+    pandas = pytest.importorskip("pandas")
+    df = pandas.DataFrame({"sequence": [0, 0, 1, 1], "a": [0.0, 1.0, 2.0, 3.0], "label": [0, 1, 0, 1]})
+    groups = df.groupby("sequence")
+    refused(groups, [[0, 1], [0, 1]], r"X are groups of a whole table, labels and all: pass groups\[features\]")
+    with pytest.raises(ValueError, match="two dimensions"):
+        ChainCRF("linear").fit(groups["a"], groups["label"])
+
+
+def test_groups_without_an_order():
+    polars = pytest.importorskip("polars")
+    refused(
+        polars.DataFrame({"sequence": [0, 0, 1], "a": [0.0, 1.0, 2.0]}).group_by("sequence"),
+        [[0, 1], [0]],
+        "X is a GroupBy of polars, which keeps no order: .* the table itself to kernelfields.FrameCRF",
+    )
 
 
 @pytest.fixture
@@ -62,8 +86,9 @@ def test_packed_and_nested_tensors(tensors):
         (lambda x: x.to_sparse(), r"a sparse tensor: pass x\.to_dense\(\), or a matrix of scipy\.sparse"),
         (lambda x: x.clone().requires_grad_(), r"a tensor that requires its gradient, .*: x\.detach\(\)"),
         (lambda x: x.to("meta"), r"a tensor on the device 'meta': pass x\.cpu\(\)"),
+        (lambda x: (0j + x).conj(), r"a view that PyTorch has yet to compute: pass x\.resolve_conj\(\)"),
     ],
-    ids=["bfloat16", "sparse", "gradient", "device"],
+    ids=["bfloat16", "sparse", "gradient", "device", "view"],
 )
 def test_tensors_that_numpy_cannot_read(tensors, change, advice):
     _, parts = tensors
@@ -74,3 +99,5 @@ def test_tensors_that_numpy_cannot_read(tensors, change, advice):
         GraphCRF("linear").fit([(change(parts[0]), [])], y[:1])
     with pytest.raises(TypeError, match=f"edges of graph 0 is {advice}"):
         GraphCRF("linear").fit([(X[0], change(parts[0][:, :2].double()))], y[:1])
+    with pytest.raises(TypeError, match=f"X is {advice}"):
+        KernelClassifier().fit(change(parts[0]), y[0])

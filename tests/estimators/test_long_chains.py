@@ -116,8 +116,12 @@ def test_constraints_hold_in_longer_fields():
 def test_samples_and_n_best(crf):
     draws = crf.sample(X[:1], n_samples=3000, random_state=1)[0]
     np.testing.assert_allclose((draws == 1).mean(axis=0), crf.predict_marginals(X[:1])[0][:, 1], atol=0.05)
-    with pytest.raises(ValueError, match="cliques of longer reach"):
-        crf.predict_nbest(X, 2)
+    for x, ranked in zip(X[:3], crf.predict_nbest(X[:3], 4), strict=True):
+        logs = [log for _, log in ranked]
+        assert logs == sorted(logs, reverse=True)
+        np.testing.assert_array_equal(ranked[0][0], crf.predict([x], decode="viterbi")[0])
+        for labels, log in ranked:
+            assert log == pytest.approx(crf.log_likelihood([x], [labels]))
 
 
 def test_a_longer_field_survives_its_file(crf, tmp_path):

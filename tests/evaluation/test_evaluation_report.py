@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.evaluation import evaluate
+from kernelfields import ChainCRF, GraphCRF
+from kernelfields.evaluation import compare, evaluate, evaluate_model, token_accuracy
+from kernelfields.reports import report_page
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def test_figures_agree_with_the_field(fitted, evaluation):
 
 def test_text(evaluation):
     lines = str(evaluation).splitlines()
-    assert lines[0] == "10 sequences, 90 tokens; 95 % intervals from 1,000 resamples of sequences"
+    assert lines[0] == (
+        "10 sequences, 90 tokens; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of sequences"
+    )
     for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "B-PER", "LOC"):
         assert sum(line.startswith(name) for line in lines) == 1
     row = next(line for line in lines if line.startswith("B-LOC"))
@@ -68,8 +70,7 @@ def test_text_without_resamples():
     assert "[" not in text
     assert "entity" not in text
     impossible = evaluate([["a"]], [["a"]], log_likelihood=[-np.inf], n_resamples=0)
-    assert "log-likelihood per sequence (1 impossible)" in str(impossible)
-    assert "-inf" in str(impossible)
+    assert "minus infinity: 1 sequence has probability zero" in str(impossible)
 
 
 def test_plain_data(evaluation):
@@ -132,8 +133,8 @@ def test_comparisons_show_themselves(fitted):
     assert plain["entity_f1"]["share_better"] == found.entity_f1.share_better
     cells = Cells()
     cells.feed(found._repr_html_())
-    assert "micro F1 of entities" in cells.text
-    bare = compare(y, first, second, n_resamples=0)
+    assert "entity F1" in cells.text
+    bare = compare(y, first, second, scheme=None, n_resamples=0)
     assert bare.accuracy.share_better is None
     assert bare.to_dict()["entity_f1"] is None
     assert "[" not in str(bare)
@@ -143,3 +144,71 @@ def test_auto_counts_no_entities_where_labels_write_none():
     assert evaluate([["NN", "VB"]], [["NN", "NN"]], scheme="auto", n_resamples=0).entities is None
     with pytest.raises(ValueError, match="label 'NN' does not fit the scheme 'bio'"):
         evaluate([["NN", "VB"]], [["NN", "NN"]], scheme="bio")
+
+
+def test_entities_come_first(evaluation):
+    lines = str(evaluation).splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("figure")) + 1
+    assert lines[first].split()[:3] == ["entity", "F1", "(bio)"]
+    assert f"{evaluation.entities.averages['micro'].f1:.4f}" in lines[first]
+    assert lines[first + 1].startswith("token accuracy")
+    page = report_page("Entities", evaluation=evaluation)
+    assert f"Entity F1 (bio) {evaluation.entities.averages['micro'].f1:.3f} on 10 sequences." in page
+    labels = str(evaluate([["a", "b"]] * 3, [["a", "a"]] * 3, n_resamples=0)).splitlines()
+    assert labels[3].startswith("token accuracy")
+
+
+def test_decodings_are_listed_where_they_differ(fitted):
+    crf, X, y = fitted
+    viterbi, posterior = crf.predict(X, decode="viterbi"), crf.predict(X, decode="posterior")
+    found = evaluate_model(crf, X, y, random_state=0)
+    assert list(found.decodings) == ["viterbi", "posterior"]
+    for name, labels in (("viterbi", viterbi), ("posterior", posterior)):
+        own, listed = evaluate(y, labels, random_state=0), found.decodings[name]
+        assert (listed.accuracy, listed.sequence_accuracy) == (own.accuracy, own.sequence_accuracy)
+        assert listed.entity_f1 == own.entities.averages["micro"].f1
+    changed = int(np.sum(np.concatenate(viterbi) != np.concatenate(posterior)))
+    assert sorted(each.n_changed for each in found.decodings.values()) == [0, changed]
+    lines = str(found).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith(("viterbi", "posterior"))] == list(found.decodings)
+    assert "Decoded in other ways" in report_page("Both", evaluation=json.loads(json.dumps(found.to_dict())))
+    chosen = evaluate_model(crf, X, y, decode="posterior", random_state=0)
+    assert chosen.accuracy == found.decodings["posterior"].accuracy
+    assert chosen.log_likelihood == found.log_likelihood
+    bare = evaluate_model(crf, X, y, labels_only=True, random_state=0)
+    assert bare.log_likelihood is bare.calibration is None
+    assert bare.decodings == found.decodings
+
+
+def test_marginals_tell_the_other_decoding(fitted):
+    crf, X, y = fitted
+    marginals, classes = crf.predict_marginals(X), crf.classes_
+    found = evaluate(y, crf.predict(X, decode="viterbi"), marginals=marginals, classes=classes, n_resamples=0)
+    assert list(found.decodings) == ["predicted", "posterior"]
+    posterior = crf.predict(X, decode="posterior")
+    assert found.decodings["posterior"].accuracy == evaluate(y, posterior, n_resamples=0).accuracy
+    assert evaluate(y, posterior, marginals=marginals, classes=classes, n_resamples=0).decodings is None
+    assert evaluate(y, posterior, decodings={"again": posterior}, n_resamples=0).decodings is None
+
+
+def test_decodings_are_checked(fitted):
+    crf, X, y = fitted
+    with pytest.raises(TypeError, match="decodings must map names to label sequences"):
+        evaluate(y, y, decodings=[y])
+    with pytest.raises(ValueError, match="decode must be 'viterbi', 'posterior' or None"):
+        evaluate_model(crf, X, y, decode="best")
+    with pytest.raises(TypeError, match="evaluate_model takes a fitted ChainCRF or GraphCRF, got dict"):
+        evaluate_model({}, X, y)
+
+
+def test_graphs_are_evaluated_like_sequences():
+    random = np.random.default_rng(0)
+    X = [(random.normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3], [3, 0]])) for _ in range(6)]
+    y = [(x[:, 0] > 0).astype(int) for x, _ in X]
+    model = GraphCRF("linear").fit(X, y)
+    found = evaluate_model(model, X, y, n_resamples=0)
+    assert found.accuracy.value == token_accuracy(y, model.predict(X))
+    assert found.log_likelihood.per_sequence.value == pytest.approx(model.log_likelihood(X, y) / 6)
+    rough = evaluate_model(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
+    assert rough.log_likelihood is None
+    assert rough.calibration is not None

@@ -41,7 +41,7 @@ def drawn(monkeypatch):
     return counts
 
 
-def test_intervals_are_quantiles_of_figures_of_repeated_sequences(drawn):
+def test_intervals_of_what_is_no_share_are_quantiles_of_figures_of_repeated_sequences(drawn):
     y_true, y_pred = predictions()
     marginals, likelihood = marginals_of(y_pred), -np.arange(15.0)
     given = {"scheme": "bio", "classes": LABELS, "marginals": marginals, "log_likelihood": likelihood}
@@ -51,35 +51,31 @@ def test_intervals_are_quantiles_of_figures_of_repeated_sequences(drawn):
     assert len(drawn) == 10
 
     def figures(evaluation):
-        """Estimates, None for those of labels that are not there."""
-        yield evaluation.accuracy
-        yield evaluation.sequence_accuracy
+        """Figures that are no shares."""
         yield evaluation.log_likelihood.per_sequence
         yield evaluation.log_likelihood.per_token
         yield evaluation.calibration.brier
         yield evaluation.calibration.expected_error
-        yield from (evaluation.averages[name].f1 for name in ("micro", "macro", "weighted"))
-        yield from (evaluation.entities.averages[name].f1 for name in ("micro", "macro", "weighted"))
-        for scores in [
-            *(evaluation.per_label.get(name) for name in LABELS),
-            *(evaluation.entities.per_type.get(name) for name in "XY"),
-        ]:
-            yield scores and scores.f1
-            yield scores and (scores.precision if scores.predicted else None)
-            yield scores and (scores.recall if scores.support else None)
+
+    def averages(evaluation):
+        yield from (evaluation.averages[name].f1 for name in ("macro", "weighted"))
+        yield from (evaluation.entities.averages[name].f1 for name in ("macro", "weighted"))
 
     def repeated(values, row):
         return [value for value, times in zip(values, row, strict=True) for _ in range(int(times))]
 
-    table = []
+    table, wider = [], []
     for row in counts:
         again = {**given, "marginals": repeated(marginals, row), "log_likelihood": repeated(likelihood, row)}
         one = evaluate(repeated(y_true, row), repeated(y_pred, row), **again, n_resamples=0)
-        table.append([np.nan if each is None else each.value for each in figures(one)])
-    assert np.isnan(table).any()
-    low, high = np.nanquantile(table, [0.1, 0.9], axis=0)
+        table.append([each.value for each in figures(one)])
+        wider.append([each.value for each in averages(one)])
+    low, high = np.quantile(table, [0.1, 0.9], axis=0)
     np.testing.assert_allclose([each.low for each in figures(found)], low, rtol=1e-12)
     np.testing.assert_allclose([each.high for each in figures(found)], high, rtol=1e-12)
+    low, high = np.quantile(wider, [0.1, 0.9], axis=0)
+    assert all(each.low <= end + 1e-12 for each, end in zip(averages(found), low, strict=True))
+    assert all(each.high >= end - 1e-12 for each, end in zip(averages(found), high, strict=True))
     shares = found.calibration.curve
     defined = shares.counts > 0
     assert (shares.accuracy_low[defined] <= shares.accuracy[defined] + 1e-12).all()
@@ -110,16 +106,29 @@ def test_positions_of_a_sequence_are_not_taken_for_independent():
 
 
 def test_a_rare_label_that_is_not_drawn_does_not_pull_its_scores_to_zero():
-    y_true, y_pred = [["a", "b"]] * 20 + [["rare", "a"]], [["a", "b"]] * 20 + [["rare", "rare"]]
-    y_true, y_pred = [*y_true, ["b"]], [*y_pred, ["rare"]]
-    found = evaluate(y_true, y_pred, n_resamples=500, random_state=0)
-    recall = found.per_label["rare"].recall
-    # One sequence alone holds the label: its recall is 1 in every resample that has it, which says nothing.
-    assert recall.value == 1.0
-    assert np.isnan([recall.low, recall.high]).all()
-    assert found.averages["macro"].recall.low > 0.9
-    never = evaluate([["a", "b"]] * 5, [["a", "a"]] * 5, n_resamples=50, random_state=0)
-    assert never.per_label["b"].precision == Estimate(0.0, 0.0, 0.0)
+    figures = Resampling(4).estimate(np.array([0.5, 0.4, np.nan, 0.6, np.nan]), 2)
+    assert figures.low == pytest.approx(0.405)
+    assert figures.high == pytest.approx(0.595)
+
+
+def test_one_of_one_right_is_not_certain():
+    y_true, y_pred = [["a", "b"]] * 20 + [["rare", "a"]], [["a", "b"]] * 20 + [["rare", "a"]]
+    found = evaluate(y_true, y_pred, n_resamples=50, random_state=0)
+    scores = found.per_label["rare"]
+    assert scores.recall.value == scores.precision.value == 1.0
+    np.testing.assert_allclose([scores.recall.low, scores.recall.high], [0.2065, 1.0], atol=1e-4)
+    np.testing.assert_allclose([scores.f1.low, scores.f1.high], [0.3424, 1.0], atol=1e-4)
+    assert found.averages["macro"].recall.value == 1.0
+    assert found.averages["macro"].recall.low < 0.75
+    assert 0.8 < found.accuracy.low < 0.9
+
+
+def test_what_is_never_predicted_has_no_interval_of_its_precision():
+    never = evaluate([["a", "b"]] * 5, [["a", "a"]] * 5, n_resamples=50, random_state=0).per_label["b"]
+    assert never.precision.value == 0.0
+    assert np.isnan(never.precision.low)
+    assert never.recall.low == never.f1.low == 0.0
+    assert never.recall.high == pytest.approx(0.4345, abs=1e-4)
 
 
 def test_impossible_sequences_keep_their_infinity():
@@ -149,13 +158,18 @@ def test_log_likelihoods_are_checked(values, words):
 
 def test_random_states():
     y_true, y_pred = predictions(40)
-    one, same, other = (evaluate(y_true, y_pred, random_state=seed).accuracy for seed in (1, 1, 2))
+    likelihood = -np.random.default_rng(0).random(40)
+
+    def mean(random_state):
+        return evaluate(
+            y_true, y_pred, log_likelihood=likelihood, random_state=random_state
+        ).log_likelihood.per_sequence
+
+    one, same, other = map(mean, (1, 1, 2))
     assert one == same
     assert one != other
-    legacy = [evaluate(y_true, y_pred, random_state=np.random.RandomState(5)).accuracy for _ in range(2)]
-    assert legacy[0] == legacy[1]
-    generator = np.random.default_rng(1)
-    assert evaluate(y_true, y_pred, random_state=generator).accuracy == one
+    assert mean(np.random.RandomState(5)) == mean(np.random.RandomState(5))
+    assert mean(np.random.default_rng(1)) == one
 
 
 @pytest.mark.parametrize(
@@ -221,7 +235,7 @@ def test_pairing_narrows_the_interval():
 
 def test_equal_predictions_differ_by_nothing():
     y_true, y_pred = predictions()
-    found = compare(y_true, y_pred, y_pred, random_state=0)
+    found = compare(y_true, y_pred, y_pred, scheme=None, random_state=0)
     assert found.accuracy.difference == found.macro_f1.difference == Estimate(0.0, 0.0, 0.0)
     assert found.accuracy.share_better == 0.5
     assert found.entity_f1 is None
@@ -252,15 +266,15 @@ def test_one_sequence_has_no_intervals():
     assert "-0.3333 [–]" in str(differences)
 
 
-def test_figures_of_a_single_sequence_have_no_interval_among_others_that_have():
-    y_true, y_pred = [["a", "b"], ["a", "c"], ["a", "b"]], [["a", "b"], ["b", "c"], ["a", "a"]]
+def test_figures_of_nothing_have_no_interval_among_others_that_have():
+    y_true, y_pred = [["a", "b"], ["a", "c"], ["a", "b"]], [["a", "b"], ["b", "b"], ["a", "a"]]
     found = evaluate(y_true, y_pred, random_state=0)
-    assert np.isnan(found.per_label["c"].f1.low), "in one sequence alone"
+    assert np.isnan(found.per_label["c"].precision.low), "never predicted"
     assert found.per_label["b"].precision.low < found.per_label["b"].precision.high
-    reason = "[–] where a figure rests on less than two sequences"
+    reason = "[–] where there is too little to count"
     assert reason in str(found).splitlines()[0]
     assert reason in report_page("Three", evaluation=found)
-    assert "[–]" not in str(evaluate(y_true + y_true, y_pred + y_pred, random_state=0))
+    assert "[–]" not in str(evaluate(y_true + y_true, y_true + y_true, random_state=0))
 
 
 def test_sums_of_sequences_come_first():

@@ -58,7 +58,8 @@ def test_result_never_shares_memory_with_the_input():
     [
         (["f4", "f4"], "f4"),
         (["f4", "f8"], "f8"),
-        (["f2", "f4"], "f8"),
+        (["f2", "f4"], "f4"),
+        (["f2", "f2"], "f4"),
         (["i8", "i4"], "f8"),
         (["?", "?"], "f8"),
         (["u1", "f4"], "f8"),
@@ -66,7 +67,7 @@ def test_result_never_shares_memory_with_the_input():
         ([">f4", "f4"], "f8"),
     ],
 )
-def test_float32_stays_only_when_all_are(dtypes, expected):
+def test_float32_stays_only_when_none_is_wider(dtypes, expected):
     inputs, _ = pack_inputs([np.ones((2, 3), dtype=dtype) for dtype in dtypes])
     assert inputs.dtype == np.dtype(expected)
     np.testing.assert_array_equal(inputs, 1)

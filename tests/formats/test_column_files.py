@@ -102,10 +102,11 @@ def test_the_separator_can_be_forced(write):
         ("# just words\n", []),
         ("\n\n", []),
         ("", []),
-        # -DOCSTART- is a row where it can be one
-        ("-DOCSTART- -X- O\n\na N B\n", [["-DOCSTART-"], ["a"]]),
+        # -DOCSTART- is never a row, and ends what comes before it
+        ("-DOCSTART- -X- O\n\na N B\n", [["a"]]),
         ("-DOCSTART-\n\na N B\n", [["a"]]),
-        ("-DOCSTART- -X- O\n", [["-DOCSTART-"]]),
+        ("-DOCSTART- -X- O\na N B\n-DOCSTART- -X- O\nb N B\n", [["a"], ["b"]]),
+        ("-DOCSTART- -X- O\n", []),
     ],
 )
 def test_what_begins_with_a_hash_is_a_comment_or_a_word(write, text, expected):
@@ -138,10 +139,6 @@ def test_comments_can_be_switched_off(write):
         (
             "a\tb\n# inside\nc\td\n",
             "line 2, column 1 (from 0): there is none; found 1 column, expected 2 as in line 1. Comments may",
-        ),
-        (
-            "-DOCSTART-\n\na b\n-DOCSTART-\n",
-            "line 4, column 1 (from 0): there is none; found 1 column, expected 2",
         ),
     ],
 )
@@ -201,6 +198,8 @@ def test_conllu_rows_are_words_and_everything_else_is_written_again(write):
         CHUNKS,
         CHUNKS.replace("\t", " "),
         "# licence\n-DOCSTART-\n# id = 1\n" + CHUNKS + "# the end\n# really\n",
+        "-DOCSTART-\t-X-\tO\n\n" + CHUNKS + "-DOCSTART-\t-X-\tO\n\n" + CHUNKS,
+        CHUNKS + "-DOCSTART-\n\n",
         "one\n\n#\n\n",
         "a\rb\tX\n\n",
     ],

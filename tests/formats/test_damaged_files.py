@@ -166,3 +166,15 @@ def test_settings_are_files_of_some_pages(tmp_path):
 def test_settings_are_not_read_from_devices():
     with pytest.raises(ValueError, match="/dev/zero is not a file"):
         read_settings("/dev/zero")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero here")
+@pytest.mark.parametrize("kind", ["columns", "conllu", "crfsuite", "csv", "npz"])
+def test_sequences_are_not_read_from_devices(kind):
+    options = {"sequence": "id"} if kind == "csv" else {}
+    with pytest.raises(SequenceFileError, match="/dev/zero is a device, not a file: give the path of a file"):
+        read_sequences("/dev/zero", kind, **options)
+
+
+def test_the_null_device_is_an_empty_file():
+    assert read_content(os.devnull) == b""

@@ -57,8 +57,8 @@ def test_the_example_of_the_manual():
 
 def test_rows_beyond_the_ends_have_names():
     rows = [["a"], ["b"]]
-    far = Template.parse("\n".join(f"U:%x[{row},0]" for row in range(-4, 5)))
-    cells = ["_B-4", "_B-3", "_B-2", "_B-1", "a", "b", "_B+1", "_B+2", "_B+3", "_B+4"]
+    far = Template.parse("\n".join(f"U:%x[{row},0]" for row in range(-15, 16)))
+    cells = [*(f"_B-{n}" for n in range(15, 0, -1)), "a", "b", *(f"_B+{n}" for n in range(1, 16))]
     assert far.features(rows) == [["U:" + cell for cell in cells[:-1]], ["U:" + cell for cell in cells[1:]]]
 
 
@@ -80,7 +80,7 @@ def test_bigrams_that_see_the_rows_are_told_from_those_that_do_not():
     template = Template.parse("U\nB01:%x[0,1]\nB00")
     assert template.uses_label_bigrams
     assert [(line.text, line.number, line.cells) for line in template.observed_bigrams] == [
-        ("B01:%x[0,1]", 2, ((0, 1),))
+        ("B01:%x[0,1]", 2, ((0, 1, "x"),))
     ]
     assert not Template.parse("B01:%x[0,1]").uses_label_bigrams
     assert not Template.parse("U00:%x[0,0]").uses_label_bigrams
@@ -107,7 +107,7 @@ def test_comments_blank_lines_and_crlf_leave_no_trace(tmp_path):
     [
         ("U00:%x[0,0]\nX01", "template, line 2, column 1: 'X01' begins with 'X'"),
         (" U00:%x[0,0]", "line 1, column 1"),
-        ("U00:%y[0,0]", "line 1, column 5: '%y[0,0]' is no macro, expected %x[row,column]"),
+        ("U00:%y[0,0]", "line 1, column 5: %y[0,0] names no function of cells, expected one of x, lower"),
         ("U00:100%", "line 1, column 8"),
         ("U00:%x[0,0]/%x[+1,0]", "line 1, column 13: '%x[+1,0]' is no macro"),
         ("U00:%x[,0]", "column 5"),
@@ -116,8 +116,15 @@ def test_comments_blank_lines_and_crlf_leave_no_trace(tmp_path):
         ("U00:%x[0 ,0]", "column 5"),
         ("U00:%x[0,0", "column 5"),
         (f"U00:%x[0,{'9' * 5000}]", "column 5"),
-        ("U00:%x[5,0]", "line 1, column 5: %x[5,0] is 5 rows away, expected at most 4"),
-        ("B%x[-5,0]", "column 2: %x[-5,0] is 5 rows away"),
+        ("U00:%x[16,0]", "line 1, column 5: %x[16,0] is 16 rows away, expected at most 15"),
+        ("B%x[-16,0]", "column 2: %x[-16,0] is 16 rows away"),
+        ("U00:%sufix3[0,0]", "line 1, column 5: %sufix3[0,0] names no function of cells, expected one of x, lower"),
+        ("U00:%sufix3[0,0]", "; did you mean %suffix3?"),
+        ("U00:%shape2[0,0]", "; did you mean %shape?"),
+        ("U00:%suffix[0,0]", "%suffix[0,0] must say how many characters, 1 to 9, such as %suffix3[0,0]"),
+        ("U00:%prefix0[0,0]", "%prefix0[0,0] must say how many characters, 1 to 9"),
+        ("U00:%prefix10[0,0]", "%prefix10[0,0] must say how many characters, 1 to 9"),
+        ("U00:%Lower[0,0]", "'%Lower[0,0]' is no macro"),
         ("", "holds no templates"),
         ("# nothing\n\n", "holds no templates"),
     ],

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from kernelfields import ChainCRF, GraphCRF, Sequencewise
+from kernelfields import ChainCRF, FrameCRF, GraphCRF, Sequencewise
 from kernelfields.compat import CRF
 from kernelfields.selection import ChainCRFCV
 
@@ -150,7 +150,7 @@ def test_rows_as_the_shortest_sequences_pass_all_checks_that_apply(estimator, ex
 
 @pytest.mark.parametrize(
     "estimator",
-    [ChainCRF(), GraphCRF(), ChainCRFCV(), CRF(), Sequencewise(StandardScaler())],
+    [ChainCRF(), GraphCRF(), ChainCRFCV(), CRF(), Sequencewise(StandardScaler()), FrameCRF()],
     ids=lambda each: type(each).__name__,
 )
 def test_what_needs_no_data_holds_for_every_estimator(estimator):

@@ -109,6 +109,17 @@ def test_a_certificate_says_what_it_knows():
     certificate = Certificate("rkhs", 10.0, 9.5, exact=False, parts={"node": 0.5})
     assert certificate.gap == 0.5
     assert certificate.relative_gap == 0.05
-    assert str(certificate) == "rkhs certificate: value 10, lower bound 9.5, relative gap at most 0.05"
-    assert "at most" not in str(Certificate("span", 10.0, 9.5))
+    assert str(certificate) == (
+        "within 5 % of the best field in the whole RKHS; more rank or iterations would bring at most 0.5 nats "
+        "(rkhs certificate: value 10, lower bound 9.5, relative gap at most 0.05)"
+    )
+    span = Certificate("span", 10.0, 9.97)
+    assert (
+        span.sentence
+        == "within 0.3 % of the best field that its basis spans; more iterations would bring at most " + ("0.03 nats")
+    )
+    assert "relative gap 0.003" in str(span)
+    assert Certificate("span", 10.0, 10.0).sentence.startswith("within 0.001 % of")
+    for unknown in (0.0, -np.inf):
+        assert "is not known: the lower bound is" in Certificate("rkhs", 10.0, unknown).sentence
     assert Certificate("span", 0.0, 0.0).relative_gap == 0.0

@@ -112,7 +112,7 @@ def test_transitions_that_depend_on_inputs_have_no_map():
 
 def test_showing_a_sequence_is_predicting_it(words_field):
     shown = words_field.show(DICTS[1], TAGS[1], tokens=WORDS[1], caption="second")
-    assert list(shown.labels) == words_field.predict([DICTS[1]])[0].tolist()
+    assert list(shown.labels) == words_field.predict([DICTS[1]])[0]
     np.testing.assert_array_equal(shown.marginals, words_field.predict_marginals([DICTS[1]])[0])
     page = ParsedPage(shown._repr_html_())
     page.assert_harmless()

@@ -46,10 +46,11 @@ def test_hovering_tells_the_probabilities_in_falling_order():
 def test_the_listed_probabilities_add_up_to_one_with_the_others():
     marginals = np.random.default_rng(0).dirichlet(np.ones(30), size=4)
     classes = [f"L{index}" for index in range(30)]
-    shown = LabelledSequence([classes[i] for i in marginals.argmax(axis=1)], marginals, classes)
-    for each in positions(shown):
-        first, *lines = each["title"].split("\n")
-        assert first.split(": ")[0] == first.split(": ")[1]  # without tokens, positions are numbered
+    labels = [classes[i] for i in marginals.argmax(axis=1)]
+    items = positions(LabelledSequence(labels, marginals, classes, tokens=list("abcd")))
+    assert len(items) == 4
+    for each in items:
+        _, *lines = each["title"].split("\n")
         assert lines[-1].startswith("25 other labels ")
         assert sum(float(line.split()[-1]) for line in lines) == pytest.approx(1.0, abs=0.004)
 
@@ -107,9 +108,9 @@ def test_text_is_aligned_and_names_what_is_wrong():
     ]
 
 
-def test_very_long_sequences_are_cut_and_say_so():
+def test_very_long_sequences_of_words_are_cut_and_say_so():
     marginals = np.tile([0.25, 0.75], (1500, 1))
-    shown = LabelledSequence(np.ones(1500, int), marginals, np.array([0, 1]))
+    shown = LabelledSequence(np.ones(1500, int), marginals, np.array([0, 1]), tokens=["word"] * 1500)
     assert len(positions(shown)) == 1001
     assert "500 more positions" in ParsedPage(shown._repr_html_()).text
     assert str(shown).endswith("500 more positions")

@@ -64,7 +64,7 @@ def test_every_part_has_its_section():
         "Search",
     ]
     for words in (
-        "Token accuracy 0.875",
+        "Entity F1 (bio)",
         "Entities in the scheme bio",
         "Brier score",
         "RBF(gamma=0.5)",
@@ -83,7 +83,7 @@ def test_every_part_has_its_section():
 
 def test_parts_that_are_not_given_have_no_section():
     assert headings(report_page("Empty", lead="Nothing yet."))[1] == []
-    page, found = headings(report_page("Scores", evaluation=evaluate(TRUE, PREDICTED, n_resamples=0)))
+    page, found = headings(report_page("Scores", evaluation=evaluate(TRUE, PREDICTED, scheme=None, n_resamples=0)))
     assert found == ["How well does it do?"]
     assert "8 tokens." in page.text
     assert "Entities" not in page.text

@@ -139,13 +139,13 @@ def test_sets_are_named_where_several_have_lists():
         "node: label N",
         "    +1.000  a",
         "",
-        "edge: transitions by feature",
+        "edge: pairs of labels by feature",
         "    +1.000  N -> V, bias",
         "",
         "node_2: 7 pivots of RBF, no weights per feature",
     ]
     tree = parsed(table)
-    assert rows_of(tree, "edge: transitions by feature") == [["+1.000", "N -> V, bias"]]
+    assert rows_of(tree, "edge: pairs of labels by feature") == [["+1.000", "N -> V, bias"]]
     assert [each.text for each in tree.iter("p")] == ["node_2: 7 pivots of RBF, no weights per feature"]
 
 

@@ -14,16 +14,20 @@ INPUTS = np.concatenate(search_sequences()[0])
 
 def candidates(estimator=None, **grids):
     defaults = {"kernels": None, "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator or ChainCRF(), lambda: INPUTS, **{**defaults, **grids})
+    return list_candidates(estimator or ChainCRF(), lambda kernel: INPUTS, cliques_of, **{**defaults, **grids})
 
 
-def never():
+def cliques_of(estimator):
+    return estimator._cliques(None)
+
+
+def never(kernel):
     raise AssertionError("the inputs are not needed")
 
 
 def test_names_stand_for_scales_around_that_of_the_data():
     scale = 1.0 / (INPUTS.shape[1] * INPUTS.var())
-    gammas = [kernel.gamma for kernel in expand_kernel("rbf", lambda: INPUTS)]
+    gammas = [kernel.gamma for kernel in expand_kernel("rbf", lambda kernel: INPUTS)]
     np.testing.assert_allclose(gammas, np.multiply(scale, SCALE_MULTIPLES), rtol=5e-3)
     # An inverse length goes with the square root of an inverse squared length, a length with its inverse.
     for name, kind, parameter, power in (
@@ -31,7 +35,7 @@ def test_names_stand_for_scales_around_that_of_the_data():
         ("matern", Matern, "length_scale", -0.5),
     ):
         middle = getattr(kind().resolve(INPUTS), parameter)
-        values = [getattr(kernel, parameter) for kernel in expand_kernel(name, lambda: INPUTS)]
+        values = [getattr(kernel, parameter) for kernel in expand_kernel(name, lambda kernel: INPUTS)]
         np.testing.assert_allclose(values, middle * np.power(SCALE_MULTIPLES, power), rtol=5e-3)
 
 

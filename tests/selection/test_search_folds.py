@@ -5,13 +5,18 @@ import pytest
 from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
-from kernelfields.selection.folds import Fold, make_folds, spread_folds
+from kernelfields import ChainCRF
+from kernelfields.selection.folds import Fold, order_folds, split_items, spread_folds
+from kernelfields.selection.training_data import SequenceData
 
 X, y = search_sequences()
+CRF = ChainCRF()
+DATA = SequenceData(X, y, None, CRF._training(X, y, None, CRF._progress()))
 
 
 def folds(cv, groups=None, seed=0):
-    return make_folds(cv, X, y, groups, y, np.random.default_rng(seed))
+    random = np.random.default_rng(seed)
+    return order_folds(split_items(cv, DATA, groups, random), DATA.units, random)
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
@@ -75,13 +80,16 @@ def test_smaller_parts_are_nested_and_hold_every_label():
     random = np.random.default_rng(0)
     fold = Fold(np.arange(0, 32), np.array([32]), random.permutation(32), np.array([32]))
     labels.append(np.array([0]))
+    lengths = np.array(list(map(len, labels)))
     for size in (4, 12):
-        train, test = fold.part(size, labels)
-        assert size <= len(train) <= size + 2
-        assert set(fold.train_order[:size]) <= set(train)
+        train, test = fold.part(size, labels, lengths)
+        order = list(fold.train_order)
+        first = next(n for n in range(1, 33) if lengths[order[:n]].sum() >= size)
+        assert set(order[:first]) <= set(train)
+        assert first <= len(train) <= first + 2
         assert set(np.concatenate([labels[i] for i in train]).tolist()) == {0, 1, 2, 3}
         assert list(test) == [32]
-    everything = fold.part(None, labels)
+    everything = fold.part(None, labels, lengths)
     assert everything[0] is fold.train
     assert everything[1] is fold.test
 

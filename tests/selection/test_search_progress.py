@@ -3,11 +3,12 @@
 import io
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.results import Evaluation, SearchProgress, tabulate
+from kernelfields.selection.results import Evaluation, SearchProgress, Words, duration, tabulate
 
 CANDIDATES = [Candidate({"kernel": RBF(0.5), "rank": 9, "prior_variance": s}, (0,)) for s in (1.0, 10.0)]
 
@@ -23,22 +24,25 @@ EVALUATIONS = [evaluation(each, score) for each, score in zip(CANDIDATES, (-1.5,
 def shown(terminal):
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=200)
-    with SearchProgress(True, 4, console=console) as progress:
+    with SearchProgress(True, 2, 30.0, console=console) as progress:
+        progress.add(2, 70.0)
+        progress._begin -= 600.0
         for candidate in CANDIDATES:
-            progress.fitted(candidate, "rung 1 of 1, fold 1 of 2")
+            progress.fitted(candidate, "rung 1 of 1, fold 1 of 2", 25.0)
         progress.evaluated(EVALUATIONS, "rung 1 of 1")
-        progress.fitted(CANDIDATES[0], "rung 1 of 1, fold 2 of 2")
+        progress.fitted(CANDIDATES[0], "rung 1 of 1, fold 2 of 2", 25.0)
         if terminal:
             progress._live.refresh()
-    progress.show(tabulate(EVALUATIONS, "accuracy"))
+    progress.show(tabulate(EVALUATIONS, Words("accuracy", notes=["a note"])))
     return stream.getvalue()
 
 
 def test_a_line_for_each_path_where_there_is_no_terminal():
     first, *table = shown(terminal=False).splitlines()
-    assert first.startswith("2 of 4 fits, ")
+    # Half of the work took ten minutes.
+    assert first.startswith("2 of 4 fits, 600.0 s, about 10 min left  rung 1 of 1  ")
     assert first.endswith("rung 1 of 1  -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0")
-    assert table[0].startswith("2 candidates, 2 folds")
+    assert table[0].strip() == "2 candidates, 2 folds; a note"
     assert table[1].split() == [
         "kernel",
         "rank",
@@ -47,7 +51,7 @@ def test_a_line_for_each_path_where_there_is_no_terminal():
         "accuracy",
         "±",
         "folds",
-        "sequences",
+        "positions",
         "seconds",
     ]
     assert [row.split()[3] for row in table[2:]] == ["-1.2500", "-1.5000"]
@@ -55,7 +59,7 @@ def test_a_line_for_each_path_where_there_is_no_terminal():
 
 def test_one_line_that_is_rewritten_on_a_terminal():
     text = shown(terminal=True)
-    assert "3 of 4 fits" in text
+    assert "3 of 4 fits, 600.0 s, about 3 min left" in text
     assert "fold 2 of 2" in text
     assert "best -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0" in text
     assert "2 candidates, 2 folds" in text
@@ -63,6 +67,13 @@ def test_one_line_that_is_rewritten_on_a_terminal():
 
 def test_a_later_rung_leads_whatever_its_scores():
     later = evaluation(CANDIDATES[0], -9.0, rung=1)
-    table = tabulate([*EVALUATIONS, later], "accuracy")
+    table = tabulate([*EVALUATIONS, later], Words("accuracy"))
     assert [row[3] for row in table.rows] == ["-9.0000", "-1.2500"]
     assert CANDIDATES[0].words == "kernel RBF(gamma=0.5), rank 9, prior variance 1.0"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.01, "1 s"), (89.0, "89 s"), (90.0, "2 min"), (5399.0, "90 min"), (7200.0, "2 h")]
+)
+def test_durations_come_in_the_unit_that_suits_them(seconds, words):
+    assert duration(seconds) == words

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 from search_sequences import as_entities, as_feature_dicts, per_token, search_sequences
+from sklearn.base import clone
 
 from kernelfields import ChainCRF
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.estimators import base
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
-from kernelfields.selection.folds import TrainingData
+from kernelfields.selection.training_data import SequenceData
 from kernelfields.selection.variance_path import VariancePath, extrapolated
 
 X, y = search_sequences()
@@ -21,12 +22,13 @@ VARIANCES = (10.0, 0.1, 1.0)
 
 def follow(estimator, X, y, **grids):
     """Each candidate's parameters and its fit, along the path of one kernel."""
-    data = TrainingData(X, y, None, keep_zeros=estimator.support == "observed", class_weight=None)
+    training = estimator._training(X, y, None, estimator._progress())
+    data = SequenceData(X, y, None, training)
     grids = {"kernels": None, "prior_variances": VARIANCES, "ranks": None, "edge_prior_variances": None, **grids}
-    candidates = list_candidates(estimator, lambda: data.packed(np.arange(len(X)))[1].inputs, **grids)
+    inputs = training.data.inputs
+    candidates = list_candidates(estimator, lambda _: inputs, lambda each: each._cliques(training), **grids)
     assert len({each.path for each in candidates}) == 1
-    masks = resolve_constraints(estimator.constraints, data.classes)
-    path = VariancePath(estimator, data.part(data.share(TRAIN, TEST)), data.classes, masks, Workers(1))
+    path = VariancePath(clone(estimator), data, data.share(TRAIN, TEST), Workers(1))
     return [(candidate.params, fit) for candidate, fit, _ in path.follow(candidates)]
 
 
@@ -67,7 +69,7 @@ def test_scores_and_the_estimator_of_a_fit_agree(name):
         fitted = fit.estimator()
         assert fitted.prior_variance == params["prior_variance"]
         held_X, held_y = pick(X, TEST), pick(y, TEST)
-        per_sequence = fit.log_likelihood() / fit.chains.n_positions
+        per_sequence = fit.log_likelihood() / fit.part.test.n_positions
         assert per_sequence == pytest.approx(per_token(fitted, held_X, held_y), rel=1e-9)
         assert fitted.certify(pick(X, TRAIN), pick(y, TRAIN), scope="span").relative_gap < 1e-6
         for ours, theirs in zip(fit.predictions(), fitted.predict(held_X), strict=True):
@@ -81,8 +83,8 @@ def test_features_are_computed_once_and_starts_save_passes(monkeypatch):
         built.extend(name for name, _ in cliques)
         return build_designs(cliques, *arguments)
 
-    build_designs = variance_path.build_designs
-    monkeypatch.setattr(variance_path, "build_designs", counted)
+    build_designs = base.build_designs
+    monkeypatch.setattr(base, "build_designs", counted)
     variances = np.geomspace(0.01, 100.0, 9)
     estimator = ChainCRF(RBF(0.3), rank=15, random_state=0, tol=1e-6, max_iter=500)
     warm = follow(estimator, X, y, prior_variances=variances)
@@ -140,11 +142,13 @@ def test_starts_are_continued_in_the_logarithm_of_the_variance():
 def test_held_out_sequences_with_labels_that_training_lacks_are_dropped():
     labels = [each.copy() for each in y]
     labels[20][-1] = 9
-    data = TrainingData(X, labels, None, keep_zeros=False, class_weight={9: 2.0})
-    part = data.part(data.share(TRAIN, TEST))
-    assert data.share(TRAIN, TEST).n_dropped == 1
+    crf = ChainCRF(class_weight={9: 2.0})
+    data = SequenceData(X, labels, None, crf._training(X, labels, None, crf._progress()))
+    share = data.share(TRAIN, TEST)
+    assert share.n_dropped == 1
+    part = data.part(share, crf)
     assert part.test.n_sequences == len(TEST) - 1
     assert all(9 not in each for each in part.y_test)
-    assert data.part(data.share(TRAIN, np.array([20]))).test is None
+    assert not data.share(TRAIN, np.array([20])).scored
     # The field of the fold knows the label all the same, so constraints and weights of classes can name it.
-    np.testing.assert_array_equal(data.classes, [0, 1, 2, 9])
+    np.testing.assert_array_equal(part.training.classes, [0, 1, 2, 9])

@@ -222,3 +222,23 @@ def test_bad_input_is_named():
     warm = ChainCRF("linear", warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="warm_start=True continues the fitted one"):
         warm.fit(X, y, optimize="evidence")
+
+
+def test_a_path_reads_as_sentences(tmp_path):
+    X, y = labelled_sequences(12)
+    crf = ChainCRF(RBF(2.0), rank=8, prior_variance=0.05, random_state=0).fit(X, y, optimize=SHORT)
+    path = crf.evidence_path_
+    first, second, *parameters, last = str(path).splitlines()
+    gained = path.best.value - path.first.value
+    assert first.startswith(f"log evidence {path.first.value:.2f} -> {path.best.value:.2f}")
+    assert first.endswith(f"{gained:.2f} nats gained")
+    assert gained > 0
+    assert second.startswith(f"{len(path.steps)} points, in 1 climb, ")
+    assert [line.split("  ")[1] for line in parameters] == list(path.best.parameters)
+    assert f"0.05 -> {path.best.parameters['node prior_variance']:.4g}, " in parameters[0]
+    assert last == f"ended because {path.steps[-1].ended}"
+    crf.save(tmp_path / "field")
+    assert str(ChainCRF.load(tmp_path / "field").evidence_path_) == str(path)
+    short = crf.fit(X, y, optimize=EvidenceSearch(restarts=0, max_evaluations=2, tol=1e-9)).evidence_path_
+    assert "max_evaluations = 2 points were tried" in str(short)
+    assert "nowhere finite at 0 points" in str(type(path)())

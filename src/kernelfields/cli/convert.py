@@ -57,8 +57,8 @@ def convert(
     given = {name: SETTINGS[name].read(value) for name, value in reading.items()}
     settings = RunSettings(train=file, format=source, **given)
     if target == "auto":
-        target = format_of(output)
-    _, read = read_training_file(settings)
+        target = format_of(output, "--to")
+    _, read = read_training_file(settings, "--from")
     if target == "npz" and not hasattr(read.X[0], "shape"):
         _write_named_features(output, read)
     else:

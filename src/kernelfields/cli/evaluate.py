@@ -6,12 +6,15 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernelfields.cli.messages import Jobs, Voice, command
+from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
 from kernelfields.cli.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
+_DRAWN_POSITIONS = 100_000
 _WEIGHTS_PER_LABEL = 10
 _MOST = 1_000_000  # resamples: the interval has no further digit by then
 
@@ -30,6 +34,8 @@ def evaluate(
     voice: Voice,
     model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
     file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
+    decode: Decode = None,
+    posterior: Posterior = False,
     against: Annotated[
         str | None, typer.Option("--against", help="Another model: is it better on the same sequences?")
     ] = None,
@@ -51,9 +57,10 @@ def evaluate(
 
     \b
     Accuracy of tokens and sequences, precision, recall and F1 of labels and
-    entities, log-likelihood and calibration, each with an interval from
-    resampling sequences. With one file alone, its last two columns are the
-    true and the predicted labels, as predict writes them.
+    entities, log-likelihood and calibration, each with an interval. Where the best labelling as a whole and the most
+    probable labels one by one differ, both are listed. With one file alone,
+    its last two columns are the true and the predicted labels, as predict
+    writes them.
 
     \b
     A model on a file it was not trained on, with a report to look at:
@@ -64,9 +71,10 @@ def evaluate(
       kernelfields evaluate labelled.conll --scheme bio
     """
     from kernelfields.cli.models import check_labels, load_model
-    from kernelfields.evaluation import compare
+    from kernelfields.evaluation import compare, evaluate_model
     from kernelfields.evaluation import evaluate as evaluate_labels
 
+    decoding = chosen_decoding(decode, posterior)
     shared: dict[str, Any] = {
         "scheme": None if scheme == "none" else scheme,
         "n_resamples": resamples,
@@ -74,26 +82,33 @@ def evaluate(
         "random_state": seed,
     }
     if file is None:
-        if against is not None or report is not None:
-            raise ValueError("--against and --report need a model and a file: kernelfields evaluate MODEL FILE")
+        if against is not None or report is not None or decoding is not None:
+            raise ValueError(
+                "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
+            )
         truth, predicted = _last_two_columns(model)
         evaluation = evaluate_labels(truth, predicted, **shared)
         voice.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
-    read = trained.reader.read(file)
-    if not labels_only:
-        check_labels(read, trained.crf.classes_, file)
-    predictions = trained.crf.predict(read.X)
+    advice = "--labels-only counts it as wrong"
+    with _about(model if against is not None else ""):
+        read = trained.reader.read(file)
+        if not labels_only:
+            check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
+        with _about(model):
+            first = trained.crf.predict(read.X, **decoding_arguments(decoding))
         other = load_model(against, n_jobs)
-        comparison = compare(read.y, predictions, other.crf.predict(_reread(other, trained, file, read)), **shared)
+        with _about(against):
+            reread = _reread(other, trained, file, read)
+            if not labels_only:
+                check_labels(reread, other.crf.classes_, file, advice)
+            second = other.crf.predict(reread.X, **decoding_arguments(decoding))
+        comparison = compare(read.y, first, second, **shared)
         voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    if not labels_only:
-        shared["log_likelihood"] = trained.crf.log_likelihood(read.X, read.y, per_sequence=True)
-        shared |= {"marginals": trained.crf.predict_marginals(read.X), "classes": trained.crf.classes_}
-    evaluation = evaluate_labels(read.y, predictions, **shared)
+    evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
         from kernelfields.formats.text_files import input_name
 
@@ -103,13 +118,24 @@ def evaluate(
     voice.result(str(evaluation), evaluation.to_dict())
 
 
-def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> Any:
-    """Return the inputs of a file as another model reads them."""
+@contextmanager
+def _about(model: str) -> Iterator[None]:
+    """Let errors say which of two models does not fit the file; nothing is added for one model alone."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not model:
+            raise
+        raise ValueError(f"the model {model} does not fit: {error}") from error
+
+
+def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> SequenceFile:
+    """Return a file as another model reads it."""
     if other.reader.to_document() == trained.reader.to_document():
-        return read.X
+        return read
     if path == "-":
-        raise ValueError("these two models read files differently, so standard input cannot serve both: use a file")
-    return other.reader.read(path).X
+        raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
+    return other.reader.read(path)
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:
@@ -137,9 +163,12 @@ def write_report(
     from kernelfields.reports.report import report_page
 
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    shown = max(1, sum(total <= _SHOWN_POSITIONS for total in accumulate(lengths)))
-    given = list(zip(file.X, file.y or [None] * len(file.X), words_of(file), strict=True))
-    sequences = [crf.show(x, labels, tokens=words) for x, labels, words in given[:shown]]
+    words = words_of(file)
+    # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
+    most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
+    shown = max(1, sum(total <= most for total in accumulate(lengths)))
+    given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
+    sequences = [crf.show(x, labels, tokens=tokens) for x, labels, tokens in given[:shown]]
     page = report_page(
         title,
         model=crf.summary(),

@@ -45,8 +45,8 @@ def inspect(
     \b
     The model at a glance:
       kernelfields inspect chunks.safetensors
-    What speaks for one label, among features of the first template line:
-      kernelfields inspect chunks.safetensors --label B-NP --features '^U00'
+    What speaks for one label, among suffixes:
+      kernelfields inspect chunks.safetensors --label B-NP --features suffix
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
@@ -123,7 +123,7 @@ def certify(
         path = _stored_path(trained, model, stored_data)
         voice.say(f"reading {path!r}, the training file that {model} names")
     read = trained.reader.read(path)
-    check_labels(read, trained.crf.classes_, path)
+    check_labels(read, trained.crf.classes_, path, "give its training file, which has none")
     digest = file_digest(path)
     if digest is not None and digest != trained.checksums.get("train", digest):
         voice.warn(f"{path} is not the file that {model} was trained on, or has changed since")

@@ -2,7 +2,8 @@
 
 A reader is the options of the file's format, a template for column files, and a scaling of numbers where wanted.
 It is learnt from the training file, kept with the model, and used for every other file. Column files without a
-template get one: every column but that of the labels, at -1, 0 and 1, and transitions.
+template get one: the first column is read as words, with the features of ``TextFeatures``, or as symbols where it has
+single characters alone; the others but that of the labels are tags, and there are transitions.
 
 Kernels are a name or a sum of names. Their parameters are numbers, each for every kernel of the sum that has it:
 
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelfields.cli.settings import SETTINGS, RunSettings, from_document, to_document
+from kernelfields.features.text import symbol_patterns, text_patterns
 from kernelfields.formats import ModelFileError, SequenceFile, Template, format_of, read_sequences
 from kernelfields.formats.text_files import input_name
 
@@ -57,8 +59,9 @@ _READING: dict[str, Any] = {
     "delimiter": str,
 }
 _SEPARATORS = {"tab": "\t", "space": " "}
-_NEAR = (-1, 0, 1)
 _LABELS_SHOWN = 10
+#: Symbols that a column may have to be seen widely: letters of all alphabets are words of a text by characters.
+_LARGEST_ALPHABET, _SYMBOL_WINDOW = 64, 7
 _LEAST_MEMORY = 10_000
 _NOTES = "command"
 
@@ -140,12 +143,15 @@ class InputReader:
         )
 
 
-def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile]:
-    """Read the training file as the settings say; return how to read others, and what was read."""
+def read_training_file(settings: RunSettings, option: str = "--format") -> tuple[InputReader, SequenceFile]:
+    """Read the training file as the settings say; return how to read others, and what was read.
+
+    ``option`` is the one that names the format.
+    """
     path = str(settings.train)
-    file_format = format_of(path) if settings.format == "auto" else settings.format
+    file_format = format_of(path, option) if settings.format == "auto" else settings.format
     template = None if settings.template is None else Template.read(settings.template)
-    options = reading_options(settings, file_format)
+    options = reading_options(settings, file_format, option)
     if template is not None:
         options["template"] = template
         if template.observed_bigrams:
@@ -157,8 +163,8 @@ def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile
     file = read_sequences(path, file_format, **options)
     reading = dict(file.reading)
     if template is None and file.format in ("columns", "conllu"):
-        template = default_template(reading)
-        file = replace(file, X=[template.features(sequence.rows) for sequence in file.source])
+        template, _ = default_template(file)
+        file = replace(file, X=template.features_of(sequence.rows for sequence in file.source))
     reader = InputReader(reading, template)
     if settings.standardize:
         if not is_dense(file.X):
@@ -167,10 +173,10 @@ def read_training_file(settings: RunSettings) -> tuple[InputReader, SequenceFile
     return reader, reader._scaled(file)
 
 
-def reading_options(settings: RunSettings, file_format: str) -> dict[str, Any]:
-    """Return the settings as options of ``read_sequences``, all but the template."""
+def reading_options(settings: RunSettings, file_format: str, option: str = "--format") -> dict[str, Any]:
+    """Return the settings as options of ``read_sequences``, all but the template; ``option`` names the format."""
     if file_format not in _USED:
-        raise ValueError(f"--format must be auto or one of {', '.join(_USED)}, got {file_format!r}")
+        raise ValueError(f"{option} must be auto or one of {', '.join(_USED)}, got {file_format!r}")
     for name, value in settings.part("reading").items():
         if value is not None and name not in _USED[file_format]:
             raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for files of format {file_format}")
@@ -194,14 +200,25 @@ def reading_options(settings: RunSettings, file_format: str) -> dict[str, Any]:
     return options
 
 
-def default_template(reading: dict[str, Any]) -> Template:
-    """Return the template of column files that come without one."""
-    columns = reading.get("features")
-    if columns is None:
-        columns = [column for column in range(reading["n_columns"]) if column != reading["label"]]
-    cells = [(row, column) for column in columns for row in _NEAR]
-    lines = [f"U{number:02d}:%x[{row},{column}]" for number, (row, column) in enumerate(cells)]
-    return Template.parse("\n".join([*lines, "B", ""]), "the default template")
+def default_template(file: SequenceFile) -> tuple[Template, str]:
+    """Return the template of a column file that comes without one, and what it sees in words."""
+    given, n_columns = file.reading.get("features"), file.reading["n_columns"]
+    first, *tags = given or [column for column in range(n_columns) if column != file.reading["label"]]
+    if _holds_symbols(file, first):
+        reach = _SYMBOL_WINDOW
+        patterns, seen = symbol_patterns(first, tags, window=reach), f"symbols in column {first} at -{reach} to {reach}"
+    else:
+        patterns, seen = text_patterns(first, tags), f"text features of words in column {first}"
+    if tags:
+        seen += f" and tags in column{'s' if len(tags) > 1 else ''} {', '.join(map(str, tags))}"
+    lines = [f"U:{pattern}" for pattern in patterns]
+    return Template.parse("\n".join([*lines, "B", ""]), "the default template"), seen
+
+
+def _holds_symbols(file: SequenceFile, column: int) -> bool:
+    """Whether the cells of a column are single characters of a small alphabet, as residues of proteins are."""
+    symbols = {row[column] for sequence in file.source for row in sequence.rows}
+    return len(symbols) <= _LARGEST_ALPHABET and max(map(len, symbols)) == 1
 
 
 def is_dense(X: Sequence[Any]) -> bool:
@@ -224,8 +241,8 @@ def _array_name(text: str) -> tuple[str, Any]:
     return role, several if len(several) > 1 else names
 
 
-def check_labels(file: SequenceFile, classes: Any, path: str) -> None:
-    """Raise if a file holds a label that was never seen in training, saying where."""
+def check_labels(file: SequenceFile, classes: Any, path: str, advice: str) -> None:
+    """Raise if a file holds a label that was never seen in training, saying where and what to do."""
     known = list(classes)
     seen = set(known)
     for index, labels in enumerate(file.y or []):
@@ -236,7 +253,7 @@ def check_labels(file: SequenceFile, classes: Any, path: str) -> None:
                 shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])
                 raise ValueError(
                     f"{input_name(path)}, {where}: the label {label} was never seen in training, where there are "
-                    f"{shown}"
+                    f"{shown}; {advice}"
                 )
 
 
@@ -283,16 +300,22 @@ def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
     """Return the estimator that the settings describe."""
     from kernelfields import ChainCRF, NodeCliques
 
+    left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
+    variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
     nodes = settings.part("nodes") | {
-        "kernel": named_kernel(settings.kernel, settings.part("kernel")),
+        "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
         "rank": settings.rank or None,
-        "prior_variance": _one_or_tuple(settings.prior_variance),
+        "prior_variance": variance,
     }
     edges, fit = settings.part("edges"), fit_parameters(settings)
     if not reader.has_transitions:
         if any(value is not None for value in edges.values()):
             raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
+        if variance == "auto":
+            nodes["prior_variance"] = 1.0
+        if left_open:
+            nodes["kernel"] = "linear"
         return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
     if settings.edge_kernel is not None:
         edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")

@@ -18,6 +18,30 @@ if TYPE_CHECKING:
 # More than anyone reads; the memory for them is in proportion.
 _MOST_LABELLINGS = 1_000_000
 
+Decode = Annotated[
+    str | None,
+    typer.Option(
+        "--decode",
+        help="viterbi: the best labelling as a whole; posterior: the most probable label at each position; "
+        "by default what suits the labels.",
+    ),
+]
+Posterior = Annotated[bool, typer.Option("--posterior", help="The same as --decode posterior.")]
+
+
+def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
+    """Return the decoding that the options ask for, None for the model's own."""
+    if decode not in (None, "viterbi", "posterior"):
+        raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
+    if posterior and decode == "viterbi":
+        raise ValueError("--posterior and --decode viterbi contradict each other: leave out one")
+    return "posterior" if posterior else decode
+
+
+def decoding_arguments(decoding: str | None) -> dict[str, str]:
+    """Return what ``predict`` of a model is called with."""
+    return {} if decoding is None else {"decode": decoding}
+
 
 @command()
 def predict(
@@ -39,9 +63,8 @@ def predict(
             "--nbest", help="Write so many labellings of each sequence, the best first.", min=0, max=_MOST_LABELLINGS
         ),
     ] = 0,
-    posterior: Annotated[
-        bool, typer.Option("--posterior", help="The most probable label at each position, not the best whole.")
-    ] = False,
+    decode: Decode = None,
+    posterior: Posterior = False,
     n_jobs: Jobs = None,
 ) -> None:
     """Label sequences with a trained model.
@@ -67,19 +90,20 @@ def predict(
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
-    if nbest and (marginals or confidence or posterior):
-        raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence and --posterior")
+    decoding = chosen_decoding(decode, posterior)
+    if nbest and (marginals or confidence or decoding is not None):
+        raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
     trained = load_model(model, n_jobs)
     read = trained.reader.read(file, labels_required=False)
     crf = trained.crf
     if voice.as_json:
         with open_text_output(output) as stream:
-            for line in _documents(crf, read, nbest, marginals or confidence, posterior):
+            for line in _documents(crf, read, nbest, marginals or confidence, decoding):
                 stream.write(json_text(line) + "\n")
     elif nbest:
         _write_nbest(output, crf, read, nbest)
     else:
-        labels = crf.predict(read.X, "posterior" if posterior else "viterbi")
+        labels = crf.predict(read.X, **decoding_arguments(decoding))
         probabilities: Any = crf.predict_marginals(read.X) if marginals or confidence else None
         if confidence and not marginals:
             chosen = [np.searchsorted(crf.classes_, each) for each in labels]
@@ -89,14 +113,14 @@ def predict(
 
 
 def _documents(
-    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, posterior: bool
+    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None
 ) -> Iterator[dict[str, Any]]:
     """Yield each sequence as a document."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, "posterior" if posterior else "viterbi")
+    labels = crf.predict(file.X, **decoding_arguments(decoding))
     if not with_marginals:
         yield from ({"labels": each} for each in labels)
         return

@@ -195,7 +195,9 @@ class RunSettings:
     format: str = _data(
         "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
     )
-    template: str | None = _reading(None, "--template", "-t", "CRF++ template for column files.", file="read")
+    template: str | None = _reading(
+        None, "--template", "-t", "CRF++ template for column files; else text features.", file="read"
+    )
     columns: list[str] | None = _reading(
         None, "--columns", "Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N"
     )
@@ -228,8 +230,10 @@ class RunSettings:
     window: int | list[int] = _nodes(1, "--window", "Positions a kernel sees: 3, or before,after: 2,0.")
     rank: int = _nodes(1000, "--rank", "Most basis functions of a kernel; 0 for no limit.")
     basis: str = _nodes("random-cholesky", "--basis", "random-cholesky, greedy-cholesky, uniform, gradient or all.")
-    prior_variance: float | list[float] = _nodes(
-        1.0, "--prior-variance", "Of the Gaussian prior; larger fits closer. Or 1,0.1 for the parts of a sum."
+    prior_variance: float | list[float] | None = _nodes(
+        None,
+        "--prior-variance",
+        "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences.",
     )
     c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
     edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
@@ -254,7 +258,7 @@ class RunSettings:
 
     solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
     tol: float = _fit(1e-3, "--tol", "Relative duality gap to stop at.")
-    max_iter: int = _fit(100, "--max-iter", "Most iterations.")
+    max_iter: int = _fit(1000, "--max-iter", "Most iterations.")
     patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.")
     dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
     n_jobs: int | None = _fit(

@@ -26,9 +26,11 @@ from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
+    InputReader,
     TrainedModel,
     build_estimator,
     check_labels,
+    default_template,
     engine_of,
     fit_parameters,
     is_dense,
@@ -78,12 +80,14 @@ class TrainingRun:
         self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels")
         if self.settings.dev is not None:
             self.development = self.reader.read(self.settings.dev)
-            check_labels(self.development, sorted(labels), self.settings.dev)
+            advice = "leave such sequences out of the development file"
+            check_labels(self.development, sorted(labels), self.settings.dev, advice)
         self._say_how_inputs_are_seen()
         before = self._checkpointed()
         self._choose_settings(before)
         self.crf = build_estimator(self.settings, self.reader) if before is None else self._continued(before)
         self._fit()
+        self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
@@ -105,11 +109,15 @@ class TrainingRun:
     def _say_how_inputs_are_seen(self) -> None:
         settings, template, voice = self.settings, self.reader.template, self.voice
         if template is not None and settings.template is None:
-            voice.say(f"no --template: every column at -1, 0 and 1, {len(template.unigrams)} features a position")
+            _, seen = default_template(self.file)
+            lines = f"{len(template.unigrams)} template lines"
+            voice.say(f"no --template: {seen}, {lines} that --verbose shows; --template FILE replaces them")
             voice.detail(template.text.rstrip())
         if not self.reader.has_transitions:
             voice.say("the template has no B line: labels do not depend on their neighbours")
-        if is_dense(self.file.X) and not settings.standardize and settings.kernel != "linear":
+        given = any(value is not None for value in settings.part("kernel").values())
+        scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
+        if is_dense(self.file.X) and not scaled:
             spreads = np.concatenate(self.file.X).std(axis=0)
             spreads = spreads[spreads > 0]
             if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
@@ -117,6 +125,18 @@ class TrainingRun:
                     f"the columns have very different spreads, {spreads.min():.3g} to {spreads.max():.3g}: "
                     "--standardize brings them to one scale"
                 )
+
+    def _note_what_was_chosen(self) -> None:
+        """Put what the fit has settled into the settings, and say so."""
+        settings = self.settings
+        if settings.prior_variance is not None and settings.kernel != "auto":
+            return
+        term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
+        if settings.kernel == "auto":
+            self.settings = replace(self.settings, **kernel_settings(term.clique.kernel))
+        if settings.prior_variance is None:
+            self.settings = replace(self.settings, prior_variance=term.prior_variance)
+        self.voice.say(f"chosen: kernel {self.settings.kernel}, prior variance {term.prior_variance:g}")
 
     def _checkpointed(self) -> TrainedModel | None:
         """Return what the checkpoint to go on from holds; None to start afresh."""
@@ -141,8 +161,8 @@ class TrainingRun:
             self.settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
         elif settings.search:
             self.search = self._searched()
-        elif settings.kernel == "auto":
-            self.settings = replace(settings, kernel="rbf" if is_dense(self.file.X) else "linear")
+        elif settings.kernel == "auto" and not is_dense(self.file.X):
+            self.settings = replace(settings, kernel="linear")
 
     def _searched(self) -> ChainCRFCV:
         """Search for kernel, rank and prior variance, and put the best into the settings."""
@@ -183,6 +203,8 @@ class TrainingRun:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
+        if settings.template is None and _template_text(before.reader) != _template_text(self.reader):
+            differences.append("without --template, its features are others")
         for name in ("train", "template"):
             digest = file_digest(getattr(settings, name))
             if digest is not None and before.checksums.get(name, digest) != digest:
@@ -260,6 +282,10 @@ class TrainingRun:
         voice.say(f"wrote {', '.join(written)}")
         if voice.as_json:
             voice.result("", document)
+
+
+def _template_text(reader: InputReader) -> str | None:
+    return None if reader.template is None else reader.template.text
 
 
 def _check_outputs(settings: RunSettings) -> None:

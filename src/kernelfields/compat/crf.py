@@ -395,4 +395,4 @@ class CRF(BaseEstimator):
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
-    return answer_each(sequences, lambda filled: [labels.tolist() for labels in field.predict(filled)])
+    return answer_each(sequences, lambda filled: [np.asarray(labels).tolist() for labels in field.predict(filled)])

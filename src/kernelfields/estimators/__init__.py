@@ -2,6 +2,7 @@
 
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.density import ExponentialFamilyDensity
+from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
@@ -13,6 +14,7 @@ __all__ = [
     "Checkpoint",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
+    "FrameCRF",
     "GraphCRF",
     "KernelClassifier",
     "MultiLabelCRF",

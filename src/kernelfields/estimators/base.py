@@ -15,8 +15,7 @@ import os
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,38 +26,34 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.estimators.habits import advised
+from kernelfields.estimators.settling import scales, settle
+from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
 from kernelfields.models.checkpoints import Checkpoint
-from kernelfields.models.documents import (
-    SETTINGS,
-    check_widths,
-    checked_classes,
-    describe_parameters,
-    describe_solution,
-    describe_terms,
-    read_document,
-    rebuild_certificate,
-    rebuild_estimator,
-    rebuild_solution,
-    rebuild_terms,
-    write_document,
-)
+from kernelfields.models.documents import SETTINGS, checked_classes, read_document, write_document
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     DevelopmentSet,
     FieldKeeper,
     FitOptions,
-    FittedBy,
     FittedField,
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.stored_values import record
-from kernelfields.numerics.parameters import check_callbacks, check_count, check_tolerance, resolve_dtype
+from kernelfields.models.rehearsal import MOST_RANK
+from kernelfields.numerics.parameters import (
+    check_callbacks,
+    check_choice,
+    check_count,
+    check_tolerance,
+    is_auto,
+    resolve_dtype,
+)
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
@@ -88,6 +83,8 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
 
+#: How labels are chosen; "viterbi" and "joint" are two words for the best labelling as a whole.
+DECODINGS = ("auto", "viterbi", "joint", "posterior")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
@@ -111,6 +108,8 @@ class Training:
     development: DevelopmentSet | None = None
     structure_path: StructurePath | None = None
     evidence_path: EvidencePath | None = None
+    #: The probability above which a label is predicted.
+    threshold: float = 0.5
 
     def place(self, data: Any, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
@@ -140,7 +139,12 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     #: Whether "auto" may take a device or a cluster.
     _runs_anywhere: ClassVar[bool] = False
 
+    kernel: Any
+    prior_variance: Any
+    scale: Any
+    decode: str
     rank: int | None
+    basis: Any
     solver: Any
     tol: float
     max_iter: int
@@ -161,11 +165,15 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     _reader: Any
     _certificates: tuple[Certificate, Certificate] | None
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        advised(cls)
+
     # ---- hooks
 
     @abstractmethod
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return the reader of training data, labelled data, and the sorted classes."""
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
 
     @abstractmethod
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Any:
@@ -188,12 +196,18 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         designs = build_designs(training.cliques, sample, training.options.random, training.say)
         return self._optimized(training, sample, designs, None)
 
+    def _term_variances(self, training: Training) -> list[float]:
+        """Return the prior variance of each term, in the order of ``_designs``."""
+        return [clique.prior_variance for _, clique in self._cliques(training)]
+
     def _check_parameters(self) -> None:
         """Raise if a parameter cannot be used, before any work starts."""
         if self.rank is not None:
             check_count(self.rank, "rank", " (or None for no limit)")
         check_tolerance(self.tol)
         check_count(self.max_iter, "max_iter")
+        check_choice(self.scale, "scale", ("auto", True, False))
+        check_choice(getattr(self, "decode", "auto"), "decode", DECODINGS)
         check_solver(self.solver)
         check_callbacks(self.callbacks)
         resolve_dtype(self.dtype)
@@ -231,10 +245,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self._blas_limit(training.data.n_positions)):
                 training.held_out = held_out
-                training.cliques = self._cliques(training)
+                settled = settle(self, training)
+                training.cliques = settled._cliques(training)
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
-                designs, start = self._designs(training, sample)
+                designs, start = settled._designs(training, sample)
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
         self._set_fitted(training, fitted)
@@ -245,9 +260,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             warn_of_doubts(fitted.doubts, stacklevel=4)
         return self
 
-    def _training(self, X: object, y: object, sample_weight: object, progress: Any) -> Training:
+    def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
-        reader, data, classes = self._learn(X, y, sample_weight)
+        reader, data, classes = self._learn(X, y, sample_weight, part_of)
+        if scales(self):
+            data = reader.scale(data, always=self.scale is True)
         watchers = [*check_callbacks(self.callbacks), progress]
         options = FitOptions(
             self.solver,
@@ -261,6 +278,33 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         structure, engine = self._structure(classes, data), self._engine(data)
         settings = self._sample_settings()
         return Training(reader, data, classes, structure, engine, options, progress.say, settings)
+
+    # ---- what is left to the data, see settling.py
+
+    #: Whether there is more to learn from a rehearsal than the kernel and the prior variance.
+    _learns_in_rehearsal = False
+    #: Whether a fit goes on from the present coefficients.
+    _continues = False
+
+    def _spells_out(self) -> bool:
+        """Whether the user says in clique sets what field it is, so that kernel and prior variance are not used."""
+        return False
+
+    def _for_rehearsal(self) -> Self:
+        """Return a copy for short fits on a part of the data."""
+        rehearsed = copy.copy(self)
+        rehearsed.rank = MOST_RANK if self.rank is None else min(self.rank, MOST_RANK)
+        rehearsed.basis = "random-cholesky"
+        return rehearsed
+
+    def _learn_from_rehearsal(self, training: Training, field: Field, held_out: Any) -> None:
+        """Take note of what a field, fitted to a part of the data, says of a part that was held out."""
+
+    @property
+    def prior_variance_(self) -> float:
+        """The prior variance of the functions of the inputs, the first of them where there are several."""
+        check_is_fitted(self, "field_")
+        return next(term for term in self.field_.terms if term.clique.kernel is not None).prior_variance
 
     def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
         """Return the options of the fit once its terms are known."""
@@ -339,10 +383,24 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _answers(self, X: object, y: object = None) -> Iterator[Answers]:
         """Yield batches of new data with what can be asked of them."""
         fitted, workers = self._field(), Workers(self.n_jobs)
+        if y is None and self._reader.is_empty(X):
+            return
         data = self._read(X, y)
         place = scoring_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
         for batch in fitted.batches(data):
             yield fitted.answers(batch, workers, place)
+
+    def _decoded(self, X: object, decode: str | None) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield batches with the numbers of their labels, the best together or one by one."""
+        chosen = self.decode if decode is None else decode
+        check_choice(chosen, "decode", DECODINGS)
+        jointly = self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
+        for answers in self._answers(X):
+            yield answers.data, answers.best_labels() if jointly else answers.marginals.argmax(axis=1)
+
+    def _decodes_jointly(self) -> bool:
+        """Whether decode="auto" asks for the best labelling as a whole."""
+        return False
 
     def _averaged(
         self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None
@@ -374,7 +432,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
         fitted, samples = self._field(), self._drawn()
-        for batch in fitted.batches(self._read(X)):
+        for batch in fitted.batches(self._read(X)) if not self._reader.is_empty(X) else ():
             yield batch, label_variances(fitted, batch, samples)
 
     def _log_likelihoods(self, X: object, y: object) -> np.ndarray:
@@ -420,10 +478,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def certify(
         self, X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
     ) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data it was fitted to.
+        """Return how far the fitted field can be from the best one on (X, y), the data of the fit.
 
-        scope="rkhs": among all functions of the RKHS, exact, O(N^2) kernel evaluations in blocks. scope="span":
-        among those the basis spans. ValueError where inference is approximate.
+        scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
         if scope not in ("rkhs", "span"):
@@ -449,13 +506,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     ) -> Evidence:
         """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
 
-        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the
-        Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
-        determinant and for each sample, "auto" is exact for small fields. With ``beyond_basis=True`` what the
-        basis cannot express keeps its prior variance, as if the data said nothing about it: right where the basis
-        expresses all training inputs, too much where a low rank leaves out what the data could tell. With False
-        functions stay in the basis. "auto" counts what it leaves out beyond the most that it leaves out of any
-        training input. Warns where draws lie so far above the mode that the posterior is no Gaussian around it.
+        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the Hessian,
+        "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log determinant and for
+        each sample, "auto" is exact for small fields. ``beyond_basis``: whether what the basis cannot express keeps
+        its prior variance, which is too much where a low rank leaves out what the data could tell; "auto" counts what
+        is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
         """
         for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(count, name)
@@ -500,64 +555,19 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
-        """Read a model written by :meth:`save`; ``callables`` names kernel functions that are not data.
-
-        A field that was fitted on an engine that is not here, such as a GPU, takes "auto" instead, with a warning.
-        """
+        """Read a model of :meth:`save`; ``callables`` names kernel functions. An engine that is not here is "auto"."""
         model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
         model.engine = engine_here(model.engine)
         return model
 
     def to_document(self) -> dict[str, Any]:
         """Return the fitted estimator as plain values and arrays."""
-        certificates, inference = self._certificates, self.inference_
-        document = {
-            "parameters": describe_parameters(self),
-            "classes": self._described_classes(),
-            "inputs": self._reader.describe(),
-            "structure": self._describe_structure(),
-            **describe_terms(self.field_.terms),
-            "solution": describe_solution(self.solution_),
-            "certificates": None if certificates is None else [asdict(each) for each in certificates],
-        }
-        if inference is not None:
-            document["fitted_by"] = {name: getattr(inference, name) for name in FittedBy.__dataclass_fields__}
-        if hasattr(self, "laplace_"):
-            document["laplace"] = self.laplace_.describe()
-        if self.evidence_path_ is not None:
-            document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
-        return document
+        return estimator_document(self)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
-        functions = callables or {}
-        classes = cls._rebuilt_classes(document["classes"])
-        reader = cls._rebuilt_reader(document["inputs"])
-        structure = cls._rebuilt_structure(document["structure"], classes)
-        terms = rebuild_terms(document, structure.n_labels, functions)
-        check_widths(terms, reader.width)
-        estimator = rebuild_estimator(cls, document["parameters"], functions)
-        estimator._check_parameters()
-        cls._check_terms(terms, reader, structure)
-        estimator._reader = reader
-        estimator.classes_, estimator.n_features_in_ = classes, reader.n_features
-        estimator.field_ = Field(terms, structure)
-        fitted_by = document.get("fitted_by")
-        estimator.inference_ = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
-        estimator.solution_ = rebuild_solution(document["solution"], terms)
-        certificates = document["certificates"]
-        if certificates is None:
-            estimator._certificates = None
-        else:
-            span, rkhs = map(rebuild_certificate, certificates)
-            estimator._certificates = span, rkhs
-        if "laplace" in document:
-            estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
-        steps = document.get("evidence_path")
-        estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
-        estimator._set_views()
-        return estimator
+        return rebuilt_estimator(cls, document, callables or {})
 
     def _described_classes(self) -> Any:
         return self.classes_
@@ -583,9 +593,3 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
-
-
-def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
-    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
-    cuts = pairwise(data.offsets.tolist())
-    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]

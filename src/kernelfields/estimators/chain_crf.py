@@ -23,18 +23,19 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
-from kernelfields.estimators.inspection import explain_sequence, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.explanations import Asked, explain_sequence
+from kernelfields.estimators.inspection import show_sequence, summarise, tabulate_weights
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
+from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
-from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
+from kernelfields.models.rehearsal import FALLBACK
+from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support, is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
@@ -53,8 +54,9 @@ class ChainCRF(FieldEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
-        Kernel on the inputs of the node cliques. "linear" uses its explicit features; in a sum such as
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
+        Kernel on the inputs of the node cliques. "auto" is "linear" for feature dicts, strings and wide sparse inputs,
+        and "rbf" for arrays of numbers. "linear" uses its explicit features; in a sum such as
         ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
     edge_kernel : like kernel, or None
         None for one transition matrix; a kernel makes transitions depend on the inputs.
@@ -74,9 +76,13 @@ class ChainCRF(FieldEstimator):
         Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features.
     edge_l1 : float or None
         The same for transitions; None means ``l1``.
-    prior_variance : float or tuple, default 1.0
+    prior_variance : "auto", float or tuple, default "auto"
         Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
-        c2 is 1 / (2 s). A sum of kernels may have one for each part.
+        c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
+        part of the data (1 for fewer than 200 positions); ``prior_variance_`` tells which.
+    scale : "auto", True or False, default "auto"
+        Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
+        spreads differ by more than a factor of ten and the kernel is given by its name.
     edge_prior_variance : float or None
         Prior variance of the transitions; None means ``prior_variance``.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
@@ -91,9 +97,13 @@ class ChainCRF(FieldEstimator):
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : float, default 1e-3
         Relative duality gap at which to stop.
-    max_iter : int, default 100
+    max_iter : int, default 1000
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".
+    decode : "auto", "viterbi" or "posterior", default "auto"
+        Which labels :meth:`predict` and :meth:`score` take: those of the most probable labelling as a whole, or the
+        most probable at each position, which are right more often one by one but may not fit together. "auto" is
+        "viterbi" where labels have to fit, under constraints and for entity labels such as B-PER, else "posterior".
     dtype : "auto", "float32" or "float64"
         Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
@@ -109,7 +119,7 @@ class ChainCRF(FieldEstimator):
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1.
+        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
     patience : int, default 5
         With a development set: stop after this many iterations without a higher log-likelihood there.
     warm_start : bool, default False
@@ -139,7 +149,7 @@ class ChainCRF(FieldEstimator):
 
     def __init__(
         self,
-        kernel: KernelLike = "rbf",
+        kernel: KernelLike = "auto",
         *,
         edge_kernel: KernelLike | None = None,
         window: int | tuple[int, int] = 1,
@@ -150,15 +160,17 @@ class ChainCRF(FieldEstimator):
         min_freq: float = 0.0,
         l1: float = 0.0,
         edge_l1: float | None = None,
-        prior_variance: float | Sequence[float] = 1.0,
+        prior_variance: float | str | Sequence[float] = "auto",
         edge_prior_variance: float | Sequence[float] | None = None,
+        scale: bool | str = "auto",
         label_kernel: LabelKernelLike = "delta",
         cliques: Sequence[CliqueSet] | str | None = None,
         candidates: Sequence[CliqueSet] | StructureSearch | None = None,
         solver: object = "auto",
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 1000,
         constraints: object = None,
+        decode: str = "auto",
         dtype: object = "auto",
         n_jobs: int | None = None,
         engine: EngineLike = "auto",
@@ -181,6 +193,7 @@ class ChainCRF(FieldEstimator):
         self.edge_l1 = edge_l1
         self.prior_variance = prior_variance
         self.edge_prior_variance = edge_prior_variance
+        self.scale = scale
         self.label_kernel = label_kernel
         self.cliques = cliques
         self.candidates = candidates
@@ -188,6 +201,7 @@ class ChainCRF(FieldEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.constraints = constraints
+        self.decode = decode
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.engine = engine
@@ -233,7 +247,7 @@ class ChainCRF(FieldEstimator):
                 raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
             for variance in variances if isinstance(variances, list | tuple) else [variances]:
                 if variance is not None or name == "prior_variance":
-                    check_prior_variance(variance, name)
+                    check_prior_variance(variance, name, auto=variance is self.prior_variance)
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
         if isinstance(self.cliques, str) and self.cliques != "learn":
@@ -249,15 +263,15 @@ class ChainCRF(FieldEstimator):
             return self.cliques
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
         edge_support, variance = self.edge_support or self.support, self.edge_prior_variance
+        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
         if variance is None:
             # By default that of the nodes, or of their first part.
-            several = isinstance(self.prior_variance, list | tuple)
-            variance = self.prior_variance[0] if several else self.prior_variance  # type: ignore[index]
+            variance = own[0] if isinstance(own, list | tuple) else own
         return [
             NodeCliques(
-                self.kernel,
+                "rbf" if is_auto(self.kernel) else self.kernel,
                 label_kernel=self.label_kernel,
-                prior_variance=self.prior_variance,
+                prior_variance=own,
                 support=self.support,
                 min_freq=self.min_freq if self.support == "observed" else 0.0,
                 l1=self.l1,
@@ -274,11 +288,10 @@ class ChainCRF(FieldEstimator):
         ]
 
     @property
-    def _continues(self) -> bool:
-        """Whether a fit goes on from the present coefficients."""
+    def _continues(self) -> bool:  # type: ignore[override]
         return bool(self.warm_start) and hasattr(self, "field_")
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[ChainReader, Any, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         if is_collection(X) or is_collection(y):
             from kernelfields.engines.dask.data import read_collection
             from kernelfields.engines.dask.engine import connected_client
@@ -292,10 +305,11 @@ class ChainCRF(FieldEstimator):
         else:
             reader = ChainReader()
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
-            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen)
+            known = None if part_of is None else part_of[1]
+            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
         masks = resolve_constraints(self.constraints, classes)
         masks.check_labels(chains.labels, chains.offsets, classes)
-        return reader, weigh_classes(chains, classes, self.class_weight), classes
+        return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
@@ -359,6 +373,18 @@ class ChainCRF(FieldEstimator):
         )
         return chosen
 
+    def _spells_out(self) -> bool:
+        return self.cliques is not None and not isinstance(self.cliques, str)
+
+    def _for_rehearsal(self) -> ChainCRF:
+        rehearsed = super()._for_rehearsal()
+        rehearsed.cliques = None
+        return rehearsed
+
+    def _decodes_jointly(self) -> bool:
+        structure: Any = self._field().structure
+        return structure.masks.any or guess_scheme(self.classes_.tolist()) is not None
+
     def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
         if not self._continues:
             return super()._designs(training, sample)
@@ -390,19 +416,14 @@ class ChainCRF(FieldEstimator):
         return np.array(self._reader.names)
 
     @answers_collections
-    def predict(self, X: object, decode: str = "viterbi") -> list[np.ndarray]:
-        """Return the labels of each sequence.
+    def predict(self, X: object, decode: str | None = None) -> list:
+        """Return the labels of each sequence: a list of strings, or an array of numbers.
 
         decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
-        at each position, which maximises expected token accuracy.
+        at each position, which maximises expected token accuracy; None means ``decode`` of the estimator.
         """
-        if decode not in ("viterbi", "posterior"):
-            raise ValueError(f"decode must be 'viterbi' or 'posterior', got {decode!r}")
-        predictions = Ragged()
-        for answers in self._answers(X):
-            labels = answers.best_labels() if decode == "viterbi" else answers.marginals.argmax(axis=1)
-            predictions += answers.data.split(self.classes_[labels])
-        return predictions
+        decoded = self._decoded(X, decode)
+        return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
 
     @answers_collections
     def predict_marginals(
@@ -440,33 +461,32 @@ class ChainCRF(FieldEstimator):
         return results
 
     def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
-        """Return log p(y | x), summed over sequences or as an array with one value per sequence.
-
-        A labelling that the constraints forbid has log-likelihood minus infinity.
-        """
+        """Return log p(y | x), summed over sequences or for each; minus infinity for a forbidden labelling."""
         values = self._log_likelihoods(X, y)
         return values if per_sequence else float(values.sum())
 
-    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return token accuracy: the share of positions whose Viterbi label is right.
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return token accuracy: the share of positions whose label is what :meth:`predict` says.
 
         ``sample_weight`` holds one weight per sequence. Labels that were not there to be learnt count as errors.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X), sample_weight)
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight)
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
-        draws = Ragged()
-        for chains, drawn in self._draws(X, n_samples, random_state):
-            draws += per_item(chains, self.classes_[drawn], n_samples is None)
-        return draws
+        draws = self._draws(X, n_samples, random_state)
+        return Ragged(
+            each for chains, drawn in draws for each in per_item(chains, self.classes_[drawn], n_samples is None)
+        )
 
     @answers_collections
     def entropy(self, X: object) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([answers.entropies() for answers in self._answers(X)])  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0), *(answers.entropies() for answers in self._answers(X))])  # type: ignore[union-attr]
 
     def weights(
         self,
@@ -476,25 +496,20 @@ class ChainCRF(FieldEstimator):
         *,
         feature_names: Sequence[str] | None = None,
     ) -> WeightsTable:
-        """Return the largest weights per label, the transitions, and scores of starts and ends, as a table.
-
-        Print the table, or let a notebook show it; ``to_rows()`` gives its weights to csv and pandas.
+        """Return the largest weights per label, transitions, scores of starts and ends; ``to_rows()`` is for pandas.
 
         Parameters
         ----------
-        top : how many weights of each label, the largest by size; a pair for so many positive and so many negative
-            ones; None for all
+        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
         labels : list of the labels to show, in this order; None for all. Transitions are those between them.
         feature_re : regular expression; features are listed if it is found in their names
         feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays.
 
-        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Clique sets with a
-        kernel that has no explicit features, such as RBF, have no weights per feature; the table says so.
-        Transitions that depend on the inputs have one list for all pairs of labels.
-
-        Weights are relative: adding a number to the weights of one feature for all labels changes no probability,
-        so compare the labels of a feature. Where every label has a weight and there is no l1 penalty, the weights
-        of a feature sum to zero over the labels. Weights of observed pairs alone, and transitions, need not.
+        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
+        explicit features, such as RBF, have no weights per feature; the table says so. Transitions that depend on the
+        inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
+        all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
+        weights are those of the scaled columns.
         """
         check_is_fitted(self, "field_")
         return tabulate_weights(self, top, labels, feature_re, feature_names)
@@ -509,57 +524,51 @@ class ChainCRF(FieldEstimator):
         feature_names: Sequence[str] | None = None,
         tokens: Sequence[object] | None = None,
         pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
     ) -> Explanation:
         """Return, for one sequence, what moved the label at each position and away from which other label.
 
-        The contributions at a position add up to the score of the labelling minus its score with the other label
-        there: log p(y | x) - log p(y with the other label at t | x). Constraints are named beside them.
+        The contributions at a position add up to log p(y | x) - log p(y with the other label at t | x).
 
         Parameters
         ----------
-        x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
-            strings, or an array (positions, features)
+        x : one sequence, in the form the model was fitted on
         y : labels of the sequence; None for the most probable labelling
-        top : how many features to list at each position, the largest by size; what the others add up to is given.
-            Transitions and kernels are always listed.
-        against : a label, or a list with one per position, to compare with; None for the label of the largest
-            marginal probability besides y. Where y is that label itself, the latter takes its place.
+        top : how many features to list at each position, the largest by size; transitions and kernels always are
+        against : a label, or a list with one per position, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
-        tokens : what to show for each position, such as its word
-        pivots : how many training inputs to list for each kernel without explicit features: those whose kernel
-            value times coefficient is largest
+        tokens : what to show for each position
+        neighbours : how many training inputs to list for each kernel without explicit features; 0 for none
+        training : the pair (X, y) of the fit. With it these are the inputs that contributed most, their places and
+            labels; without it the most similar ones among the pivots, with the score of the label there.
+        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
         check_is_fitted(self, "field_")
-        return explain_sequence(self, x, y, top, against, feature_names, tokens, pivots)
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_sequence(self, x, y, tokens, asked)
 
     def summary(self) -> ModelSummary:
-        """Return the fitted field at a glance: labels, clique sets, sizes, certificates, transitions.
-
-        Print it, let a notebook show it, or pass it to ``kernelfields.reports.report_page``.
-        """
+        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
         check_is_fitted(self, "field_")
         return summarise(self)
 
     def show(
         self, x: object, y: object = None, *, tokens: Sequence[object] | None = None, caption: str = ""
     ) -> LabelledSequence:
-        """Return one sequence as the field labels it, for a notebook or a page.
-
-        Words are coloured by their labels, and hovering over one tells the probabilities of the others.
+        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
 
         Parameters
         ----------
-        x : one sequence, in the form the model was fitted on: a list of feature dicts or of lists of feature
-            strings, or an array (positions, features)
+        x : one sequence, in the form the model was fitted on
         y : its true labels, to mark those that are wrong; labels the model does not know are allowed
-        tokens : what to show for each position, such as its word; by default its number
-        caption : a line above the sequence
+        tokens : what to show for each position, such as its word; None for a time line
         """
         check_is_fitted(self, "field_")
         return show_sequence(self, x, y, tokens, caption)
 
     def _repr_html_inner(self) -> str:
-        """Return the HTML behind scikit-learn's ``_repr_html_``, which is there if diagrams are asked for."""
+        """Return the HTML of scikit-learn's ``_repr_html_``."""
         return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:

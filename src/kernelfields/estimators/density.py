@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.habits import advised
 from kernelfields.family.box import (
     Box,
     FunctionMeasure,
@@ -34,6 +35,7 @@ from kernelfields.family.box import (
 )
 from kernelfields.family.density_basis import density_basis
 from kernelfields.family.finite import FiniteFamily
+from kernelfields.family.peaks import unseen_log_mass
 from kernelfields.family.quadrature import (
     Quadrature,
     Rule,
@@ -63,6 +65,7 @@ _ROUNDING = 1e-3
 _KIND = "ExponentialFamilyDensity"
 
 
+@advised
 class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     """A density on a box: p(x) = p0(x) exp(f(x) - g(f)), f in an RKHS, at the maximum a posteriori.
 
@@ -193,9 +196,8 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
             found = family.estimate(mean, precision=precision, start=start, tol=self.tol, max_iter=self.max_iter)
             self.coef_ = start = found.theta
             coarse = found.member.log_partition + shift
-            self.log_partition_, self.log_partition_error_ = judged_log_integral(
-                quadrature, self._measure, self._scores, coarse
-            )
+            self.log_partition_, error = judged_log_integral(quadrature, self._measure, self._scores, coarse)
+            self.log_partition_error_ = max(error, self._error_of_peaks(quadrature))
             finer = quadrature.finer(self._measure.box.dimension) if self.n_nodes is None else None
             if self.log_partition_error_ <= self.quadrature_tol or finer is None:
                 break
@@ -210,6 +212,15 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
                 "n_nodes higher, use a smoother kernel or a smaller prior_variance, or accept the error",
                 stacklevel=3,
             )
+
+    def _error_of_peaks(self, quadrature: Quadrature) -> float:
+        """Return by how much peaks between all nodes may raise the log partition, in nats."""
+        if not hasattr(self.basis_, "pivots"):
+            return 0.0
+        pivots = np.asarray(self.basis_.pivots, dtype=np.float64)
+        gaps = quadrature.reference().gaps(self._measure, self._measure.box.from_unit(pivots))
+        unseen = unseen_log_mass(self._scores, self._measure, pivots, gaps, self.log_partition_)
+        return float(np.logaddexp(0.0, unseen - self.log_partition_))
 
     def _finite_family(self, rule: Rule) -> tuple[FiniteFamily, float]:
         """Return the family on the nodes, its largest mass 1, and the logarithm of what its masses lack."""
@@ -367,6 +378,10 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
                 raise ValueError("the names of features do not fit the box")
         estimator._check_parameters()
         estimator._check_total()
+        # Files of earlier versions, and others, may know nothing of peaks.
+        estimator.log_partition_error_ = max(
+            estimator.log_partition_error_, estimator._error_of_peaks(estimator.quadrature_)
+        )
         return estimator
 
     def _check_total(self) -> None:
@@ -375,5 +390,6 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         quadrature = self.quadrature_
         rule = (quadrature.reference() if quadrature.kind == "sobol" else quadrature).rule(self._measure)
         total, _ = rule.log_integral(self._scores(rule.nodes))
-        if not abs(total - self.log_partition_) <= self.log_partition_error_ + _ROUNDING:
+        known = np.isfinite(self.log_partition_)
+        if not (known and abs(total - self.log_partition_) <= self.log_partition_error_ + _ROUNDING):
             raise ValueError(f"its log partition is {self.log_partition_:.6g}, where the coefficients give {total:.6g}")

@@ -19,22 +19,25 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
     Training,
-    per_item,
 )
+from kernelfields.estimators.explanations import Asked, explain_graph
+from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.ragged import Ragged, per_item
 from kernelfields.fields.reading import share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.numerics.parameters import check_prior_variance, check_support
+from kernelfields.numerics.parameters import check_count, check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.graph_pictures import LabelledGraph
+from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
 
@@ -50,15 +53,17 @@ class GraphCRF(FieldEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, or dict of types, default "rbf"
-        Kernel on the features of nodes; a dict names one for each type of nodes.
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, or dict of types, default "auto"
+        Kernel on the features of nodes; a dict names one for each type of nodes. "auto" is "linear" for wide sparse
+        features, else "rbf".
     edge_kernel : "auto", kernel, None, or dict of types, default "auto"
         Kernel on the features of edges. None for one table of scores for all edges of a type, whatever their
         features; "auto" adds to that table a linear function of the features where there are any.
     symmetric : bool or dict of types, default False
         Whether an edge has no direction: f(a, b) = f(b, a).
     rank, basis, support, label_kernel : as in ChainCRF
-    prior_variance : float, default 1.0
+    prior_variance : "auto" or float, default "auto"
+        "auto" chooses a power of ten by short fits on some of the graphs (1 for fewer than five graphs or 200 nodes).
     edge_prior_variance : float, dict of types, or None
         Prior variance of the scores of edges; None means ``prior_variance``.
     cliques : list of clique sets or None
@@ -67,7 +72,10 @@ class GraphCRF(FieldEstimator):
         "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
         object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
         "mean-field" for larger cliques. May be changed between fit and predictions.
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    decode : "auto", "joint" or "posterior", default "auto"
+        Which labels :meth:`predict` and :meth:`score` take: those of the best labelling as a whole, or the most
+        probable of each node. "auto" is "posterior".
+    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
         With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
 
     Attributes
@@ -84,21 +92,23 @@ class GraphCRF(FieldEstimator):
 
     def __init__(
         self,
-        kernel: KernelLike | Mapping[str, KernelLike] = "rbf",
+        kernel: KernelLike | Mapping[str, KernelLike] = "auto",
         *,
         edge_kernel: KernelLike | Mapping[str, KernelLike | None] | None = "auto",
         symmetric: bool | Mapping[str, bool] = False,
         rank: int | None = 1000,
         basis: BasisLike = "random-cholesky",
         support: str = "all",
-        prior_variance: float = 1.0,
+        prior_variance: float | str = "auto",
         edge_prior_variance: float | Mapping[str, float] | None = None,
+        scale: bool | str = "auto",
         label_kernel: LabelKernelLike = "delta",
         cliques: Sequence[CliqueSet] | None = None,
         inference: object = "auto",
+        decode: str = "auto",
         solver: object = "auto",
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 1000,
         dtype: object = "auto",
         n_jobs: int | None = None,
         engine: EngineLike = "auto",
@@ -114,9 +124,11 @@ class GraphCRF(FieldEstimator):
         self.support = support
         self.prior_variance = prior_variance
         self.edge_prior_variance = edge_prior_variance
+        self.scale = scale
         self.label_kernel = label_kernel
         self.cliques = cliques
         self.inference = inference
+        self.decode = decode
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -137,11 +149,15 @@ class GraphCRF(FieldEstimator):
 
     def _check_parameters(self) -> None:
         check_support(self.support, "support")
-        check_prior_variance(self.prior_variance, "prior_variance")
+        check_prior_variance(self.prior_variance, "prior_variance", auto=True)
         check_method(self.inference)
         super()._check_parameters()
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+        if part_of is not None:
+            # The types of nodes and edges are those of all graphs, whichever the part holds.
+            reader, classes = part_of
+            return reader, reader.read(X, y, sample_weight, classes), classes
         reader = GraphReader()
         return reader, *reader.learn(X, y, sample_weight)
 
@@ -198,6 +214,9 @@ class GraphCRF(FieldEstimator):
                 cliques.append(GraphFactors(kernel, **settings))
         return name_cliques(cliques)
 
+    def _spells_out(self) -> bool:
+        return self.cliques is not None
+
     def _set_views(self) -> None:
         super()._set_views()
         n_labels = len(self.classes_)
@@ -207,18 +226,16 @@ class GraphCRF(FieldEstimator):
             if term.group is not None and term.tied_everywhere
         }
 
-    def predict(self, X: object, decode: str = "joint") -> list[np.ndarray]:
+    def predict(self, X: object, decode: str | None = None) -> list[np.ndarray]:
         """Return the labels of each graph, in the order of its nodes.
 
         decode="joint": the most probable labelling as a whole, a good one where inference is approximate;
-        decode="posterior": the most probable label of each node, which maximises expected node accuracy.
+        decode="posterior": the most probable label of each node, which maximises expected node accuracy;
+        None means ``decode`` of the estimator.
         """
-        if decode not in ("joint", "posterior"):
-            raise ValueError(f"decode must be 'joint' or 'posterior', got {decode!r}")
         predictions = Ragged()
-        for answers in self._answers(X):
-            labels = answers.best_labels() if decode == "joint" else answers.marginals.argmax(axis=1)
-            predictions += answers.data.split(self.classes_[labels])
+        for graphs, labels in self._decoded(X, decode):
+            predictions += graphs.split(self.classes_[labels])
         return predictions
 
     def predict_marginals(
@@ -251,14 +268,16 @@ class GraphCRF(FieldEstimator):
         values = self._log_likelihoods(X, y)
         return values if per_graph else float(values.sum())
 
-    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of nodes whose label in the best joint labelling is right.
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of nodes whose label is what :meth:`predict` says.
 
         ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X), sample_weight, GRAPHS)
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, GRAPHS)
 
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (n,) labels per graph, or (n_samples, n) if a number is given."""
@@ -269,11 +288,86 @@ class GraphCRF(FieldEstimator):
 
     def entropy(self, X: object) -> np.ndarray:
         """Return the entropy of p(y | x) of each graph, in nats; ValueError if inference is approximate."""
-        parts = []
+        parts = [np.empty(0)]
         for answers in self._answers(X):
             refuse_approximate(answers.inference, "an entropy")
             parts.append(answers.entropies())  # type: ignore[union-attr]
         return np.concatenate(parts)
+
+    def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """Return, for each graph, its k most probable labellings with their log-probabilities.
+
+        Exact, by lists of the k best along the junction tree; ValueError if inference is approximate.
+        """
+        check_count(k, "k")
+        results: list[list[tuple[np.ndarray, float]]] = []
+        for answers in self._answers(X):
+            labels, scores = answers.n_best(int(k))  # type: ignore[union-attr]
+            for graph, total in enumerate(answers.log_partition):
+                ranked = zip(labels[graph], scores[graph], strict=True)
+                results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
+        return results
+
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: Any = None,
+        *,
+        feature_names: object = None,
+    ) -> WeightsTable:
+        """Return the largest weights per label, and the scores of pairs of labels for every type of edges.
+
+        Parameters as in :meth:`ChainCRF.weights`; ``feature_names`` may be a dict by type of edges, "node" for nodes.
+        Features without names are "x0", "x1", ... at nodes and "e0", "e1", ... at edges.
+        """
+        check_is_fitted(self, "field_")
+        return tabulate_graph_weights(self, top, labels, feature_re, feature_names)
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        against: object = None,
+        *,
+        feature_names: object = None,
+        names: Sequence[object] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
+    ) -> Explanation:
+        """Return, for one graph, what moved the label of each node and away from which other label.
+
+        The contributions at a node add up to the score of the labelling minus its score with the other label there,
+        those of its edges and larger factors named by the nodes they lead to. Parameters as in
+        :meth:`ChainCRF.explain`; ``names`` are those of the nodes.
+        """
+        check_is_fitted(self, "field_")
+        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
+        return explain_graph(self, x, y, names, asked)
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance: labels, clique sets, sizes, certificates, scores of edges."""
+        check_is_fitted(self, "field_")
+        return summarise_graphs(self)
+
+    def show(
+        self,
+        x: object,
+        y: object = None,
+        *,
+        names: Sequence[object] | None = None,
+        positions: ArrayLike | None = None,
+        caption: str = "",
+    ) -> LabelledGraph:
+        """Return one graph as the field labels it, for a notebook or a page: nodes in the colours of their labels.
+
+        Grids numbered row by row are images of cells. ``y`` are the true labels, ``names`` those of the nodes, and
+        ``positions`` (n, 2) say where to draw them; None for a layout by distances along edges.
+        """
+        check_is_fitted(self, "field_")
+        return show_graph(self, x, y, names, positions, caption)
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:

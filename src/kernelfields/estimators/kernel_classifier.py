@@ -50,16 +50,18 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
+        "auto" is "linear" for wide sparse inputs, else "rbf".
     rank : int or None, default 1000
         Most basis functions of a kernel without explicit features; None for no limit.
     basis : str or Basis, default "random-cholesky"
     bias : bool, default True
         Whether each class has a constant of its own beside f, with the same prior variance.
-    prior_variance : float or tuple, default 1.0
-        A sum of kernels may have one for each part; the constants have the first.
+    prior_variance : "auto", float or tuple, default "auto"
+        "auto" chooses a power of ten by short fits on a part of the data (1 for fewer than 200 samples). A sum of
+        kernels may have one for each part; the constants have the first.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
 
@@ -76,16 +78,17 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def __init__(
         self,
-        kernel: KernelLike = "rbf",
+        kernel: KernelLike = "auto",
         *,
         rank: int | None = 1000,
         basis: BasisLike = "random-cholesky",
         bias: bool = True,
-        prior_variance: float | Sequence[float] = 1.0,
+        prior_variance: float | str | Sequence[float] = "auto",
+        scale: bool | str = "auto",
         label_kernel: LabelKernelLike = "delta",
         solver: object = "auto",
         tol: float = 1e-4,
-        max_iter: int = 200,
+        max_iter: int = 1000,
         class_weight: Mapping[object, float] | str | None = None,
         dtype: object = "auto",
         n_jobs: int | None = None,
@@ -99,6 +102,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         self.basis = basis
         self.bias = bias
         self.prior_variance = prior_variance
+        self.scale = scale
         self.label_kernel = label_kernel
         self.solver = solver
         self.tol = tol
@@ -127,7 +131,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def _check_parameters(self) -> None:
         for variance in self._variances_given:
-            check_prior_variance(variance, "prior_variance")
+            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
         super()._check_parameters()
 
     @property
@@ -136,7 +140,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         variances = self.prior_variance
         return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Graphs, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         inputs, targets = reader.learn(self, X, y=y)
         check_classification_targets(targets)
@@ -149,6 +153,8 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         counted = weights > 0
         if len(np.unique(labels[counted])) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
+        if part_of is not None:
+            labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
 

@@ -21,6 +21,8 @@ from kernelfields.estimators.base import (
     Seed,
     Training,
 )
+from kernelfields.estimators.explanations import Asked, explain_instance
+from kernelfields.estimators.inspection import tabulate_label_weights
 from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.fields.reading import check_sample_weight
@@ -30,11 +32,13 @@ from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import InstanceTerms, pair_names
-from kernelfields.numerics.parameters import check_prior_variance, is_whole
+from kernelfields.models.stored_values import share
+from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.inspection import Explanation, WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
@@ -53,8 +57,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
-        Kernel on the inputs; all labels share it and its basis.
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
+        Kernel on the inputs; all labels share it and its basis. "auto" is "linear" for wide sparse inputs, else "rbf".
     label_graph : "auto", "none", "tree", "full", "learn", StructureSearch or list of pairs, default "auto"
         Which labels meet: none (independent labels), the spanning tree of largest mutual information in the
         training labels, all pairs, those that a search chooses (Remark 11; a StructureSearch sets its terms), or
@@ -62,17 +66,20 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     edge_kernel : kernel or None
         Kernel on the inputs for a part of w_jk that depends on them; None for one number for all instances.
     rank, basis : as in ChainCRF
-    prior_variance : float, default 1.0
+    prior_variance : "auto", float or tuple, default "auto"
         Of the log odds f_k; for independent labels, the C of a logistic regression on the features of the kernel.
+        "auto" chooses a power of ten by short fits on a part of the data.
     edge_prior_variance, bias_prior_variance : float, default 10.0
         Of the log odds ratios w_jk and of the biases b_k; a bias_prior_variance of None leaves the biases out.
     inference : str or object, default "auto"
         "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
         alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
         says which. May be changed between fit and predictions.
-    decision : "hamming" or "subset", default "hamming"
-        What :meth:`predict` returns: labels whose own probability is above 1/2, or the most probable set.
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    decision : "f1", "hamming" or "subset", default "f1"
+        What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2, or the most
+        probable set. The threshold is half the largest F1 that any threshold has on a part of the data that was held
+        out, which is where F1 itself is largest if probabilities are right; 1/2 where there is too little to hold out.
+    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
 
     Attributes
     ----------
@@ -81,6 +88,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     label_edges_, edge_scores_ : list of pairs of names; dict, pair -> w_jk, without its part of the inputs
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients as log odds (ratios), (rank,)
     structure_path_ : StructurePath of label_graph="learn", else None
+    threshold_ : the probability above which decision="f1" predicts a label
     inference_ : how the fit was inferred: ``method``, ``exact`` and ``description``
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -91,23 +99,25 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     n_labels_: int
     label_names_: np.ndarray
     structure_path_: StructurePath | None
+    threshold_: float
 
     def __init__(
         self,
-        kernel: KernelLike = "rbf",
+        kernel: KernelLike = "auto",
         *,
         label_graph: str | StructureSearch | Sequence[tuple[object, object]] = "auto",
         edge_kernel: KernelLike | None = None,
         rank: int | None = 1000,
         basis: BasisLike = "random-cholesky",
-        prior_variance: float | Sequence[float] = 1.0,
+        prior_variance: float | str | Sequence[float] = "auto",
         edge_prior_variance: float = 10.0,
         bias_prior_variance: float | None = 10.0,
+        scale: bool | str = "auto",
         inference: object = "auto",
-        decision: str = "hamming",
+        decision: str = "f1",
         solver: object = "auto",
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 1000,
         dtype: object = "auto",
         n_jobs: int | None = None,
         engine: EngineLike = "auto",
@@ -123,6 +133,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         self.prior_variance = prior_variance
         self.edge_prior_variance = edge_prior_variance
         self.bias_prior_variance = bias_prior_variance
+        self.scale = scale
         self.inference = inference
         self.decision = decision
         self.solver = solver
@@ -146,12 +157,11 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
         if self.bias_prior_variance is not None:
             check_prior_variance(self.bias_prior_variance, "bias_prior_variance")
-        if self.decision not in ("hamming", "subset"):
-            raise ValueError(f"decision must be 'hamming' or 'subset', got {self.decision!r}")
+        check_choice(self.decision, "decision", ("f1", "hamming", "subset"))
         check_method(self.inference, (*METHODS, "table"))
         super()._check_parameters()
 
-    def _learn(self, X: object, y: object, sample_weight: object) -> tuple[TableReader, Any, np.ndarray]:
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         inputs = reader.learn(self, X)
         labels, columns = read_indicator(y, inputs.shape[0])
@@ -194,6 +204,22 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             pairs.append(("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared)))
         return labels, pairs
 
+    def _for_rehearsal(self) -> MultiLabelCRF:
+        rehearsed = super()._for_rehearsal()
+        # What labels have to do with each other hardly matters to how large their functions are, and takes long.
+        rehearsed.label_graph, rehearsed.inference = "none", "auto"
+        return rehearsed
+
+    @property
+    def _learns_in_rehearsal(self) -> bool:  # type: ignore[override]
+        return self.decision == "f1"
+
+    def _learn_from_rehearsal(self, training: Training, field: Field, held_out: LabelledInstances) -> None:
+        if not self._learns_in_rehearsal:
+            return
+        marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
+        training.threshold = 0.5 * min(1.0, _largest_f1(marginals[:, 1], held_out.labels, held_out.position_weights))
+
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
         search = resolve_label_search(self.label_graph)
@@ -218,6 +244,16 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         training.structure = InstanceStructure(len(names), pair_names(edges, names), self.inference)
         return kinds
 
+    def _term_variances(self, training: Training) -> list[float]:
+        counts = len(training.classes), len(training.structure.pairs)  # type: ignore[attr-defined]
+        return [
+            part.prior_variance
+            for kinds, count in zip(self._kinds(), counts, strict=True)
+            for name, clique in kinds
+            for _, part in split_sum(name, clique)
+            for _ in range(count)
+        ]
+
     def _terms(self, sample: Any, training: Training) -> InstanceTerms:
         labels, pairs = self._kinds()
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
@@ -229,7 +265,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def _set_fitted(self, training: Training, fitted: FittedField) -> MultiLabelCRF:
         super()._set_fitted(training, fitted)
-        self.structure_path_ = training.structure_path
+        self.structure_path_, self.threshold_ = training.structure_path, training.threshold
         return self
 
     def _set_views(self) -> None:
@@ -248,12 +284,14 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def predict(self, X: object) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
+        "f1": labels whose probability is above ``threshold_``, which finds rare labels that are never probable;
         "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
         "subset": the most probable set of labels as a whole, which is most often right in all of them.
         """
         if self.decision == "subset":
             return self._stacked(answers.best_labels() for answers in self._answers(X))
-        return (self.predict_proba(X) > 0.5).astype(np.int64)
+        threshold = self.threshold_ if self.decision == "f1" else 0.5
+        return (self.predict_proba(X) > threshold).astype(np.int64)
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
@@ -302,6 +340,40 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         right = (predicted == read_indicator(y, len(predicted), self.label_names_.tolist())[0]).all(axis=1)
         return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
 
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> WeightsTable:
+        """Return the largest weights of every label, as log odds, biases, and log odds ratios of pairs of labels.
+
+        Parameters as in :meth:`ChainCRF.weights`.
+        """
+        check_is_fitted(self, "field_")
+        return tabulate_label_weights(self, top, labels, feature_re, feature_names)
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        *,
+        feature_names: Sequence[str] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, object] | None = None,
+    ) -> Explanation:
+        """Return, for one instance, what speaks for and against each label: features, bias and the other labels.
+
+        The contributions add up to the log odds of the label given the others as they are in ``y``, by default those
+        that are predicted. Parameters as in :meth:`ChainCRF.explain`.
+        """
+        check_is_fitted(self, "field_")
+        return explain_instance(self, x, y, Asked.of(self, training, top, None, feature_names, pivots, neighbours))
+
     def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
         """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
         draws = [drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in self._draws(X, n_samples, random_state)]
@@ -324,7 +396,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def _describe_structure(self) -> dict[str, Any]:
         pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
-        return {"pairs": [[name, *edge] for name, edge in pairs.items()]}
+        return {"pairs": [[name, *edge] for name, edge in pairs.items()], "threshold": float(self.threshold_)}
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
@@ -353,6 +425,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
+        estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
         if estimator._reader.feature_names is not None:
             estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
         return estimator
@@ -366,3 +439,12 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         tags.target_tags.two_d_labels = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Return the largest F1, over all labels together, of those above some threshold; 1 where no label is there."""
+    order = np.argsort(-probabilities, kind="stable")
+    right = np.cumsum((weights * labels)[order])
+    if not right[-1] > 0:
+        return 1.0
+    return float((2.0 * right / (np.cumsum(weights[order]) + right[-1])).max())

@@ -22,6 +22,7 @@ import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.shares import share_interval
 from kernelfields.fields.reading import is_sequence, locate
 
 _SUM_TOLERANCE = 1e-3
@@ -54,11 +55,12 @@ class Calibration(Figures):
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """Of every position (N,): probability of the most probable label, whether it is true, squared error."""
+    """Of every position (N,): probability of the most probable label, whether it is true, squared error, the label."""
 
     confidence: np.ndarray
     correct: np.ndarray
     squared_error: np.ndarray
+    labels: list
 
     def edges(self, n_bins: int, strategy: str) -> np.ndarray:
         """Return the edges of bins; quantiles that fall together leave fewer bins."""
@@ -84,20 +86,24 @@ class Confidences:
 
 def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
     """Compare marginals with the true labels."""
-    table, true = true_columns(packed, marginals, classes)
+    table, true, known = _true_columns(packed, marginals, classes)
     best = table.argmax(axis=1)
     rows = np.arange(len(table))
     of_truth = np.where(true >= 0, table[rows, true], 0.0)
     # sum_b (p_b - [b true])^2 without a table of zeros and ones.
     squared = np.einsum("nl,nl->n", table, table) - 2 * of_truth + 1
-    return Confidences(table[rows, best], best == true, squared)
+    return Confidences(table[rows, best], best == true, squared, [known[column] for column in best.tolist()])
 
 
 def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return marginals as one table (N, L) and the column of every true label, -1 for unknown labels."""
+    return _true_columns(packed, marginals, classes)[:2]
+
+
+def _true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, list]:
     table, known = _pack_marginals(packed, marginals, classes)
     place = {label: column for column, label in enumerate(known)}
-    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]]
+    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
 
 
 def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
@@ -105,18 +111,19 @@ def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resa
     n_sequences, n_bins = len(by_sequence), len(edges) - 1
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
     n_positions = counts.sum(axis=1)
-    accuracy = np.divide(correct, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    spread = resampling.estimates(accuracy, np.sum(by_sequence[:, :n_bins] > 0, axis=0))
-    empty = counts[0] == 0
+    accuracy = np.divide(correct[0], counts[0], out=np.full(n_bins, np.nan), where=counts[0] > 0)
+    own_counts, own_correct = by_sequence[:, :n_bins], by_sequence[:, 2 * n_bins : 3 * n_bins]
+    spread = resampling.shares(accuracy, share_interval(own_correct, own_counts, resampling.confidence), n_sequences)
     ends = [
-        None if resampling.n_resamples == 0 else np.where(empty, np.nan, [getattr(each, side) for each in spread])
+        None if resampling.n_resamples == 0 else np.array([getattr(each, side) for each in spread])
         for side in ("low", "high")
     ]
+    empty = counts[0] == 0
     curve = ReliabilityCurve(
         edges,
         counts[0].astype(np.int64),
         np.divide(confidence[0], counts[0], out=np.full(len(empty), np.nan), where=~empty),
-        accuracy[0],
+        accuracy,
         *ends,
     )
     return Calibration(

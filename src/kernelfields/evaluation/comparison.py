@@ -8,22 +8,30 @@ narrower than the two intervals suggest. Cost and failures as in evaluation.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
-from kernelfields.evaluation.label_scores import Counts, choose_labels, label_counts, wrong_sequences
+from kernelfields.evaluation.label_scores import (
+    Counts,
+    average_table,
+    choose_labels,
+    label_counts,
+    score_table,
+    wrong_sequences,
+)
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
 from kernelfields.reports.tables import Table
 
 _NAMES = {
+    "entity_f1": "entity F1",
     "accuracy": "token accuracy",
     "sequence_accuracy": "sequence accuracy",
     "macro_f1": "macro F1 of labels",
-    "entity_f1": "micro F1 of entities",
 }
 
 
@@ -43,13 +51,15 @@ class Difference(Figures):
 
 @dataclass(frozen=True)
 class Comparison(ResampledFigures):
-    """What :func:`compare` found; ``entity_f1`` is None if no entities were asked for."""
+    """What :func:`compare` found; ``entity_f1`` is None if there are no entities."""
 
     accuracy: Difference
     sequence_accuracy: Difference
     macro_f1: Difference
     entity_f1: Difference | None = None
-    _resamples: ClassVar[str] = "paired resamples"
+
+    def _made(self, n_resamples: int) -> str:
+        return f"from {n_resamples:,} paired resamples"
 
     def _tables(self) -> list[Table]:
         rows = [
@@ -71,7 +81,7 @@ def compare(
     first: Any,
     second: Any,
     *,
-    scheme: str | None = None,
+    scheme: str | None = "auto",
     labels: Any = None,
     n_resamples: int = 1000,
     confidence: float = 0.95,
@@ -90,14 +100,16 @@ def compare(
         statistics |= {f"{name} {part}": each for part, each in label_statistics(packed, reader, name).items()}
     sums = resampling.sums(statistics)
     figures = [_resampled_figures(sums, name, chosen, packed.n_sequences) for name in ("first", "second")]
+    own = [_estimates(statistics, sums, name, chosen, resampling) for name in ("first", "second")]
     return Comparison(
         packed.n_sequences,
         packed.n_positions,
         int(n_resamples),
         float(confidence),
         **{
-            name: _difference(figures[0][name], figures[1][name], resampling, _holders(statistics, name, chosen))
+            name: _difference([each[name] for each in figures], [each[name] for each in own], resampling, holders)
             for name in figures[0]
+            for holders in [_holders(statistics, name, chosen)]
         },
     )
 
@@ -137,9 +149,32 @@ def _holders(statistics: dict[str, np.ndarray], figure: str, chosen: np.ndarray)
     return int(np.sum(seen > 0))
 
 
-def _difference(first: np.ndarray, second: np.ndarray, resampling: Resampling, holders: int) -> Difference:
-    gap = second - first
+def _estimates(
+    statistics: dict[str, np.ndarray],
+    sums: dict[str, np.ndarray],
+    name: str,
+    chosen: np.ndarray,
+    resampling: Resampling,
+) -> dict[str, Estimate]:
+    """The figures of one prediction with their intervals, as :func:`evaluate` has them."""
+    tokens = statistics["tokens"]
+    counts, resampled = (Counts.split(each[f"{name} labels"]) for each in (statistics, sums))
+    averages = average_table(counts.take(chosen), resampled.take(chosen), resampling)
+    figures = {
+        "accuracy": resampling.share(counts.hits.sum(axis=1), tokens),
+        "sequence_accuracy": resampling.share(1 - statistics[f"{name} wrong"], np.ones(len(tokens))),
+        "macro_f1": averages["macro"].f1,
+    }
+    if f"{name} entities" in statistics:
+        entities = Counts.split(statistics[f"{name} entities"]).together()
+        figures["entity_f1"] = score_table(entities, ["all"], resampling)["all"].f1
+    return figures
+
+
+def _difference(
+    figures: Sequence[np.ndarray], own: Sequence[Estimate], resampling: Resampling, holders: int
+) -> Difference:
+    gap = figures[1] - figures[0]
     resampled = gap[1:][~np.isnan(gap[1:])]
     share = float(np.mean((np.sign(resampled) + 1) / 2)) if resampled.size and holders > 1 else None
-    of_first, of_second, of_gap = (resampling.estimate(each, holders) for each in (first, second, gap))
-    return Difference(of_first, of_second, of_gap, share)
+    return Difference(own[0], own[1], resampling.estimate(gap, holders), share)

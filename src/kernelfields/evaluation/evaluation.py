@@ -1,11 +1,13 @@
 """Everything that true and predicted labels say about a field, each figure with its interval.
 
     evaluate(y_true, y_pred)                        accuracy of tokens and sequences, scores of labels
-             scheme="bio"                           scores of entities
+             scheme="bio"                           scores of entities, which come first
              log_likelihood=...                     mean log p(y | x) per sequence and per token
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
+             decodings={"posterior": ...}           the same figures of labels decoded in other ways
 
-All figures of one evaluation come from the same resamples of sequences (resampling.py). Cost: O(N) to count and
+Shares have intervals that know small counts (shares.py); all other figures of one evaluation come from the same
+resamples of sequences (resampling.py). Cost: O(N) to count and
 O(B S K) to resample, with B resamples, S sequences and K of the order of three times the labels.
 Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that only one side knows
 count as errors.
@@ -13,6 +15,7 @@ count as errors.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +23,12 @@ import numpy as np
 
 from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
 from kernelfields.evaluation.comparison import label_statistics
+from kernelfields.evaluation.decodings import DecodingScores, score_decodings
 from kernelfields.evaluation.entities import EntityReader, find_entities
 from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
-from kernelfields.reports.report import precision_table
+from kernelfields.reports.report import evaluation_tables
 from kernelfields.reports.tables import Table
 
 # A sum of rounded terms may end up above zero by this much.
@@ -60,7 +64,8 @@ class Evaluation(ResampledFigures):
     """What :func:`evaluate` found.
 
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
-    ``log_likelihood`` and ``calibration`` are None if they were not asked for.
+    ``log_likelihood`` and ``calibration`` are None if they were not asked for. ``decodings`` maps names to
+    DecodingScores where labels that were decoded in other ways differ, else it is None.
     """
 
     accuracy: Estimate
@@ -70,6 +75,7 @@ class Evaluation(ResampledFigures):
     entities: EntityScores | None = None
     log_likelihood: LogLikelihood | None = None
     calibration: Calibration | None = None
+    decodings: dict[str, DecodingScores] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, a list of labels with their scores."""
@@ -79,25 +85,7 @@ class Evaluation(ResampledFigures):
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def _tables(self) -> list[Table]:
-        plain = self.to_dict()
-        figures = [("token accuracy", self.accuracy), ("sequence accuracy", self.sequence_accuracy)]
-        if self.log_likelihood is not None:
-            impossible = self.log_likelihood.n_impossible
-            note = f" ({impossible} impossible)" if impossible else ""
-            figures.append((f"log-likelihood per sequence{note}", self.log_likelihood.per_sequence))
-            figures.append(("log-likelihood per token", self.log_likelihood.per_token))
-        if self.calibration is not None:
-            figures.append(("expected calibration error", self.calibration.expected_error))
-            figures.append(("Brier score", self.calibration.brier))
-        tables = [
-            Table(("figure", "value"), [(name, f"{each:.4f}") for name, each in figures]),
-            precision_table("label", "label", plain["labels"], plain["averages"], self.n_resamples > 0),
-        ]
-        if (entities := plain["entities"]) is not None:
-            title = f"entity ({entities['scheme']})"
-            averages, resampled = entities["averages"], self.n_resamples > 0
-            tables.append(precision_table(title, "type", entities["types"], averages, resampled))
-        return tables
+        return [table for _, table in evaluation_tables(self.to_dict())]
 
 
 def evaluate(
@@ -107,8 +95,9 @@ def evaluate(
     marginals: Any = None,
     classes: Any = None,
     log_likelihood: Any = None,
-    scheme: str | None = None,
+    scheme: str | None = "auto",
     labels: Any = None,
+    decodings: Mapping[str, Any] | None = None,
     n_bins: int = 10,
     n_resamples: int = 1000,
     confidence: float = 0.95,
@@ -122,12 +111,16 @@ def evaluate(
     marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
     log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_sequence=True)``
-    scheme : "bio", "iob1", "bioes", "bilou" or None
-        How labels write entities; None counts none, "auto" looks at the labels and counts none if no scheme fits.
+    scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
+        How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
+        Where there are entities, their F1 is the first figure.
     labels : labels to average over, all for None; often all but "O"
+    decodings : dict, name -> label sequences, the same field read in other ways, such as
+        ``{"viterbi": ..., "posterior": ...}``; listed where they differ from ``y_pred``. With marginals and no dict,
+        the most probable label of every position is held beside ``y_pred``.
     n_bins : bins of confidence for calibration
-    n_resamples : resamples of sequences for the intervals, 0 for none
-    confidence : share of the resampled figures that an interval holds
+    n_resamples : resamples of sequences for the intervals of figures that are no shares; 0 for no intervals at all
+    confidence : how often an interval is to hold the figure of all sequences there could be
     random_state : int, Generator, RandomState or None
     """
     resampling = Resampling(n_resamples, confidence, random_state)
@@ -141,38 +134,43 @@ def evaluate(
         confidences = read_confidences(packed, marginals, classes)
         edges = confidences.edges(n_bins, "uniform")
         statistics["calibration"] = confidences.statistics(packed, edges)
+        if decodings is None:
+            decodings = {"predicted": y_pred, "posterior": packed.split(confidences.labels)}
     sums = resampling.sums(statistics)
-    tokens, counts = sums["tokens"][:, 0], Counts.split(sums["labels"])
-    n_sequences, by_sequence = packed.n_sequences, Counts.split(statistics["labels"])
+    n_sequences, tokens = packed.n_sequences, sums["tokens"][:, 0]
+    counts, resampled = (Counts.split(each["labels"]) for each in (statistics, sums))
     return Evaluation(
         n_sequences=n_sequences,
         n_tokens=packed.n_positions,
         n_resamples=int(n_resamples),
         confidence=float(confidence),
-        accuracy=resampling.estimate(counts.hits.sum(axis=1) / tokens, n_sequences),
-        sequence_accuracy=resampling.estimate(1 - sums["wrong"][:, 0] / n_sequences, n_sequences),
-        per_label=score_table(counts, packed.labels, resampling, by_sequence.holders()),
-        averages=average_table(counts.take(averaged), resampling, by_sequence.take(averaged).average_holders()),
+        accuracy=resampling.share(counts.hits.sum(axis=1), packed.lengths),
+        sequence_accuracy=resampling.share(1 - statistics["wrong"], np.ones(n_sequences)),
+        per_label=score_table(counts, packed.labels, resampling),
+        averages=average_table(counts.take(averaged), resampled.take(averaged), resampling),
         entities=None
         if reader is None
-        else _entity_scores(sums["entities"], statistics["entities"], reader, resampling),
+        else _entity_scores(statistics["entities"], sums["entities"], reader, resampling),
         log_likelihood=None
         if log_likelihood is None
         else _log_likelihood(sums["log_likelihood"], tokens, n_sequences, resampling),
         calibration=None
         if marginals is None
         else calibrate(sums["calibration"], statistics["calibration"], edges, resampling),
+        decodings=None
+        if decodings is None
+        else score_decodings(y_true, y_pred, decodings, None if reader is None else reader.scheme.name, resampling),
     )
 
 
 def _entity_scores(
-    sums: np.ndarray, by_sequence: np.ndarray, reader: EntityReader, resampling: Resampling
+    by_sequence: np.ndarray, sums: np.ndarray, reader: EntityReader, resampling: Resampling
 ) -> EntityScores:
-    counts, own = Counts.split(sums), Counts.split(by_sequence)
+    counts = Counts.split(by_sequence)
     return EntityScores(
         reader.scheme.name,
-        score_table(counts, reader.types, resampling, own.holders()),
-        average_table(counts, resampling, own.average_holders()),
+        score_table(counts, reader.types, resampling),
+        average_table(counts, Counts.split(sums), resampling),
     )
 
 

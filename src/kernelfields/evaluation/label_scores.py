@@ -6,7 +6,7 @@
 A label that is never predicted has precision 0 and one that is never true has recall 0, as in scikit-learn and
 conlleval. A label that is neither has no scores and no part in averages. A resample that merely did not draw a
 label does not make its scores 0: what has nothing below the line there has no part in the intervals. With nothing
-to score at all, scores are 0.
+to score at all, scores are 0. Intervals of shares are those of shares.py, which know small counts.
 
 Arrays: hits, predicted, true (S, L) by sequence, or (1 + n_resamples, L) summed over sequences, the data first.
 Cost: O(N) to count, O(L) per resample.
@@ -14,7 +14,7 @@ Cost: O(N) to count, O(L) per resample.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.shares import f1_interval, mean_interval, share_interval
 
 AVERAGES = ("micro", "macro", "weighted")
 
@@ -71,23 +72,22 @@ class Counts:
         otherwise = np.where((below[:, :1] == 0) & (both > 0), 0.0, np.nan)
         return np.divide(above, below, out=otherwise, where=below > 0)
 
-    def holders(self) -> np.ndarray:
-        """How many sequences the precision, recall and F1 of each label rest on, (3, L), of counts by sequence."""
-        both = self.predicted + self.true
-        counts = [np.sum(each > 0, axis=0) for each in (self.predicted, self.true, both)]
-        # What is never predicted has precision 0 because of the sequences where it is true.
-        return np.where(np.array(counts) > 0, counts, counts[2])
+    def together(self) -> Counts:
+        """Return the counts of all labels as those of one, (..., 1)."""
+        return Counts(*(each.sum(axis=1, keepdims=True) for each in (self.hits, self.predicted, self.true)))
 
-    def average_holders(self) -> np.ndarray:
-        """The same of averages over all labels, (3, 1)."""
-        together = (each.sum(axis=1, keepdims=True) for each in (self.hits, self.predicted, self.true))
-        return Counts(*together).holders()
+    def intervals(self, confidence: float) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the ends (L,) of the intervals of precision, recall and F1, of counts by sequence."""
+        return [
+            share_interval(self.hits, self.predicted, confidence),
+            share_interval(self.hits, self.true, confidence),
+            f1_interval(self.hits, self.predicted, self.true, confidence),
+        ]
 
     def average(self, kind: str) -> np.ndarray:
         """Precision, recall and F1 averaged over labels, (3, 1 + n_resamples); NaN where there is none."""
         if kind == "micro":
-            together = (each.sum(axis=1, keepdims=True) for each in (self.hits, self.predicted, self.true))
-            return Counts(*together).scores()[..., 0]
+            return self.together().scores()[..., 0]
         scores = self.scores()
         defined = ~np.isnan(scores)
         weights = defined * (1.0 if kind == "macro" else self.true)
@@ -107,26 +107,40 @@ def label_counts(packed: PackedLabels, predicted: str = "y_pred") -> Counts:
     )
 
 
-def score_table(counts: Counts, names: list, resampling: Resampling, holders: np.ndarray) -> dict[Any, Scores]:
-    """Score each label from summed counts (1 + n_resamples, L); ``holders`` as :meth:`Counts.holders` has them."""
-    scored = _scores(counts.scores(), counts.true[0], counts.predicted[0], resampling, holders)
-    return dict(zip(names, scored, strict=True))
+def score_table(counts: Counts, names: list, resampling: Resampling) -> dict[Any, Scores]:
+    """Score each label, from counts by sequence (S, L)."""
+    total = counts.summed()
+    ends = counts.intervals(resampling.confidence)
+    figures = [
+        resampling.shares(values, each, len(counts.hits))
+        for values, each in zip(total.scores()[:, 0], ends, strict=True)
+    ]
+    return dict(zip(names, _joined(figures, total), strict=True))
 
 
-def average_table(counts: Counts, resampling: Resampling, holders: np.ndarray) -> dict[str, Scores]:
-    """Average over the labels of summed counts (1 + n_resamples, L); ``holders`` are those of averages."""
-    true, predicted = (each[0].sum(keepdims=True) for each in (counts.true, counts.predicted))
-    figures = {kind: counts.average(kind)[..., None] for kind in AVERAGES}
-    return {kind: _scores(each, true, predicted, resampling, holders)[0] for kind, each in figures.items()}
+def average_table(counts: Counts, sums: Counts, resampling: Resampling) -> dict[str, Scores]:
+    """Average over labels, from counts by sequence (S, L) and their resampled sums (1 + n_resamples, L).
+
+    The micro average is a share like those of labels. For the others the interval is the wider, at each end, of the
+    resamples' and of that which the labels' own intervals give: resamples know how labels depend on each other,
+    those of labels know how few there are.
+    """
+    n_sequences, together, total = len(counts.hits), counts.together(), counts.summed()
+    table = {"micro": score_table(together, ["micro"], resampling)["micro"]}
+    ends, values = counts.intervals(resampling.confidence), total.scores()[:, 0]
+    for kind in AVERAGES[1:]:
+        figures = []
+        for resampled, own, value in zip(sums.average(kind), ends, values, strict=True):
+            weights = ~np.isnan(value) * (1.0 if kind == "macro" else total.true[0])
+            figures.append([resampling.widened(resampled, n_sequences, mean_interval(value, own, weights))])
+        table[kind] = _joined(figures, together.summed())[0]
+    return table
 
 
-def _scores(
-    figures: np.ndarray, true: np.ndarray, predicted: np.ndarray, resampling: Resampling, holders: np.ndarray
-) -> list[Scores]:
-    """Join figures (3, 1 + n_resamples, L) with the counts (L,) of the data."""
-    precision, recall, f1 = (resampling.estimates(*each) for each in zip(figures, holders, strict=True))
-    counts = (true.astype(int).tolist(), predicted.astype(int).tolist())
-    return [Scores(*each) for each in zip(precision, recall, f1, *counts, strict=True)]
+def _joined(figures: Sequence[list[Estimate]], total: Counts) -> list[Scores]:
+    """Join precision, recall and F1 with how many of each label were true and predicted, (1, L)."""
+    counts = (each[0].astype(int).tolist() for each in (total.true, total.predicted))
+    return [Scores(*each) for each in zip(*figures, *counts, strict=True)]
 
 
 def wrong_sequences(packed: PackedLabels, predicted: str = "y_pred") -> np.ndarray:

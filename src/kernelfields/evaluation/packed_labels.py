@@ -10,7 +10,7 @@ Fails: ValueError or TypeError naming the list, the sequence (counted from 0) an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,10 @@ class PackedLabels:
     def sequence(self) -> np.ndarray:
         """Number of the sequence that each position belongs to, (N,)."""
         return np.repeat(np.arange(self.n_sequences), self.lengths)
+
+    def split(self, values: list) -> list[list]:
+        """Cut a list with one value for every position into one list for each sequence."""
+        return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
     def count(self, positions: np.ndarray | slice, groups: np.ndarray, n_groups: int) -> np.ndarray:
         """Count some positions, by sequence and the group of each: (S, n_groups)."""

@@ -6,21 +6,23 @@ Positions of a sequence depend on each other, so whole sequences are drawn, with
 figure here is a function g of sums over sequences of some statistics t_i (counts, mostly): B resamples of all
 figures are one matrix product, (B, S) by (S, K), done for a block of resamples at a time, O(B S K) in all.
 An interval holds the middle share, ``confidence``, of the resampled figures. A resample in which a figure is not
-defined (a rare label that was not drawn) is left out for that figure. The interval says how far chance in the
-choice of sequences reaches; it is too narrow for figures that rest on a handful of sequences. A figure that rests on
-one sequence alone is the same in every resample: it has no interval, NaN for its ends, and is shown as "0.500 [–]".
+defined (a rare label that was not drawn) is left out for that figure. Shares (accuracies, precision, recall, F1) have
+the intervals of shares.py instead: resamples of a handful of cases are too much alike, those of 1 of 1 all the same.
+Where all figures rest on one sequence, nothing is known of how sequences differ: there is no interval, NaN for its
+ends, and it is shown as "0.500 [–]", like that of a share of nothing at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from kernelfields.evaluation.shares import share_interval
 from kernelfields.fields.reading import random_generator
-from kernelfields.reports.curves import NO_ENDS, NO_INTERVAL, NO_INTERVALS, lacks_intervals
+from kernelfields.reports.curves import NO_ENDS, NO_INTERVAL, NO_INTERVALS, interval_words, lacks_intervals
 from kernelfields.reports.tables import Table, html_of, json_value, text_of
 
 # Draws and counts of a block of resamples take 24 bytes each.
@@ -66,8 +68,6 @@ class ResampledFigures(Figures):
     n_tokens: int
     n_resamples: int
     confidence: float
-    #: What the resamples are in the heading.
-    _resamples: ClassVar[str] = "resamples of sequences"
 
     def __str__(self) -> str:
         return text_of(self._heading(), self._tables())
@@ -81,8 +81,12 @@ class ResampledFigures(Figures):
             return size
         if self.n_sequences == 1:
             return f"{size}; {NO_INTERVALS}"
-        intervals = f"{100 * self.confidence:g} % intervals from {self.n_resamples:,} {self._resamples}"
+        intervals = f"{100 * self.confidence:g} % intervals {self._made(self.n_resamples)}"
         return f"{size}; {intervals}{f', {NO_INTERVAL}' if lacks_intervals(self.to_dict()) else ''}"
+
+    def _made(self, n_resamples: int) -> str:
+        """Say what the intervals are made of."""
+        return interval_words(n_resamples)
 
     def _tables(self) -> list[Table]:
         """Return the tables below the heading."""
@@ -136,6 +140,27 @@ class Resampling:
         known = (np.broadcast_to(holders, defined.shape) > 1) & (defined > 0)
         ends = zip(values, low.tolist(), high.tolist(), known.tolist(), strict=True)
         return [Estimate(value, a, b) if spread else Estimate(value, np.nan, np.nan) for value, a, b, spread in ends]
+
+    def shares(self, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_sequences: int) -> list[Estimate]:
+        """Return shares (K,), NaN for what is not defined, with the ends of their intervals (shares.py)."""
+        known = np.where(np.isnan(values), 0.0, values).tolist()
+        if self.n_resamples == 0:
+            return [Estimate(value) for value in known]
+        if n_sequences == 1:
+            return [Estimate(value, np.nan, np.nan) for value in known]
+        return [Estimate(*each) for each in zip(known, *(end.tolist() for end in ends), strict=True)]
+
+    def share(self, hits: np.ndarray, cases: np.ndarray) -> Estimate:
+        """Return the share of all cases (S,) that are hits (S,)."""
+        ends = share_interval(hits[:, None], cases[:, None], self.confidence)
+        return self.shares(np.array([hits.sum() / cases.sum()]), ends, len(hits))[0]
+
+    def widened(self, figures: np.ndarray, n_sequences: int, ends: tuple[float, float]) -> Estimate:
+        """Return an estimate whose interval reaches at least from one of ``ends`` to the other, NaN for unknown."""
+        found = self.estimate(figures, n_sequences)
+        if found.low is None or found.high is None or n_sequences == 1:
+            return found
+        return Estimate(found.value, float(np.fmin(found.low, ends[0])), float(np.fmax(found.high, ends[1])))
 
     def estimate(self, figures: np.ndarray, holders: int) -> Estimate:
         """Turn the figures (1 + n_resamples,) of one kind, which rests on ``holders`` sequences, into an estimate."""

@@ -81,7 +81,7 @@ def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
             )
         low, high = low - margin * (high - low), high + margin * (high - low)
     else:
-        bounds = np.asarray(box, dtype=np.float64)
+        bounds = _as_numbers(box)
         if bounds.shape != (X.shape[1], 2):
             raise ValueError(
                 f"box must be 'auto' or an array of lows and highs of shape ({X.shape[1]}, 2), got {bounds.shape}"
@@ -90,6 +90,15 @@ def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
     found = Box(low, high)
     check_box(found)
     return found
+
+
+def _as_numbers(box: Any) -> np.ndarray:
+    try:
+        return np.asarray(box, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r:.200}: {error}"
+        ) from error
 
 
 def check_box(box: Box) -> None:
@@ -188,7 +197,7 @@ Measure = UniformMeasure | GaussianMeasure
 
 def resolve_measure(base_measure: Any, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
     """Return the base measure meant by "uniform", "gaussian" or a function of X."""
-    if callable(base_measure):
+    if callable(base_measure) and not isinstance(base_measure, type):
         return FunctionMeasure(box, base_measure)
     if base_measure == "uniform":
         return UniformMeasure(box)

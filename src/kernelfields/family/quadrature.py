@@ -87,6 +87,16 @@ class Quadrature:
         """Return the number of nodes in all."""
         return self.size**dimension if self.kind == "gauss-legendre" else REPLICATES * self.size
 
+    def gaps(self, measure: Measure, points: np.ndarray) -> np.ndarray:
+        """Return how far apart nodes are at points (n, d), about, with the sides of the box as units, (n,)."""
+        if self.kind == "gauss-legendre":
+            return np.full(len(points), 0.5 * np.pi / self.size)  # in the middle of an axis, where they are farthest
+        dimension = measure.box.dimension
+        log_gaps = np.full(len(points), -np.log(self.n_nodes(dimension)))
+        if not isinstance(measure, FunctionMeasure):
+            log_gaps -= measure.log_density(points) + measure.box.log_volume
+        return np.exp(np.minimum(log_gaps, 0.0) / dimension)
+
     def reference(self) -> Quadrature:
         """Return the finer rule that judges this one."""
         return self.references()[-1]

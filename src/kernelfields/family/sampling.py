@@ -19,6 +19,7 @@ Fails: RuntimeError when fewer than about one in a million proposals is kept.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,8 @@ from kernelfields.family.quadrature import MOST_TENSOR_AXES
 
 _WASTE = 4.0
 _MOST_CELLS = 20_000
-_PAIRED_CELLS = 32
+# Of a block between centres and corners few entries are needed, but the larger it is, the fewer calls of the kernel.
+_BLOCK_ENTRIES = 2**15
 _MARGIN = 0.1
 _BATCH = 20_000
 _MOST_PROPOSALS = 20_000_000
@@ -173,8 +175,9 @@ def _largest_distances(kernel: Any, centres: np.ndarray, corners: np.ndarray) ->
     diagonal = np.asarray(kernel.diag(centres), dtype=np.float64)[:, None]
     at_corners = np.asarray(kernel.diag(corners.reshape(-1, dimension)), dtype=np.float64).reshape(count, -1)
     cross = np.empty((count, n_corners))
-    for begin in range(0, count, _PAIRED_CELLS):
-        rows = slice(begin, min(begin + _PAIRED_CELLS, count))
+    paired = math.isqrt(_BLOCK_ENTRIES // n_corners)
+    for begin in range(0, count, paired):
+        rows = slice(begin, min(begin + paired, count))
         block = kernel(centres[rows], corners[rows].reshape(-1, dimension))
         own = np.arange(len(block))
         # Of the block between these centres and all their corners, each centre needs its own corners.

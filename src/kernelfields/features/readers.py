@@ -19,6 +19,7 @@ import scipy.sparse
 
 from kernelfields.features.chunks import is_collection
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
 from kernelfields.fields.graph_reading import given_tables
@@ -27,13 +28,18 @@ from kernelfields.fields.reading import (
     Nouns,
     check_sample_weight,
     encode_labels,
+    is_empty,
     is_listing,
+    open_groups,
     pack_inputs,
     refuse_containers,
+    refuse_tensor,
 )
 
 # Messages list so many names of each kind.
 _SHOWN = 5
+# Sparse inputs of so many columns are taken for features of words and the like.
+_WIDE = 100
 
 
 def is_feature_sequences(X: Any) -> bool:
@@ -58,6 +64,22 @@ class ChainReader:
     encoder: FeatureDictEncoder | None = None
     #: Names of the columns, where sequences were data frames.
     columns: list[str] | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether inputs are features that are there or not, each with weights of its own, rather than numbers."""
+        return self.encoder is not None or is_wide(self)
+
+    def scale(self, data: Chains, always: bool) -> Chains:
+        """Learn how columns come to one scale, if they need it; return the data on that scale."""
+        self.scaling = learn_scaling(data.inputs, data.position_weights, always=always)
+        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
+
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no sequence, so that there is nothing to answer."""
+        return is_empty(X)
 
     @property
     def names(self) -> list[str] | None:
@@ -65,13 +87,20 @@ class ChainReader:
         return self.columns if self.encoder is None else self.encoder.feature_names_
 
     def learn(
-        self, X: Any, y: Any, sample_weight: Any = None, *, keep_zeros: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        keep_zeros: bool = False,
+        classes: np.ndarray | None = None,
     ) -> tuple[Chains, np.ndarray]:
-        """Learn the kind of X; return labelled chains and the sorted classes.
+        """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
         """
-        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, None)
+        X, y = open_groups(X, y)
+        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
@@ -88,6 +117,7 @@ class ChainReader:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        X, y = open_groups(X, y, self.columns)
         refuse_containers(X, "X")
         if self.encoder is not None:
             try:
@@ -103,6 +133,7 @@ class ChainReader:
             inputs, offsets = pack_inputs(X)
             check_columns(X, self.columns, "sequence")
             inputs = _as_fitted(inputs, self, Chains.part)
+        inputs = inputs if self.scaling is None else self.scaling(inputs)
         if y is None:
             return Chains(inputs, offsets)
         return _labelled(inputs, offsets, y, sample_weight, classes)[0]
@@ -115,7 +146,7 @@ class ChainReader:
         """Return plain values for a model file."""
         names = None if self.encoder is None else self.encoder.spec()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
-        return {**size, "feature_names": names, "columns": self.columns}
+        return {**size, "feature_names": names, "columns": self.columns, "scaling": _described(self.scaling)}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> ChainReader:
@@ -125,7 +156,17 @@ class ChainReader:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         columns = _rebuilt_columns(description.get("columns"), n_features)
-        return cls(n_features, bool(description["sparse"]), encoder, columns)
+        scaling = Scaling.rebuild(description.get("scaling"), n_features)
+        return cls(n_features, bool(description["sparse"]), encoder, columns, scaling)
+
+
+def is_wide(reader: ChainReader | GraphReader | TableReader) -> bool:
+    """Whether inputs are sparse and of many columns, as those of words are."""
+    return reader.sparse and reader.n_features >= _WIDE
+
+
+def _described(scaling: Scaling | None) -> dict[str, Any] | None:
+    return None if scaling is None else scaling.describe()
 
 
 def _rebuilt_columns(described: Any, n_features: int | None) -> list[str] | None:
@@ -175,6 +216,38 @@ class GraphReader:
     factors: dict[str, tuple[int, int | None, bool]] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
     columns: dict[str | None, list[str]] = field(default_factory=dict)
+    #: How columns come to one scale: of nodes, under None, and of factors by type.
+    scaling: dict[str | None, Scaling] = field(default_factory=dict)
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether the inputs of nodes are features that are there or not, rather than numbers."""
+        return is_wide(self)
+
+    def scale(self, data: Graphs, always: bool) -> Graphs:
+        """Learn how columns of nodes and of factors come to one scale, if they need it; return the data on it."""
+        found: dict[str | None, Scaling | None] = {}
+        found[None] = learn_scaling(data.inputs, data.position_weights, always=always)
+        for each in data.factors:
+            if each.inputs is not None:
+                found[each.name] = learn_scaling(each.inputs, data.factor_weights(each.name), always=always)
+        self.scaling = {kind: scaling for kind, scaling in found.items() if scaling is not None}
+        return self._scaled(data)
+
+    def _scaled(self, graphs: Graphs) -> Graphs:
+        if not self.scaling:
+            return graphs
+        factors = tuple(
+            replace(each, inputs=self.scaling[each.name](each.inputs)) if each.name in self.scaling else each
+            for each in graphs.factors
+        )
+        inputs = self.scaling[None](graphs.inputs) if None in self.scaling else graphs.inputs
+        return replace(graphs, inputs=inputs, factors=factors)
+
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Whether X holds no graph, so that there is nothing to answer."""
+        return is_empty(X)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes."""
@@ -207,7 +280,8 @@ class GraphReader:
         for kind, tables in given_tables(X).items():
             check_columns(tables, self.columns.get(kind), "graph")
         inputs = _as_fitted(graphs.inputs, self, graphs.part)
-        return replace(graphs, inputs=inputs, factors=tuple(self._checked(each) for each in graphs.factors))
+        factors = tuple(self._checked(each) for each in graphs.factors)
+        return self._scaled(replace(graphs, inputs=inputs, factors=factors))
 
     def _checked(self, factors: Factors) -> Factors:
         _, width, sparse = self.factors[factors.name]
@@ -235,6 +309,7 @@ class GraphReader:
             "factors": [[name, *kind] for name, kind in self.factors.items()],
             "node_types": None if self.node_types is None else list(self.node_types),
             "columns": [[kind, names] for kind, names in self.columns.items()],
+            "scaling": [[kind, scaling.describe()] for kind, scaling in self.scaling.items()],
         }
 
     @classmethod
@@ -249,7 +324,10 @@ class GraphReader:
         columns: dict = {}
         for kind, names in description.get("columns", ()):
             columns[kind] = _rebuilt_columns(names, n_features if kind is None else factors[kind][1])
-        return cls(n_features, bool(description["sparse"]), factors, node_types, columns)
+        scaling: dict = {}
+        for kind, described in description.get("scaling", ()):
+            scaling[kind] = Scaling.rebuild(dict(described), n_features if kind is None else factors[kind][1])
+        return cls(n_features, bool(description["sparse"]), factors, node_types, columns, scaling)
 
 
 INSTANCES = Nouns(whole="instance", part="label")
@@ -264,6 +342,22 @@ class TableReader:
     n_features: int = 0
     sparse: bool = False
     feature_names: list[str] | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether inputs are features that are there or not, rather than numbers."""
+        return is_wide(self)
+
+    def scale(self, data: Any, always: bool) -> Any:
+        """Learn how columns come to one scale, if they need it; return the data, a row for each weight, on it."""
+        self.scaling = learn_scaling(data.inputs, data.weights, always=always)
+        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
+
+    @staticmethod
+    def is_empty(X: Any) -> bool:
+        """Never: scikit-learn's estimators refuse tables without rows."""
+        return False
 
     def learn(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return X (n, d), and y where it is among the options, checked; learn its kind."""
@@ -276,7 +370,10 @@ class TableReader:
 
     def read(self, estimator: Any, X: Any, **options: Any) -> Any:
         """Return new X (n, d), and y where it is among the options, checked and of the kind of the fit."""
-        return _validated(estimator, X, self.sparse, reset=False, **options)
+        checked = _validated(estimator, X, self.sparse, reset=False, **options)
+        if self.scaling is None:
+            return checked
+        return (self.scaling(checked[0]), checked[1]) if isinstance(checked, tuple) else self.scaling(checked)
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
@@ -284,7 +381,8 @@ class TableReader:
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
-        return {"n_features": self.n_features, "sparse": self.sparse, "feature_names": self.feature_names}
+        size = {"n_features": self.n_features, "sparse": self.sparse}
+        return {**size, "feature_names": self.feature_names, "scaling": _described(self.scaling)}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> TableReader:
@@ -292,11 +390,13 @@ class TableReader:
         names, n_features = description["feature_names"], int(description["n_features"])
         if names and len(names) != n_features:
             raise ValueError("the feature names do not match the number of features")
-        return cls(n_features, bool(description["sparse"]), list(map(str, names)) if names else None)
+        scaling = Scaling.rebuild(description.get("scaling"), n_features)
+        return cls(n_features, bool(description["sparse"]), list(map(str, names)) if names else None, scaling)
 
 
 def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: Any) -> Any:
     """Check X, and y if it is given, by scikit-learn; X comes back contiguous or, if ``sparse``, as canonical CSR."""
+    refuse_tensor(X, "X")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
         checked = estimator._validate_data(X, **options)
@@ -323,7 +423,8 @@ def read_indicator(Y: Any, n_instances: int, known: list | None = None) -> tuple
     """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
-    names = [str(name) for name in Y.columns] if hasattr(Y, "columns") else None
+    columns = _columns_of(Y)
+    names = None if columns is None else [str(name) for name in columns]
     try:
         table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
     except ValueError as error:
@@ -373,9 +474,16 @@ def _binary(table: np.ndarray) -> np.ndarray:
 # some.
 
 
+def _columns_of(table: Any) -> Any:
+    """Return what a table calls its columns; None where it is none."""
+    names = getattr(table, "column_names", None)
+    # Of pyarrow, whose ``columns`` are the columns themselves; of others this can be a column of that name.
+    return names if isinstance(names, list) else getattr(table, "columns", None)
+
+
 def column_names(table: Any) -> list[str] | None:
     """Return the names of the columns of a table; None where it has none, or none that are strings."""
-    columns = getattr(table, "columns", None)
+    columns = _columns_of(table)
     if columns is None or callable(columns):
         return None
     names = list(columns)

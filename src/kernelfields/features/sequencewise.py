@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.features.readers import check_columns, shared_columns
-from kernelfields.fields.reading import encode_labels, pack_inputs
+from kernelfields.fields.reading import encode_labels, is_empty, open_groups, pack_inputs
 
 
 def _names_its_columns(sequencewise: Sequencewise) -> bool:
@@ -57,6 +57,9 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def transform(self, X: Any) -> list:
         """Return the transformed sequences as a list."""
         check_is_fitted(self, "transformer_")
+        X = open_groups(X, columns=self._columns)[0]
+        if is_empty(X):
+            return []
         stacked, offsets = pack_inputs(X, finite=False)
         check_columns(X, self._columns, "sequence")
         if stacked.shape[1] != self.n_features_in_:
@@ -80,6 +83,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self
 
     def _stack_for_fit(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+        X, y = open_groups(X, y)
         stacked, offsets = pack_inputs(X, finite=False)
         labels = None
         if y is not None:

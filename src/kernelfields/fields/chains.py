@@ -10,6 +10,7 @@ Cost: one copy of the data; the checks are in reading.py.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -22,8 +23,12 @@ from kernelfields.fields.reading import (
     encode_labels,
     pack_inputs,
     place_of,
+    plain_label,
     rows_of,
 )
+
+# A class with most of the weight is told of if its share is by so much above the one that class weights ask for.
+_EXCESS = 0.2
 
 
 class Packed:
@@ -121,8 +126,11 @@ class Chains(Packed):
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen])
 
 
-def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any) -> Chains:
-    """Return labelled chains whose weights of sequences include those of the classes."""
+def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Chains:
+    """Return labelled chains whose weights of sequences include those of the classes.
+
+    ``warn`` tells where weights of sequences cannot bring the classes near the weights that were asked for.
+    """
     if class_weight is None:
         return chains
     if isinstance(class_weight, str):
@@ -137,4 +145,22 @@ def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any) -> Cha
     weighed = chains.weights * means
     if not weighed.any():
         raise ValueError("class_weight and sample_weight leave every sequence a weight of zero")
+    if warn:
+        _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
     return replace(chains, weights=weighed)
+
+
+def _warn_of_shares(chains: Chains, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:
+    """Warn if a class keeps most of the weight of all positions, and far more than its weight asks for."""
+    asked = np.bincount(chains.labels, weights[chains.labels] * chains.position_weights, len(classes))
+    given = np.bincount(chains.labels, weighed, len(classes))
+    asked, given = asked / asked.sum(), given / given.sum()
+    label = int(np.argmax(given))
+    if given[label] > 0.5 and given[label] - asked[label] > _EXCESS:
+        warnings.warn(
+            "class_weight weighs whole sequences, of which the likelihood of a chain consists: "
+            f"{plain_label(classes[label])!r} keeps {given[label]:.0%} of the weight, where these weights ask for "
+            f"{asked[label]:.0%}. To find more of the rare labels, weigh the marginals of a field without "
+            "class_weight: classes_[(marginals * weights).argmax(axis=1)]",
+            stacklevel=7,  # where fit was called
+        )

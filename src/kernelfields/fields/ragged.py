@@ -1,15 +1,17 @@
-"""A list with one array per sequence or graph, whose parts numpy can join again.
+"""A list with one array, or one list of strings, per sequence or graph, whose parts numpy can join again.
 
     np.concatenate([answers of one fold, answers of another])
 
 is how scikit-learn's ``cross_val_predict`` puts folds together. Of plain lists numpy makes a table first, which fails
 where lengths differ. Here the items stay whole: they come back as an array of objects (S,), one for each sequence.
-Where all have the same shape numpy does what it does with any list, and the result is a table (S, T).
+Where all are arrays of the same shape numpy does what it does with any list, and the result is a table (S, T).
+
+Labels that are strings leave as lists of ``str``: seqeval takes no arrays, and neither does json.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,21 +20,32 @@ _PLAIN = np.empty(0)
 
 
 class Ragged(list):
-    """A list of arrays, the same as any other list but for the way in which numpy joins several."""
+    """A list of arrays or lists, the same as any other list but for the way in which numpy joins several."""
 
     def __array_function__(self, function: Any, types: Any, arguments: tuple, settings: dict[str, Any]) -> Any:
-        """Join lists of items of different shapes; leave everything else to numpy."""
+        """Join lists of lists, and of arrays of different shapes; leave everything else to numpy."""
         if function is np.concatenate and not settings and len(arguments) == 1:
             parts = list(arguments[0])
             if all(isinstance(part, Ragged) for part in parts):
                 items = list(chain.from_iterable(parts))
-                if len({item.shape for item in items}) > 1:
+                if any(isinstance(item, list) for item in items) or len({item.shape for item in items}) > 1:
                     return _objects(items)
         # Lists of this kind are among the arguments as lists: no type of its own that numpy would have to know.
         return _PLAIN.__array_function__(function, (), arguments, settings)
 
 
-def _objects(items: list[np.ndarray]) -> np.ndarray:
+def plain_strings(labellings: list[np.ndarray]) -> list:
+    """Return arrays of strings as lists; those of numbers as they are."""
+    return [labels.tolist() if labels.dtype.kind == "U" else labels for labels in labellings]
+
+
+def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
+    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
+    cuts = pairwise(data.offsets.tolist())
+    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]
+
+
+def _objects(items: list) -> np.ndarray:
     joined = np.empty(len(items), dtype=object)
     for index, item in enumerate(items):
         joined[index] = item

@@ -34,6 +34,10 @@ import scipy.sparse as sp
 from kernelfields.numerics.parameters import is_real
 
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
+_SEVERAL = (
+    "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
+    "a table with a column of sequence ids."
+)
 # Numbers that PyTorch knows and NumPy does not begin so.
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Messages list so many of the names that are known.
@@ -64,7 +68,10 @@ class Nouns:
     #: What to do about labels that are not known.
     unlabelled: str = "if the last one is unknown, drop that row."
     #: What to do about words where numbers are needed.
-    words: str = "Lists of feature dicts, one dict per position, are the way to pass words and categories."
+    words: str = (
+        "Lists of feature dicts, one dict per position, are the way to pass words and categories; "
+        "kernelfields.features.read_frame makes them of a table."
+    )
 
     def name(self, index: int) -> str:
         """Return how messages call number ``index``."""
@@ -134,8 +141,8 @@ def is_listing(values: Any) -> bool:
 def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
     """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
 
-    float32 is kept when every sequence is float32; everything else becomes float64. ``finite=False``
-    lets NaN and infinity pass, for data that is still to be imputed.
+    float32 is kept when every sequence is float32, and float16 becomes it; everything else becomes float64.
+    ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed.
     """
     return stack_tables(_list_input_sequences(X), finite=finite)
 
@@ -162,7 +169,7 @@ def stack_tables(
     widths = np.array([array.shape[1] for array in arrays])
     _check_shapes(lengths, widths, names, nouns)
     offsets = offsets_of(lengths)
-    single = all(array.dtype == np.float32 for array in arrays)
+    single = all(array.dtype in (np.float32, np.float16) for array in arrays)
     dtype = np.float32 if single else np.float64
     shape = (int(offsets[-1]), int(widths[0]))
     if sparse:
@@ -177,17 +184,23 @@ def stack_tables(
 
 def _list_input_sequences(X: Any) -> list:
     refuse_containers(X, "X")
-    ndim = getattr(X, "ndim", 1)
+    ndim = len(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
     if ndim == 2:
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {X.shape}. If it is a single sequence, wrap it: [X]."
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {tuple(X.shape)}. If it is a single sequence, wrap "
+            f"it: [X]. {_SEVERAL}"
         )
     if ndim == 3:
         raise ValueError(
-            f"{_EXPECTED_X}, got a 3-D array of shape {X.shape}, where padding would be taken for data. "
+            f"{_EXPECTED_X}, got a 3-D array of shape {tuple(X.shape)}, where padding would be taken for data. "
             "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
         )
     return list_wholes(X, _EXPECTED_X, SEQUENCES)
+
+
+def is_empty(X: Any) -> bool:
+    """Whether X is a list of sequences or graphs without any."""
+    return is_sequence(X) and len(getattr(X, "shape", (0,))) == 1 and len(X) == 0
 
 
 def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
@@ -289,6 +302,7 @@ def encode_labels(
     ``nouns`` says what messages call a sequence and its positions. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
+    y = open_groups(None, y)[1]
     refuse_containers(y, "y")
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
@@ -443,14 +457,44 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
 # an object is its class by name and a few attributes.
 
 
+def open_groups(X: Any, y: Any = None, columns: list[str] | None = None) -> tuple[Any, Any]:
+    """Return groups of pandas as lists of tables, in the order of their keys; what is no such group as it is.
+
+    Groups of a whole data frame hold its keys and mostly its labels, too: taken are ``columns``, those of an earlier
+    fit, or where y are groups of a column, all but that one and the keys.
+    """
+    labels = [group for _, group in y] if _are_groups(y) else y
+    if not _are_groups(X):
+        return X, labels
+    tables = [group for _, group in X]
+    known = list(getattr(tables[0], "columns", ())) if tables else []
+    if columns is not None and known:
+        if missing := [name for name in columns if name not in known]:
+            raise ValueError(f"X lacks columns of the fit: {listed(missing)}. It has {listed(known)}.")
+        return [table[columns] for table in tables], labels
+    if X.exclusions & set(known):
+        if not _are_groups(y):
+            raise TypeError(
+                "X are groups of a whole table, labels and all: pass groups[features], with a list of the columns of "
+                "features, and groups[label] as y"
+            )
+        others = X.exclusions | {labels[0].name}
+        return [table[[name for name in known if name not in others]] for table in tables], labels
+    return tables, labels
+
+
+def _are_groups(values: Any) -> bool:
+    """Whether values are groups of pandas, of tables or of columns."""
+    return type(values).__name__ in ("DataFrameGroupBy", "SeriesGroupBy") and hasattr(values, "exclusions")
+
+
 def refuse_containers(values: Any, name: str) -> None:
     """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
         raise TypeError(
-            f"{name} is a {kind}: pass a list with one table or array for each group. With groups = "
-            "df.groupby('sequence'), X is [group[features] for _, group in groups], and y is [group['label'] for _, "
-            "group in groups]."
+            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}, which keeps no order: pass a list "
+            "with one table for each sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
         )
     if kind == "PackedSequence":
         raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
@@ -469,6 +513,10 @@ def refuse_tensor(item: Any, where: str) -> None:
             f"{where} is a sparse tensor: pass x.to_dense(), or a matrix of scipy.sparse, for example "
             "scipy.sparse.csr_array(x.to_dense().numpy())"
         )
+    if type(item).__name__ == "MaskedTensor":
+        raise TypeError(f"{where} is a masked tensor: fill or drop the masked rows first, x.to_tensor(0.0)")
+    if item.is_conj() or item.is_neg():
+        raise TypeError(f"{where} is a view that PyTorch has yet to compute: pass x.resolve_conj().resolve_neg()")
     if item.is_quantized:
         raise TypeError(f"{where} is a quantised tensor: pass x.dequantize()")
     if item.requires_grad:

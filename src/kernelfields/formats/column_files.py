@@ -8,10 +8,10 @@ The first row says how many columns there are and, unless told, what separates t
 spaces. With tabs a cell may hold spaces or be empty.
 
 "#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
-either has another number of cells than the rows or reads "# name = value". A -DOCSTART- line is a row like others;
-where it has another number of cells it is kept like a comment. With ``conllu=True`` the rows are those of words:
-lines with ids such as 1-2 or 1.1 are kept like comments, wherever they stand. Numbers of columns count from 0, as
-in templates.
+either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- says
+that a document begins, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
+the empty line after it. With ``conllu=True`` the rows are those of words: lines with ids such as 1-2 or 1.1 are kept
+like comments, wherever they stand. Numbers of columns count from 0, as in templates.
 
 Cost: one pass over the rows, one sequence in memory at a time. Fails: SequenceFileError naming file, line and
 column, counted from 0, also of a label that is missing.
@@ -103,7 +103,7 @@ class LabelledColumns:
             return []
         if template is not None:
             template.check_columns(self.width, self.label)
-            return [template.features(sequence.rows) for sequence in self.sequences]
+            return template.features_of(sequence.rows for sequence in self.sequences)
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -138,9 +138,15 @@ def read_columns(
     done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
     for source in (head, numbered):
         for number, line in source:
-            if not line.strip(" \t"):
+            begins = line.startswith(_DOCUMENT_START)
+            if begins or not line.strip(" \t"):
                 if current.rows:
                     done, current = current, ColumnSequence([], separator=layout.separator)
+                elif not begins and current.kept and current.kept[-1][1].startswith(_DOCUMENT_START):
+                    # Readers that take -DOCSTART- for a word find it in a sequence of its own.
+                    current.kept.append((0, ""))
+                if begins:
+                    current.kept.append((0, line))
                 continue
             cells = _split(line, layout.separator)
             plain = len(cells) == layout.n_columns and line[0] != "#" and not conllu
@@ -199,7 +205,7 @@ def _find_layout(
             return head, _layout_of(number, line, separator, conllu)
     # Nothing but doubtful lines: those that look like rows are rows.
     for number, line in head:
-        if line.startswith((_DOCUMENT_START, "#\t")):
+        if line.startswith("#\t"):
             return head, _layout_of(number, line, separator, conllu)
     return head, None
 
@@ -225,7 +231,7 @@ def _is_kept(line: str, cells: list[str], layout: _Layout, inside: bool, comment
         return False
     if line[0] == "#" and comments:
         return len(cells) != layout.n_columns or _NAMED_COMMENT.match(line) is not None
-    return len(cells) != layout.n_columns and line.startswith(_DOCUMENT_START)
+    return False
 
 
 def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout) -> str:

@@ -69,15 +69,15 @@ class SequenceFile:
     reading: dict[str, Any] = field(default_factory=dict)
 
 
-def format_of(path: PathName) -> str:
-    """Return the format that a file's name stands for."""
+def format_of(path: PathName, option: str = "format") -> str:
+    """Return the format that a file's name stands for; ``option`` is where else users can say it."""
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
     ending = os.path.splitext(name)[1]
     for known, endings in _ENDINGS.items():
         if ending in endings:
             return known
     choices = ", ".join(map(repr, _ENDINGS))
-    raise ValueError(f"the name {os.fspath(path)!r} says nothing about the format: give it, one of {choices}")
+    raise ValueError(f"the name {os.fspath(path)!r} says nothing about the format: give {option}, one of {choices}")
 
 
 def read_sequences(

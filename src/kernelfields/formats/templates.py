@@ -1,49 +1,52 @@
-"""Feature templates as CRF++ reads them: which cells around a position become feature strings.
+"""Feature templates as CRF++ reads them, with functions of words: which cells around a position become features.
 
     U05:%x[-1,0]/%x[0,0]   with the rows  He PRP | reckons VBZ   gives   "U05:_B-1/He", "U05:He/reckons"
+    U06:%suffix2[0,0]      with the same rows                    gives   "U06:he", "U06:ns"
 
-%x[row,column] is a cell: row counts from the current position, -4 to 4, column from the first column, 0. Rows
-beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last. All else in a line is
-taken as it is. Lines that begin with U make features of a position and a label; lines that begin with B, of a pair
-of neighbouring labels: "B" alone is the transition matrix, and one with macros lets it depend on the rows. Empty
-lines and lines that begin with # are skipped.
+%x[row,column] is a cell: row counts from the current position, -15 to 15, column from the first column, 0. Rows
+beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last. Other names than x are
+functions of the cell, which features/patterns.py defines: lower, prefix1 to prefix9, suffix1 to suffix9, shape,
+shortshape, capital, capitals, digits, hyphen, punctuation. Where one has nothing to say, as suffix3 of a word of two
+letters, the line makes no feature. All else in a line is taken as it is. Lines that begin with U make features of a
+position and a label; lines that begin with B, of a pair of neighbouring labels: "B" alone is the transition matrix,
+and one with macros lets it depend on the rows. Empty lines and lines that begin with # are skipped.
 
-Cost: one formatted string per position and line. Fails: SequenceFileError naming line and column of the template.
-Where CRF++ is vague this is strict: both numbers of a macro must be there.
+Cost: that of the patterns, at most one formatted string per position and line. Fails: SequenceFileError naming line and
+column of the template. Where CRF++ is vague this is strict: both numbers of a macro must be there. CRF++ has x alone,
+and rows -4 to 4.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from kernelfields.features.patterns import FARTHEST_ROW, FUNCTIONS, LONGEST_AFFIX, Cell, Expansion, Pattern
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, read_lines
 
-_FARTHEST = 4
-_BEFORE = [f"_B-{distance}" for distance in range(_FARTHEST, 0, -1)]
-_AFTER = [f"_B+{distance}" for distance in range(1, _FARTHEST + 1)]
-_MACRO = re.compile(r"%x\[(-?[0-9]{1,9}),([0-9]{1,9})\]")
+_MACRO = re.compile(r"%([a-z]+[0-9]{0,9})\[(-?[0-9]{1,9}),([0-9]{1,9})\]")
 _SHOWN = "%x[row,column], such as %x[-1,0]"
+_AFFIXES = ("prefix", "suffix")
+#: The functions as messages list them.
+_NAMES = ", ".join(
+    [name for name in FUNCTIONS if not name.startswith(_AFFIXES)] + [f"{name}1 to {LONGEST_AFFIX}" for name in _AFFIXES]
+)
 
 
 @dataclass(frozen=True)
 class TemplateLine:
-    """One line: its text, its number, and the cells (row, column) that it reads, as often as it does."""
+    """One line: its text, its number, and the pattern of the cells that it reads."""
 
     text: str
     number: int
-    cells: tuple[tuple[int, int], ...]
-    _format: str = field(repr=False)  # the text with %s for each macro
+    pattern: Pattern
 
-    def expand(self, shifted: dict[tuple[int, int], list[str]], length: int) -> list[str]:
-        """Return the string of every position, given the cells of all positions for each (row, column)."""
-        if len(self.cells) == 1:
-            head, tail = self._format.split("%s")
-            return [head + cell + tail for cell in shifted[self.cells[0]]]
-        if not self.cells:
-            return [self.text] * length
-        return [self._format % cells for cells in zip(*(shifted[cell] for cell in self.cells), strict=True)]
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that the line reads, as often as it does."""
+        return self.pattern.cells
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class Template:
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
         """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
         for line in (*self.unigrams, *self.bigrams):
-            for place, (_, column) in zip(_MACRO.finditer(line.text), line.cells, strict=True):
+            for place, cell in zip(_MACRO.finditer(line.text), line.cells, strict=True):
+                column = cell.column
                 macro = f"line {line.number}, column {place.start() + 1}: {place.group()} reads column {column}"
                 if column >= n_columns:
                     raise SequenceFileError(f"{self.name}, {macro}, but the data have columns 0 to {n_columns - 1}")
@@ -102,30 +106,43 @@ class Template:
 
     def features(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return the strings of the U lines for every row of a sequence."""
-        length = len(rows)
-        cells = {cell for line in self.unigrams for cell in line.cells}
-        columns = {column for _, column in cells}
-        try:
-            # Column by column: that way no step of Python is taken per cell.
-            padded = {column: [*_BEFORE, *[row[column] for row in rows], *_AFTER] for column in columns}
-        except IndexError:
-            self.check_columns(min(map(len, rows)))
-            raise
-        shifted = {(row, column): padded[column][_FARTHEST + row : _FARTHEST + row + length] for row, column in cells}
-        expanded = [line.expand(shifted, length) for line in self.unigrams]
-        return list(map(list, zip(*expanded, strict=True))) if expanded else [[] for _ in rows]
+        return self.features_of([rows])[0]
+
+    def features_of(self, sequences: Iterable[Sequence[Sequence[str]]]) -> list[list[list[str]]]:
+        """Return the strings of the U lines for every row of every sequence."""
+        expand = Expansion([line.pattern for line in self.unigrams])
+        made = []
+        for rows in sequences:
+            try:
+                made.append(expand(rows))
+            except IndexError:
+                self.check_columns(min(map(len, rows)))
+                raise
+        return made
 
 
 def _parse_line(line: str, number: int, name: str) -> TemplateLine:
-    cells, place = [], 0
-    while (place := line.find("%", place)) >= 0:
+    texts, cells, end = [], [], 0
+    while (place := line.find("%", end)) >= 0:
         macro = _MACRO.match(line, place)
         where = f"{name}, line {number}, column {place + 1}"
         if macro is None:
             raise SequenceFileError(f"{where}: {line[place : place + 12]!r} is no macro, expected {_SHOWN}")
-        row, column = int(macro[1]), int(macro[2])
-        if abs(row) > _FARTHEST:
-            raise SequenceFileError(f"{where}: {macro[0]} is {abs(row)} rows away, expected at most {_FARTHEST}")
-        cells.append((row, column))
-        place = macro.end()
-    return TemplateLine(line, number, tuple(cells), _MACRO.sub("%s", line))
+        function, row, column = macro[1], int(macro[2]), int(macro[3])
+        if function not in FUNCTIONS:
+            raise SequenceFileError(f"{where}: {_unknown_function(macro[0], function)}")
+        if abs(row) > FARTHEST_ROW:
+            raise SequenceFileError(f"{where}: {macro[0]} is {abs(row)} rows away, expected at most {FARTHEST_ROW}")
+        texts.append(line[end:place])
+        cells.append(Cell(row, column, function))
+        end = macro.end()
+    return TemplateLine(line, number, Pattern((*texts, line[end:]), tuple(cells)))
+
+
+def _unknown_function(macro: str, function: str) -> str:
+    kind = function.rstrip("0123456789")
+    if kind in _AFFIXES:
+        return f"{macro} must say how many characters, 1 to {LONGEST_AFFIX}, such as %{kind}3[0,0]"
+    meant = [kind] if kind in FUNCTIONS else difflib.get_close_matches(function, FUNCTIONS, n=1)
+    advice = f"; did you mean %{meant[0]}?" if meant else ""
+    return f"{macro} names no function of cells, expected one of {_NAMES}{advice}"

@@ -22,6 +22,7 @@ import io
 import os
 import re
 import secrets
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -78,12 +79,22 @@ def open_input(path: PathName) -> Iterator[BinaryIO]:
     standard = path == STANDARD_STREAM
     file = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
     try:
+        if not standard:
+            _check_ends(file, path)
         with _named(input_name(path), "cannot read"):
             packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP  # type: ignore[union-attr]
         yield io.BytesIO(_unpacked(file, path)) if packed else file
     finally:
         if not standard:
             file.close()
+
+
+def _check_ends(file: BinaryIO, path: PathName) -> None:
+    """Raise SequenceFileError for a device that is no terminal: most never end, and no sequences come from them."""
+    about = os.fstat(file.fileno())
+    endless = stat.S_ISBLK(about.st_mode) or (stat.S_ISCHR(about.st_mode) and not file.isatty())
+    if endless and about.st_rdev != os.stat(os.devnull).st_rdev:
+        raise SequenceFileError(f"{input_name(path)} is a device, not a file: give the path of a file")
 
 
 @contextmanager

@@ -141,6 +141,19 @@ class GraphAnswers(LabelAnswers):
         """Return the most probable labelling of each graph, (N,)."""
         return self.inference.decode(self.node, self.factors, workers=self.workers)[0]
 
+    def n_best(self, k: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return the labels and scores of the k best labellings of each graph, where inference is exact."""
+        from kernelfields.inference.junction.n_best import n_best_labellings
+
+        plan = self.inference
+        if not plan.exact:
+            raise ValueError(
+                f"the n best labellings need exact inference, and these graphs are inferred by {plan.method!r}, which "
+                f"is approximate ({plan.description}): use sample to draw labellings"
+            )
+        layout = plan.plan.layout if plan.method == "junction" else None  # type: ignore[attr-defined]
+        return n_best_labellings(plan.offsets, plan.members, self.node, self.factors, k, layout=layout)
+
     def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
         return self.inference.sample(self.node, self.factors, n_samples, random)
@@ -178,13 +191,6 @@ class LongChainAnswers(GraphAnswers):
         marginals = np.zeros((self.data.n_positions, n_labels, n_labels))
         marginals[~self.data.is_start] = self.factor_marginals("lag1")
         return marginals
-
-    def n_best(self, k: int) -> tuple[Any, Any]:
-        """Refuse: the k best labellings are found by a walk over neighbours only."""
-        raise ValueError(
-            "the n best labellings are for fields in which neighbours alone meet, and this one has cliques of "
-            "longer reach: use sample to draw labellings from it"
-        )
 
 
 @dataclass

@@ -61,6 +61,15 @@ def resolve_kernel(kernel: Any) -> Kernel:
     raise TypeError(f"{options}; got {kernel!r}.")
 
 
+def has_no_scale(kernel: Any) -> bool:
+    """Whether a kernel, as a user gives it, leaves its scale to the data: a name, or a plain one without numbers."""
+    if isinstance(kernel, Mapping):
+        return all(map(has_no_scale, kernel.values()))
+    if isinstance(kernel, str):
+        return True
+    return isinstance(kernel, _PLAIN) and kernel == type(kernel)() and not isinstance(kernel, Constant)
+
+
 def kernel_from_spec(
     spec: Mapping[str, Any], callables: Mapping[str, Callable[[Any, Any], np.ndarray]] | None = None
 ) -> Kernel:

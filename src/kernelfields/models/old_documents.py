@@ -18,6 +18,13 @@ Document = Mapping[str, Any]
 _OF_SOME_KINDS = ("window", "lag", "order", "group", "symmetric", "node_type")
 
 
+# Parameters that there were not, or whose defaults were others.
+_THEN: dict[str, dict[str, Any]] = {
+    "ChainCRF": {"decode": "viterbi", "scale": False, "max_iter": 100},
+    "GraphCRF": {"decode": "joint", "scale": False, "max_iter": 100, "kernel": "rbf", "prior_variance": 1.0},
+    "MultiLabelCRF": {"decision": "hamming", "scale": False, "max_iter": 100},
+    "KernelClassifier": {"scale": False, "max_iter": 200},
+}
 # What the command adds to a document.
 _NOTES = ("command",)
 
@@ -25,7 +32,10 @@ _NOTES = ("command",)
 def upgraded(kind: str, document: Document) -> dict[str, Any]:
     """Return a document of 0.1.0 in the form of today; KeyError and the like if it is not one."""
     notes = {name: document[name] for name in _NOTES if name in document}
-    return {**_UPGRADES[kind](document), **notes}
+    today = _UPGRADES[kind](document)
+    # What a field answers must not change because defaults have.
+    today["parameters"] = {**_THEN.get(kind, {}), **today["parameters"]}
+    return {**today, **notes}
 
 
 def _chain(document: Document) -> dict[str, Any]:

@@ -58,6 +58,13 @@ def whole_number(value: Any, what: str, least: int = 0) -> int:
     return value
 
 
+def share(value: Any, what: str) -> float:
+    """Return a number from 0 to 1."""
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{what} must be a number from 0 to 1, got {value!r:.60}")
+    return float(value)
+
+
 def record(kind: type[Record], described: Any, what: str, *, unknown: Sequence[str] = ()) -> Record:
     """Return a dataclass of numbers, texts and the like from its description; NaN only in the fields ``unknown``."""
     if not isinstance(described, Mapping):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,21 @@ def is_real(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def check_prior_variance(value: Any, name: str) -> None:
-    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to the data."""
+    return isinstance(value, str) and value == "auto"
+
+
+def check_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
+    """Raise unless ``value`` is one of the choices."""
+    if not any(value is each or (isinstance(value, str) and value == each) for each in choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def check_prior_variance(value: Any, name: str, *, auto: bool = False) -> None:
+    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior, "auto" may be allowed."""
+    if auto and is_auto(value):
+        return
     if not is_real(value) or not value >= _LEAST_VARIANCE:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 

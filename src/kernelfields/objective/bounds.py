@@ -46,6 +46,15 @@ def relative_gap(value: float, lower_bound: float) -> float:
     return (value - lower_bound) / max(abs(value), np.finfo(float).tiny)
 
 
+# What the best of a scope is called, and what it would take to come nearer to it.
+_WORDS = {
+    "span": ("the best field that its basis spans", "more iterations"),
+    "rkhs": ("the best field in the whole RKHS", "more rank or iterations"),
+}
+# Shares below this, in per cent, are not worth their digits.
+_LEAST_SHARE = 0.001
+
+
 @dataclass(frozen=True)
 class Certificate:
     """The minimum over ``scope`` lies between ``lower_bound`` and ``value``.
@@ -71,10 +80,20 @@ class Certificate:
         """Gap over the value."""
         return relative_gap(self.value, self.lower_bound)
 
+    @property
+    def sentence(self) -> str:
+        """What the certificate says in plain words."""
+        best, more = _WORDS.get(self.scope, (f"the best of the {self.scope}", "anything"))
+        if not self.relative_gap < 1.0:
+            return f"how far this is from {best} is not known: the lower bound is {self.lower_bound:.3g}"
+        share = 100.0 * max(self.relative_gap, 0.0)
+        within = f"{share:.2g} %" if share >= _LEAST_SHARE else f"{_LEAST_SHARE:g} %"
+        return f"within {within} of {best}; {more} would bring at most {max(self.gap, 0.0):.3g} nats"
+
     def __str__(self) -> str:
         return (
-            f"{self.scope} certificate: value {self.value:.6g}, lower bound {self.lower_bound:.6g}, "
-            f"relative gap {'' if self.exact else 'at most '}{self.relative_gap:.3g}"
+            f"{self.sentence} ({self.scope} certificate: value {self.value:.6g}, lower bound {self.lower_bound:.6g}, "
+            f"relative gap {'' if self.exact else 'at most '}{self.relative_gap:.3g})"
         )
 
 

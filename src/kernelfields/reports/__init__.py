@@ -7,6 +7,7 @@ matplotlib is loaded when something is drawn, not before.
 
 from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
 from kernelfields.reports.figures import Picture
+from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.report import report_page
@@ -15,6 +16,7 @@ from kernelfields.reports.tables import Markup, Table
 
 __all__ = [
     "Explanation",
+    "LabelledGraph",
     "LabelledSequence",
     "Markup",
     "ModelSummary",

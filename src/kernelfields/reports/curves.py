@@ -148,8 +148,13 @@ def read_figure(given: Any, where: str = "the figure") -> tuple[float, float, fl
 
 #: What stands in the place of an interval that there is none of, and why there is none: for some figures, or for all.
 NO_ENDS = "[–]"
-NO_INTERVAL = f"{NO_ENDS} where a figure rests on less than two sequences"
+NO_INTERVAL = f"{NO_ENDS} where there is too little to count"
 NO_INTERVALS = "no intervals, as resamples of one sequence are all alike"
+
+
+def interval_words(n_resamples: int) -> str:
+    """Say what intervals are made of, after "95 % intervals"."""
+    return f"by Wilson's method for shares, else from {n_resamples:,} resamples of sequences"
 
 
 def figure_words(given: Any, form: str = ".4f", *, resampled: bool = False) -> str:

@@ -6,7 +6,7 @@
 
 Each is plain data, names and numbers, that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
 notebook, ``markup`` for a page, ``to_dict`` for programs. All names are escaped. Certificates are objects with
-scope, value, lower_bound, relative_gap and exact.
+scope, value, lower_bound, relative_gap, exact and a sentence.
 
 A NaN among transitions or scores means that the field has no such weight; ``forbidden`` marks transitions that
 constraints rule out. Of an explanation,
@@ -134,6 +134,11 @@ class ModelSummary:
             f"{fit.seconds:,.3g} s; stopped because {fit.message}"
         )
 
+    @property
+    def sentences(self) -> list[str]:
+        """What the certificates say in plain words."""
+        return [f"the fit is {each.sentence}" for each in self.certificates if each.relative_gap < 1.0]
+
     def certificate_rows(self) -> list[tuple[str, ...]]:
         """Return one row under CERTIFICATE_COLUMNS for each certificate."""
         return [
@@ -166,7 +171,7 @@ class ModelSummary:
 
     def __str__(self) -> str:
         words = ", ".join(printable(label) for label in self.labels[:_LISTED_LABELS])
-        parts = [self.heading, f"labels: {words}{self._more_labels}", f"fit: {self.fit_words}"]
+        parts = [self.heading, f"labels: {words}{self._more_labels}", f"fit: {self.fit_words}", *self.sentences]
         for row in self.certificate_rows():
             parts.append(f"among {row[0]}: value {row[1]}, lower bound {row[2]}, relative gap {row[3]}")
         for each in self.sets:
@@ -189,6 +194,7 @@ class ModelSummary:
             element("p", f"Fit: {self.fit_words}."),
         ]
         if self.certificates:
+            parts += [element("p", f"{sentence[0].upper()}{sentence[1:]}.") for sentence in self.sentences]
             parts.append(self.certificate_table().markup())
         picture = self.transition_picture(_LABELS_OF_SMALL_MAP)
         if picture is not None:
@@ -277,7 +283,8 @@ class SetWeights:
 class WeightsTable:
     """What a field has learnt: lists per clique set, transitions (L, L) from row to column, scores per label.
 
-    ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers.
+    ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers, and
+    ``tables`` that of a type of edges to (L, L) scores, first node in the row and second in the column.
     """
 
     labels: tuple[Any, ...]
@@ -285,10 +292,12 @@ class WeightsTable:
     transitions: np.ndarray | None = None
     forbidden: np.ndarray | None = None
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_labels = len(self.labels)
-        for name, matrix in (("transitions", self.transitions), ("forbidden", self.forbidden)):
+        matrices = {"transitions": self.transitions, "forbidden": self.forbidden}
+        for name, matrix in (matrices | dict(self.tables)).items():
             if matrix is not None and matrix.shape != (n_labels, n_labels):
                 raise ValueError(f"{name} has shape {matrix.shape}, but there are {n_labels} labels")
         for name, values in self.scores.items():
@@ -328,6 +337,7 @@ class WeightsTable:
             "transitions": json_value(self.transitions),
             "forbidden": json_value(self.forbidden),
             "scores": {name: json_value(values) for name, values in self.scores.items()},
+            "tables": {name: json_value(table) for name, table in self.tables.items()},
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -337,11 +347,13 @@ class WeightsTable:
         Forbidden transitions are left out.
         """
         weights = [(each.name, row) for each in self.sets for listed in each.lists for row in listed.rows]
+        tables = dict(self.tables)
         if self.transitions is not None:
-            allowed = self._allowed_transitions(self.transitions)
-            for i, j in np.argwhere(~np.isnan(allowed)):
-                step = FeatureWeight(None, self.labels[j], float(allowed[i, j]), self.labels[i])
-                weights.append(("transitions", step))
+            tables = {"transitions": self._allowed_transitions(self.transitions), **tables}
+        for name, table in tables.items():
+            for i, j in np.argwhere(~np.isnan(table)):
+                step = FeatureWeight(None, self.labels[j], float(table[i, j]), self.labels[i])
+                weights.append((name, step))
         for name, values in self.scores.items():
             for i in np.flatnonzero(~np.isnan(values)):
                 weights.append((name, FeatureWeight(None, self.labels[i], float(values[i]))))
@@ -355,6 +367,9 @@ class WeightsTable:
         if self.transitions is not None:
             allowed = self._allowed_transitions(self.transitions)
             yield self._matrix("transitions, from row to column", self.labels, allowed, self.forbidden)
+        for name, table in self.tables.items():
+            symmetric = np.array_equal(table, table.T, equal_nan=True)
+            yield self._matrix(name if symmetric else f"{name}, from row to column", self.labels, table)
         if self.scores:
             yield self._matrix("scores per label", list(self.scores), np.column_stack(list(self.scores.values())))
 
@@ -382,7 +397,7 @@ class WeightsTable:
 
     def _heading(self, each: SetWeights, listed: WeightList) -> str:
         if listed.label is None:
-            return f"{each.name}: transitions by feature"
+            return f"{each.name}: pairs of labels by feature"
         several = sum(bool(other.lists) for other in self.sets) > 1
         return f"{each.name}: label {listed.label}" if several else f"label {listed.label}"
 
@@ -405,9 +420,10 @@ def _list_dict(listed: WeightList) -> dict[str, Any]:
 class Contribution:
     """One term of a difference of scores.
 
-    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
-    "pivot" (one of the ``parts`` of a kernel's contribution; only the largest are listed). ``value`` is the value
-    of the feature, or of the kernel between pivot and position.
+    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
+    ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
+    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount).
+    ``value`` is the value of the feature, or of the kernel.
     """
 
     kind: str
@@ -420,6 +436,8 @@ class Contribution:
     @property
     def words(self) -> str:
         """The name, with the value where it is not one."""
+        if self.kind in ("pivot", "training", "similar"):
+            return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -428,7 +446,7 @@ class Contribution:
             "kind": self.kind,
             "set": self.clique_set,
             "name": self.name,
-            "amount": self.amount,
+            "amount": json_value(self.amount),
             "value": self.value,
             "parts": [part.to_dict() for part in self.parts],
         }

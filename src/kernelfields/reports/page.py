@@ -77,6 +77,10 @@ svg.kf-plot {{ display: block; max-width: 100%; height: auto; }}
 .kf-sequence li.kf-wrong {{ border: 2px solid var(--kf-wrong); padding: calc(0.15rem - 1px) calc(0.45rem - 1px); }}
 .kf-sequence li.kf-more {{ border-style: dashed; font-style: italic; color: var(--kf-muted); }}
 .kf-sequence bdi {{ white-space: pre-wrap; }}
+.kf-sequence svg {{ width: 100%; }}
+.kf-legend {{ display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; margin: 0.3rem 0 0; font-size: 0.85rem; }}
+.kf-legend .kf-quiet {{ font-style: italic; opacity: 0.75; }}
+.kf-legend i {{ display: inline-block; width: 0.8em; height: 0.8em; border-radius: 2px; margin-right: 0.4em; }}
 .kf-sequence small {{ display: block; font-size: 0.75rem; }}
 .kf-sequence .kf-truth {{ color: var(--kf-wrong); }}
 .kf-sequence .kf-sure {{ display: block; height: 3px; margin-top: 2px; border-radius: 2px; overflow: hidden;

@@ -19,6 +19,7 @@ from kernelfields.reports.curves import (
     NO_INTERVAL,
     NO_INTERVALS,
     figure_words,
+    interval_words,
     lacks_intervals,
     plot_convergence,
     plot_reliability,
@@ -30,6 +31,17 @@ from kernelfields.reports.tables import Markup, Table, element, join
 
 _SCORES = ("precision", "recall", "f1")
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
+
+_WORDS = (
+    "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "
+    "probability of the label. Hover for the probabilities of the other labels. A wrong label has a cross, a frame and "
+    "the true label below it."
+)
+_BANDS = (
+    "Bands have the colours of the labels along the sequence, true ones above predicted ones where they are known, "
+    "with marks between them where they differ. The marginal probabilities of the labels are stacked below; hover for "
+    "the figures."
+)
 
 
 def report_page(
@@ -79,8 +91,10 @@ def _main_figures(model: ModelSummary | None, results: Mapping[str, Any] | None)
     if model is not None:
         parts.append(f"{model.heading}.")
     if results is not None:
-        accuracy = figure_words(results["accuracy"], ".3f")
-        parts.append(f"Token accuracy {accuracy} on {results['n_sequences']:,} sequences.")
+        name, figure = _headline(results)
+        parts.append(
+            f"{name[0].upper()}{name[1:]} {figure_words(figure, '.3f')} on {results['n_sequences']:,} sequences."
+        )
     if model is not None and model.certificates:
         first = model.certificates[0]
         parts.append(f"Relative gap of the fit {'' if first.exact else 'at most '}{first.relative_gap:.2g}.")
@@ -88,8 +102,9 @@ def _main_figures(model: ModelSummary | None, results: Mapping[str, Any] | None)
 
 
 def _evaluation_sections(results: Mapping[str, Any]) -> Iterator[Markup]:
-    captioned = [part for caption, scores in _score_tables(results) for part in (element("h3", caption), scores)]
-    yield section("How well does it do?", _size_words(results), _figure_table(results), *captioned)
+    (_, figures), *tables = evaluation_tables(results)
+    captioned = [part for caption, table in tables for part in (element("h3", caption), table)]
+    yield section("How well does it do?", _size_words(results), figures, *captioned)
     if results.get("calibration") is not None:
         yield section(
             "Can its probabilities be trusted?",
@@ -131,6 +146,7 @@ def _fit_section(model: ModelSummary) -> Markup:
             "The minimum of the negative log-posterior lies between the lower bound and the value; nothing among "
             "the functions named in the first column is better than this fit by more than the gap."
         )
+        parts += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in model.sentences]
         parts.append(model.certificate_table())
     if any(math.isfinite(each.value) for each in model.solution.history):
         parts.append(plot_convergence(model.solution, tol=model.tol))
@@ -144,13 +160,9 @@ def _sequence_section(sequences: Sequence[LabelledSequence | Markup]) -> Markup:
                 f"entry {index} of sequences is a {type(each).__name__}: pass what show() returns, or a strip of "
                 "pictures"
             )
-    return section(
-        "Sequences",
-        "Each word has the colour of its label, stronger where the model is surer; the bar below is the marginal "
-        "probability of the label. Hover for the probabilities of the other labels. A wrong label has a cross, a "
-        "frame and the true label below it.",
-        *sequences,
-    )
+    worded = [not isinstance(each, LabelledSequence) or each.tokens is not None for each in sequences]
+    words = [_WORDS] * any(worded) + [_BANDS] * (not all(worded))
+    return section("Sequences", " ".join(words), *sequences)
 
 
 def read_evaluation(given: Any) -> Mapping[str, Any]:
@@ -172,16 +184,39 @@ def _size_words(evaluation: Mapping[str, Any]) -> str:
         return f"{size} There are {NO_INTERVALS}."
     share, count = 100 * evaluation["confidence"], evaluation["n_resamples"]
     absent = f"; {NO_INTERVAL}" if lacks_intervals(evaluation) else ""
-    return f"{size} In brackets: {share:g} % intervals from {count:,} resamples of sequences{absent}."
+    return f"{size} In brackets: {share:g} % intervals {interval_words(count)}{absent}."
+
+
+def _headline(evaluation: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name of the figure that says most, and the figure: entities where there are any, else labels."""
+    entities = evaluation.get("entities")
+    if entities is None:
+        return "token accuracy", evaluation["accuracy"]
+    return f"entity F1 ({entities['scheme']})", entities["averages"]["micro"]["f1"]
+
+
+def evaluation_tables(evaluation: Mapping[str, Any]) -> list[tuple[str, Table]]:
+    """Return captioned tables of an evaluation's ``to_dict()``: the main figures, then decodings, entities, labels."""
+    entities, asked = evaluation.get("entities"), bool(evaluation.get("n_resamples"))
+    tables = [("Figures", _figure_table(evaluation))]
+    if evaluation.get("decodings") is not None:
+        tables.append(("Decoded in other ways", _decoding_table(evaluation["decodings"], asked)))
+    if entities is not None:
+        title = f"entity ({entities['scheme']})"
+        table = _precision_table(title, "type", entities["types"], entities["averages"], asked)
+        tables.append((f"Entities in the scheme {entities['scheme']}", table))
+    return [
+        *tables,
+        ("Labels", _precision_table("label", "label", evaluation["labels"], evaluation["averages"], asked)),
+    ]
 
 
 def _figure_table(evaluation: Mapping[str, Any]) -> Table:
-    """Return accuracies, likelihoods and calibration, one figure in a row."""
+    """Return accuracies, likelihoods and calibration, one figure in a row, the one that says most first."""
     words = partial(figure_words, resampled=bool(evaluation.get("n_resamples")))
-    rows = [
-        ("token accuracy", words(evaluation["accuracy"])),
-        ("sequence accuracy", words(evaluation["sequence_accuracy"])),
-    ]
+    figures = dict([_headline(evaluation)])
+    figures |= {"token accuracy": evaluation["accuracy"], "sequence accuracy": evaluation["sequence_accuracy"]}
+    rows = [(name, words(figure)) for name, figure in figures.items()]
     likelihood, calibration = evaluation.get("log_likelihood"), evaluation.get("calibration")
     if likelihood is not None:
         rows += [
@@ -194,17 +229,23 @@ def _figure_table(evaluation: Mapping[str, Any]) -> Table:
     return Table(("figure", "value"), rows)
 
 
-def _score_tables(evaluation: Mapping[str, Any]) -> list[tuple[str, Table]]:
-    """Return captioned tables of precision, recall and F1: of labels, and of entities if there are any."""
-    entities, asked = evaluation.get("entities"), bool(evaluation.get("n_resamples"))
-    tables = [("Labels", precision_table("label", "label", evaluation["labels"], evaluation["averages"], asked))]
-    if entities is not None:
-        caption = f"Entities in the scheme {entities['scheme']}"
-        tables.insert(0, (caption, precision_table("type", "type", entities["types"], entities["averages"], asked)))
-    return tables
+def _decoding_table(decodings: Mapping[str, Mapping[str, Any]], resampled: bool) -> Table:
+    """Return the main figures of each decoding in a row, and how many labels are not those evaluated above."""
+    words = partial(figure_words, form=".3f", resampled=resampled)
+    heads = {"entity_f1": "entity F1", "accuracy": "token accuracy", "sequence_accuracy": "sequence accuracy"}
+    shown = [name for name in heads if any(each.get(name) is not None for each in decodings.values())]
+    rows = [
+        (
+            name,
+            *(words(each[figure]) for figure in shown),
+            f"{each['n_changed']:,}" if each["n_changed"] else "as above",
+        )
+        for name, each in decodings.items()
+    ]
+    return Table(("decoding", *(heads[name] for name in shown), "other labels"), rows)
 
 
-def precision_table(
+def _precision_table(
     title: str, key: str, rows: Sequence[Mapping[str, Any]], averages: Mapping[str, Any], resampled: bool
 ) -> Table:
     """Return precision, recall and F1 of what rows call by ``key``, and below them their averages."""

@@ -1,16 +1,16 @@
-"""Labelled sequences: words in the colours of their labels, with the probabilities of all labels.
+"""Labelled sequences: words in the colours of their labels, or a time line, with the probabilities of all labels.
 
     crf.show(x, tokens=words)          a LabelledSequence: print it, or let a notebook show it
+    crf.show(x)                        without words, a time line (timeline.py)
     plot_sequence(crf.show(x))         the marginal probabilities as stacks of coloured bars, by matplotlib
 
 A :class:`LabelledSequence` is plain data: ``str()`` for a terminal, ``_repr_html_`` for a notebook, ``markup`` for
 a page, ``to_dict`` for programs. A thin bar below each label is its marginal probability, hovering tells those of
 the other labels; a label that is not the true one has a cross, a frame and the true label. Lines wrap; very long
-sequences are cut, and say so.
+sequences of words are cut, and say so. Positions without words are listed by runs of the same label.
 
-Colours are hues in degrees, the same for all tags of an entity type, none for what is outside of entities; the
-label is written as well, so a colour only repeats what is said. Labels are told apart by ``str``, which is how
-they are shown.
+The label is written as well, so a colour (label_colours.py) only repeats what is said. Labels are told apart by
+``str``, which is how they are shown.
 
 Arrays: labels, tokens, truth (T,); marginals (T, L), columns as in classes (L,). Cost: O(T L).
 Fails: ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
@@ -19,17 +19,17 @@ that are no probabilities. True labels may be any: one that the classes do not k
 
 from __future__ import annotations
 
-import colorsys
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
+from kernelfields.reports.label_colours import label_hues, label_tones, notable_labels, rgb_of, veil
 from kernelfields.reports.page import LIGHT, notebook
 from kernelfields.reports.tables import Markup, Table, element, printable
+from kernelfields.reports.timeline import Timeline, runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,13 +39,6 @@ _LISTED = 5
 _SMALLEST_LISTED = 0.0005
 _LONGEST_WORD = 30
 _ROUNDING = 1e-6
-_FIRST_HUES = (215.0, 28.0, 145.0, 285.0, 350.0, 185.0, 52.0, 320.0, 95.0, 250.0)
-_GOLDEN_ANGLE = 137.508
-_OUTSIDE = "O"
-_TAGGED = re.compile(r"[BIESLU](?:-(.+))?", re.DOTALL)
-_FAINTEST, _STRONGEST = 0.10, 0.42
-_NOTABLE = 0.05
-_MOST_NAMED = 12
 _MOST_WORDS = 80
 _INCHES_PER_POSITION = 0.45
 # The height that a slanted letter takes, small above the bars and of usual size below them.
@@ -105,6 +98,8 @@ class LabelledSequence:
         return str(position) if self.tokens is None else str(self.tokens[position])
 
     def __str__(self) -> str:
+        if self.tokens is None:
+            return self._runs_text()
         wrong, probabilities = self.wrong, self.probabilities
         rows = [
             (
@@ -118,11 +113,26 @@ class LabelledSequence:
         table = Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD)
         return "\n".join(filter(None, [table.text(), self._remainder]))
 
+    def _runs_text(self) -> str:
+        """Return a line for every run of positions whose label, and true label, are the same."""
+        wrong, probabilities, rows = self.wrong, self.probabilities, []
+        pairs = list(zip(self.labels, self.labels if self.truth is None else self.truth, strict=True))
+        stretches = runs(pairs)
+        for begin, end in stretches[:_MOST_POSITIONS]:
+            places = str(begin) if end - begin == 1 else f"{begin} to {end - 1}"
+            truth = f"truth {printable(pairs[begin][1], _LONGEST_WORD)}" if wrong[begin] else ""
+            rows.append((places, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", truth))
+        left = len(stretches) - _MOST_POSITIONS
+        table = Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD)
+        return "\n".join(filter(None, [table.text(), f"{left:,} more runs" if left > 0 else ""]))
+
     def _repr_html_(self) -> str:
         return notebook([self.markup()])
 
     def markup(self) -> Markup:
-        """Return the sequence as a figure of words for a page, which has the style for it."""
+        """Return the sequence as a figure of words, or a time line, for a page, which has the style for it."""
+        if self.tokens is None and len(self):
+            return Timeline(self).markup()
         hues, probabilities, wrong = label_hues(self.classes), self.probabilities, self.wrong
         items = [
             self._item(t, hues[str(self.labels[t])], float(probabilities[t]), bool(wrong[t]))
@@ -158,7 +168,7 @@ class LabelledSequence:
         rest = len(row) - len(order)
         if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
             lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
-        if self.truth is not None and self.wrong[position]:
+        if self.truth is not None and self.labels[position] != self.truth[position]:
             lines.append(f"truth {self.truth[position]}")
         return "\n".join(lines)
 
@@ -193,40 +203,6 @@ def _plain(given: Any, name: str) -> tuple:
     return tuple(each.item() if isinstance(each, np.generic) else each for each in given)
 
 
-def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
-    """Return a hue for each label; None for "O" among labels of entities such as "B-PER" and "I-PER"."""
-    names = list(dict.fromkeys(map(str, labels)))
-    groups = _entity_types(names) or {name: name for name in names}
-    order = list(dict.fromkeys(group for group in groups.values() if group is not None))
-    hues = {group: _hue(index) for index, group in enumerate(order)}
-    return {name: None if (group := groups[name]) is None else hues[group] for name in names}
-
-
-def veil(hue: float | None, probability: float) -> str | None:
-    """Return the CSS of a background in this hue, stronger for a larger probability."""
-    if hue is None:
-        return None
-    strength = _FAINTEST + (_STRONGEST - _FAINTEST) * min(max(probability, 0.0), 1.0)
-    return f"background-color:hsla({hue:g},75%,50%,{strength:.3f})"
-
-
-def _entity_types(names: list[str]) -> dict[str, str | None] | None:
-    """Return the type of each label, None for "O", if the labels are of entities; else None."""
-    types: dict[str, str | None] = {}
-    for name in names:
-        match = _TAGGED.fullmatch(name)
-        if match is None and name != _OUTSIDE:
-            return None
-        types[name] = None if match is None else match[1] or ""
-    return types if any("-" in name for name in names) or _OUTSIDE in names else None
-
-
-def _hue(index: int) -> float:
-    if index < len(_FIRST_HUES):
-        return _FIRST_HUES[index]
-    return round((_FIRST_HUES[-1] + _GOLDEN_ANGLE * (index - len(_FIRST_HUES) + 1)) % 360.0, 1)
-
-
 def plot_sequence(sequence: LabelledSequence, ax: Any = None) -> Picture:
     """Plot what ``show()`` of a fitted estimator returns: at every position the marginals as a stack of bars.
 
@@ -256,9 +232,9 @@ def plot_sequence(sequence: LabelledSequence, ax: Any = None) -> Picture:
 
 def _draw_stacks(panel: Axes, sequence: LabelledSequence) -> None:
     places, bottom = np.arange(len(sequence)), np.zeros(len(sequence))
-    named = _named_labels(sequence)
+    named = notable_labels(sequence.marginals, sequence.classes, sequence.labels)
     shares = [(sequence.classes[column], sequence.marginals[:, column]) for column in named]
-    colours: list[Any] = [_colour(sequence, column, named) for column in named]
+    colours: list[Any] = [rgb_of(*each) for each in label_tones(sequence.classes, named)]
     if len(named) < len(sequence.classes):
         rest = np.maximum(1.0 - sum(share for _, share in shares), 0.0)
         shares.append((f"{len(sequence.classes) - len(named)} others", rest))
@@ -272,26 +248,6 @@ def _draw_stacks(panel: Axes, sequence: LabelledSequence) -> None:
         bottom = bottom + share
     names = [label for label, _ in shares]
     legend(panel, handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=1, fontsize="small")
-
-
-def _named_labels(sequence: LabelledSequence) -> list[int]:
-    """Return the columns of labels that are chosen or probable somewhere, the most probable if they are many."""
-    largest = sequence.marginals.max(axis=0)
-    chosen = np.isin(np.arange(len(sequence.classes)), [sequence.classes.index(each) for each in sequence.labels])
-    notable = np.flatnonzero(chosen | (largest >= _NOTABLE))
-    order = notable[np.argsort(-(largest + chosen)[notable], kind="stable")][:_MOST_NAMED]
-    return sorted(order.tolist())
-
-
-def _colour(sequence: LabelledSequence, column: int, named: list[int]) -> tuple[float, float, float]:
-    """Return the colour of a label; labels of one entity type share a hue and differ in lightness."""
-    hues = label_hues(sequence.classes)
-    hue = hues[str(sequence.classes[column])]
-    if hue is None:
-        return (0.72, 0.75, 0.78)
-    alike = [other for other in named if hues[str(sequence.classes[other])] == hue]
-    lightness = 0.5 + 0.25 * alike.index(column) / max(len(alike) - 1, 1) if len(alike) > 1 else 0.55
-    return colorsys.hls_to_rgb(hue / 360.0, lightness, 0.6)
 
 
 def _mark(sequence: LabelledSequence, position: int) -> str:

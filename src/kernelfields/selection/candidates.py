@@ -7,8 +7,9 @@
     "poly"               degree 1, 2, 3
     any other name       that kernel
 
-Kernels that are given as objects are taken as they are. "scale" is read once, from the inputs of all training
-sequences (not from their labels), and rounded to three figures, so that every fold compares the same kernels.
+Kernels that are given as objects, and dicts of kernels by type of node, are taken as they are. "scale" is read once,
+from the inputs of all training data (not from their labels), and rounded to three figures, so that every fold compares
+the same kernels.
 
 Candidates that differ in nothing but their prior variances form a path: they share basis and features.
 Fails: ValueError or TypeError naming the parameter and the entry, before any work starts.
@@ -17,19 +18,18 @@ Fails: ValueError or TypeError naming the parameter and the entry, before any wo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
-from kernelfields.models.build import check_pivots_allowed, name_cliques
+from kernelfields.models.build import NamedCliques, check_pivots_allowed
 from kernelfields.numerics.parameters import check_count, check_prior_variance
 
 SCALE_MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -38,7 +38,7 @@ DEGREES = (1, 2, 3)
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameters of a ChainCRF; those with the same ``path`` differ in prior variances only."""
+    """Parameters of an estimator; those with the same ``path`` differ in prior variances only."""
 
     params: dict[str, Any]
     path: tuple
@@ -62,16 +62,21 @@ def _mean(variance: Any) -> float:
 
 
 def list_candidates(
-    estimator: ChainCRF,
-    view: Callable[[], Any],
+    estimator: Any,
+    view: Callable[[str], Any],
+    clique_sets: Callable[[Any], NamedCliques],
     *,
     kernels: Any,
     prior_variances: Any,
     ranks: Any,
     edge_prior_variances: Any,
 ) -> list[Candidate]:
-    """Return all candidates, checked; ``view()`` returns the inputs (N, d) that the kernels see."""
-    if estimator.cliques is not None:
+    """Return all candidates, checked.
+
+    ``view(name)`` returns the inputs (N, d) that a kernel of that name sees, ``clique_sets(estimator)`` the named
+    clique sets that an estimator describes.
+    """
+    if getattr(estimator, "cliques", None) is not None:
         raise ValueError(
             "estimator spells its field out in cliques, so its kernel, rank and prior variances are not used: "
             "leave out cliques, or search with scikit-learn's GridSearchCV over lists of cliques"
@@ -79,6 +84,7 @@ def list_candidates(
     names = estimator.kernel if kernels is None else kernels
     listed = _entries(names, "kernels") if isinstance(names, list | tuple) else [names]
     resolved = _distinct([kernel for each in listed for kernel in expand_kernel(each, view)])
+    edge_kernel = getattr(estimator, "edge_kernel", None)
     node = _variances(prior_variances, "prior_variances")
     edges = [None] if edge_prior_variances is None else _variances(edge_prior_variances, "edge_prior_variances")
     chosen_ranks = [estimator.rank] if ranks is None else _ranks(ranks)
@@ -93,17 +99,19 @@ def list_candidates(
             (number, rank, *(len(each) if isinstance(each, tuple) else 1 for each in (variance, edge))),
         )
         for number, kernel in enumerate(resolved)
-        for rank in (chosen_ranks if _has_rank(kernel, estimator.edge_kernel) else chosen_ranks[:1])
+        for rank in (chosen_ranks if _has_rank(kernel, edge_kernel) else chosen_ranks[:1])
         for edge in edges
         for variance in node
     ]
     for candidate in candidates:
-        _check(estimator, candidate)
+        _check(clone(estimator).set_params(**candidate.params), clique_sets)
     return candidates
 
 
-def expand_kernel(kernel: Any, view: Callable[[], Any]) -> list[Kernel]:
-    """Return the kernels that a name stands for; an object stands for itself."""
+def expand_kernel(kernel: Any, view: Callable[[str], Any]) -> list[Any]:
+    """Return the kernels that a name stands for; an object, or a dict of them, stands for itself."""
+    if isinstance(kernel, Mapping):
+        return [{kind: resolve_kernel(each) for kind, each in kernel.items()}]
     resolved = resolve_kernel(kernel)
     if not isinstance(kernel, str):
         return [resolved]
@@ -111,24 +119,25 @@ def expand_kernel(kernel: Any, view: Callable[[], Any]) -> list[Kernel]:
         return [Polynomial(degree) for degree in DEGREES]
     for kind, parameter, power in ((RBF, "gamma", 1.0), (Laplacian, "gamma", 0.5), (Matern, "length_scale", -0.5)):
         if isinstance(resolved, kind):
-            scale = getattr(resolved.resolve(view()), parameter)
+            scale = getattr(resolved.resolve(view(kernel)), parameter)
             values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
             return [kind(**{parameter: value}) for value in values]
     return [resolved]
 
 
-def _has_rank(kernel: Kernel, edge_kernel: Any) -> bool:
+def _has_rank(*kernels: Any) -> bool:
     """Whether some kernel has no explicit features, so that its basis is limited by the rank."""
-    kernels = [kernel, *([] if edge_kernel is None else [resolve_kernel(edge_kernel)])]
-    return not all(each.has_feature_map for each in kernels)
+    each_one = [each for kernel in kernels for each in (kernel.values() if isinstance(kernel, Mapping) else [kernel])]
+    # "auto" adds a linear function of the features of edges.
+    resolved = [resolve_kernel(each) for each in each_one if each is not None and each != "auto"]
+    return not all(kernel.has_feature_map for kernel in resolved)
 
 
-def _check(estimator: ChainCRF, candidate: Candidate) -> None:
-    """Raise what fitting the candidate would raise, as far as that needs no data."""
-    described = clone(estimator).set_params(**candidate.params)
+def _check(described: FieldEstimator, clique_sets: Callable[[Any], NamedCliques]) -> None:
+    """Raise what fitting a candidate would raise, as far as that needs no fit."""
     described._check_parameters()
-    for name, clique in name_cliques(described._described_cliques()):
-        if clique.kernel is not None and not clique.kernel.has_feature_map:
+    for name, clique in clique_sets(described):
+        if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
             check_pivots_allowed(name, clique)
 
 

@@ -2,7 +2,7 @@
 
 cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
 have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different
-rungs are not compared, because they come from different numbers of sequences.
+rungs are not compared, because they come from different numbers of positions.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kernelfields.selection.candidates import Candidate
 class Evaluation:
     """A candidate scored on the folds of a rung.
 
-    ``scores`` and seconds are one per fold; ``scorable`` marks the folds with sequences to score, NaN stands for
+    ``scores`` and seconds are one per fold; ``scorable`` marks the folds with items to score, NaN stands for
     the others and for fits that failed, of which ``error`` says why.
     """
 
     candidate: Candidate
     rung: int
-    n_sequences: int
+    n_positions: int
     scores: np.ndarray
     scorable: np.ndarray
     fit_seconds: np.ndarray
@@ -70,7 +70,7 @@ def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     scores = np.array([each.scores for each in evaluations])
     return {
         "iter": np.array([each.rung for each in evaluations]),
-        "n_resources": np.array([each.n_sequences for each in evaluations]),
+        "n_resources": np.array([each.n_positions for each in evaluations]),
         **_times("fit", [each.fit_seconds for each in evaluations]),
         **_times("score", [each.score_seconds for each in evaluations]),
         **{f"param_{name}": _objects(name, evaluations) for name in evaluations[0].candidate.params},
@@ -125,7 +125,17 @@ class SearchTable:
         return table
 
 
-def tabulate(evaluations: Sequence[Evaluation], scoring: str, top: int | None = None) -> SearchTable:
+@dataclass(frozen=True)
+class Words:
+    """How a table calls scores, items and positions; ``notes`` are further sentences of its heading."""
+
+    scoring: str
+    noun: str = "sequence"
+    counted: str = "positions"
+    notes: Sequence[str] = ()
+
+
+def tabulate(evaluations: Sequence[Evaluation], words: Words, top: int | None = None) -> SearchTable:
     """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows."""
     furthest: list[Evaluation] = []
     for each in best_first(evaluations):
@@ -138,27 +148,27 @@ def tabulate(evaluations: Sequence[Evaluation], scoring: str, top: int | None = 
             *(_shown(each.candidate.params[name]) for name in names),
             "failed" if np.isnan(each.mean) else f"{each.mean:.4f}",
             "" if np.isnan(each.mean) else f"{each.spread:.4f}",
-            str(each.n_sequences),
+            str(each.n_positions),
             f"{each.fit_seconds.sum():.2f}",
         ]
         for each in shown
     ]
-    columns = [*(name.replace("_", " ") for name in names), scoring, "± folds", "sequences", "seconds"]
-    return SearchTable(_heading(furthest, len(shown)), columns, rows)
+    columns = [*(name.replace("_", " ") for name in names), words.scoring, "± folds", words.counted, "seconds"]
+    return SearchTable(_heading(furthest, len(shown), words), columns, rows)
 
 
-def _heading(furthest: Sequence[Evaluation], n_shown: int) -> str:
+def _heading(furthest: Sequence[Evaluation], n_shown: int, words: Words) -> str:
     parts = [f"{len(furthest)} candidates, {len(furthest[0].scores)} folds"]
     if n_shown < len(furthest):
         parts[0] = f"best {n_shown} of {parts[0]}"
     if furthest[0].n_dropped:
         parts.append(
-            f"{furthest[0].n_dropped} held-out sequences were not scored: the training part of their fold lacks a "
+            f"{furthest[0].n_dropped} held-out {words.noun}s were not scored: the training part of their fold lacks a "
             "label of theirs"
         )
     if short := sum(each.n_unconverged for each in furthest):
         parts.append(f"{short} fits stopped short of their tolerance")
-    return "; ".join(parts)
+    return "; ".join([*parts, *words.notes])
 
 
 def _shown(value: Any) -> str:
@@ -169,13 +179,15 @@ class SearchProgress:
     """Shows where a search is; use as a context manager around it.
 
     A line is rewritten on a terminal, elsewhere there is a line per path; all on standard error, so that results on
-    standard output stay clean.
+    standard output stay clean. ``n_fits`` fits are ``work`` together, in any unit: the time left is estimated from the
+    time that the work so far took.
     """
 
-    def __init__(self, enabled: bool, n_fits: int, *, console: Console | None = None):
+    def __init__(self, enabled: bool, n_fits: int, work: float, *, console: Console | None = None):
         self.console = console or Console(stderr=True, quiet=not enabled)
-        self._n_fits = n_fits
-        self._done = 0
+        self.n_fits = n_fits
+        self._work = work
+        self._done, self._work_done = 0, 0.0
         self._begin = time.monotonic()
         self._live: Live | None = None
         self._best: Evaluation | None = None
@@ -191,9 +203,15 @@ class SearchProgress:
             self._live.stop()
             self._live = None
 
-    def fitted(self, candidate: Candidate, where: str) -> None:
+    def add(self, n_fits: int, work: float) -> None:
+        """Count fits that have come up on the way."""
+        self.n_fits += n_fits
+        self._work += work
+
+    def fitted(self, candidate: Candidate, where: str, work: float) -> None:
         """Report a fit of one candidate on one fold; ``where`` names the rung and the fold."""
         self._done += 1
+        self._work_done += work
         if self._live is not None:
             best = "" if self._best is None else f"  best {self._best.mean:.4f} {self._best.candidate.words}"
             self._live.update(Text(f"{self._status()}  {where}  {candidate.words}{best}"))
@@ -203,8 +221,11 @@ class SearchProgress:
         self._best = best_first([*evaluations, *([] if self._best is None else [self._best])])[0]
         if self._live is None:
             leading = best_first(evaluations)[0]
-            line = f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate.words}"
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.say(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate.words}")
+
+    def say(self, line: str) -> None:
+        """Print a line; it stays above the one that is rewritten."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def show(self, table: SearchTable) -> None:
         """Print the table of the search."""
@@ -212,4 +233,15 @@ class SearchProgress:
             self.console.print(table)
 
     def _status(self) -> str:
-        return f"{self._done} of {self._n_fits} fits, {time.monotonic() - self._begin:.1f} s"
+        seconds = time.monotonic() - self._begin
+        left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
+        rest = f", about {duration(left)} left" if 0 < self._done < self.n_fits else ""
+        return f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in a unit that suits them."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1.0, seconds):.0f} s"

@@ -200,7 +200,7 @@ def minimize(
     *,
     start: np.ndarray | None = None,
     tol: float = 1e-3,
-    max_iter: int = 100,
+    max_iter: int = 1000,
     watch: Watcher | None = None,
     monitor: Monitor | None = None,
     keep: Keeper | None = None,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,11 @@ class Climb:
         low, high = np.array(self.bounds).T
         first = np.clip(logs, low, high)
         value, gradient, curvature = self._visit(problem, first, start, coarse)
-        if not np.isfinite(value) or self._promise(first, gradient, curvature) < self._least(value):
+        if not np.isfinite(value):
+            self._end("the evidence is not finite where the climb began")
+            return
+        if self._promise(first, gradient, curvature) < self._least(value):
+            self._end(f"no step promised more than {self._least(value):.2g} nats")
             return
         unit = np.sqrt(curvature)
         slope = gradient / unit
@@ -90,7 +94,8 @@ class Climb:
         # In these variables the first step of L-BFGS-B, of length one, is ``reach`` along the scaled gradient.
         scale, height = unit / reach, reach * length
         known = {first.tobytes(): (value, gradient)}
-        reached, before = [value], [value]
+        reached, before, flat = [value], [value], [False]
+        visited = len(self.path.steps) - 1
 
         def descend(variables: np.ndarray) -> tuple[float, np.ndarray]:
             logs = np.clip(variables / scale, low, high)
@@ -110,6 +115,7 @@ class Climb:
             logs = np.clip(intermediate_result.x / scale, low, high)
             slope = known.get(logs.tobytes(), (value, np.full(len(logs), np.inf)))[1]
             if min(gained, self._promise(logs, slope, curvature)) < self._least(value):
+                flat[0] = True
                 raise StopIteration
 
         scipy.optimize.minimize(
@@ -121,6 +127,16 @@ class Climb:
             callback=stop_when_flat,
             options={"maxfun": self.search.max_evaluations, "ftol": 0.0, "gtol": 0.0},
         )
+        if flat[0]:
+            self._end(f"the last step gained, or the next promised, less than {self._least(before[0]):.2g} nats")
+        elif len(self.path.steps) - visited >= self.search.max_evaluations:
+            self._end(f"max_evaluations = {self.search.max_evaluations} points were tried: the top may be higher")
+        else:
+            self._end("no direction led further up")
+
+    def _end(self, reason: str) -> None:
+        """Note at the last point why a climb ended there."""
+        self.path.steps[-1] = replace(self.path.steps[-1], ended=reason)
 
     def _least(self, value: float) -> float:
         """Return the gain in nats that is worth another point."""

@@ -12,6 +12,9 @@ from sklearn.base import BaseEstimator
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 
+# Parameters that moved by less than this share have not moved.
+_SAME = 1e-3
+
 
 class EvidenceSearch(BaseEstimator):
     """How to maximise the evidence; pass it as ``optimize`` of a fit, or the name "evidence" for the defaults.
@@ -93,7 +96,8 @@ def resolve_search(optimize: Any) -> EvidenceSearch:
 class EvidenceStep:
     """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
 
-    A coarse point is one with few pivots: its evidence is that of another field.
+    A coarse point is one with few pivots: its evidence is that of another field. ``ended`` says, at the last point of
+    a climb, why it ended there.
     """
 
     start: int
@@ -103,11 +107,12 @@ class EvidenceStep:
     parameters: dict[str, float]
     seconds: float
     coarse: bool = False
+    ended: str = ""
 
 
 @dataclass
 class EvidencePath:
-    """Every point that a search has tried, in order."""
+    """Every point that a search has tried, in order; print it for what changed, what that gained, and why it ended."""
 
     steps: list[EvidenceStep] = field(default_factory=list)
 
@@ -124,6 +129,39 @@ class EvidencePath:
         return max(finite, key=lambda step: step.value)
 
     @property
+    def first(self) -> EvidenceStep:
+        """The first point with all pivots whose evidence is finite."""
+        return next(step for step in self.steps if np.isfinite(step.value) and not step.coarse)
+
+    def __str__(self) -> str:
+        if not any(np.isfinite(step.value) and not step.coarse for step in self.steps):
+            return f"the evidence was nowhere finite at {len(self.steps)} points"
+        best, first = self.best, self.first
+        coarse = sum(step.coarse for step in self.steps)
+        with_few = f", {coarse} of them with few pivots" if coarse else ""
+        climbs = len({(step.start, step.coarse) for step in self.steps})
+        error = f" (standard error {best.standard_error:.2g})" if best.standard_error > 0 else ""
+        lines = [
+            f"log evidence {first.value:.2f} -> {best.value:.2f}{error}: {best.value - first.value:.2f} nats gained"
+            f"{' since the climb with few pivots' if coarse else ''}",
+            f"{len(self.steps)} points{with_few}, in {climbs} climb{'s' if climbs > 1 else ''}, {self.seconds:.3g} s",
+        ]
+        before, width = self.steps[0].parameters, max(map(len, best.parameters), default=0)
+        for name, value in best.parameters.items():
+            lines.append(f"  {name.ljust(width)}  {_change(before.get(name, value), value)}")
+        reasons = [step.ended for step in self.steps if step.ended]
+        return "\n".join([*lines, *([f"ended because {reasons[-1]}"] if reasons else [])])
+
+    @property
     def seconds(self) -> float:
         """How long the search took."""
         return self.steps[-1].seconds if self.steps else 0.0
+
+
+def _change(before: float, after: float) -> str:
+    """Say from what to what a positive parameter went, and by which factor."""
+    ratio = after / before
+    if abs(np.log(ratio)) < _SAME:
+        return f"{before:.4g}, as it was"
+    factor = f"{ratio:.3g} times as large" if ratio > 1 else f"{1 / ratio:.3g} times as small"
+    return f"{before:.4g} -> {after:.4g}, {factor}"

@@ -1,0 +1,115 @@
+"""FrameCRF: a field on data frames with a row for each position, as a scikit-learn estimator.
+
+fit      table -> FrameReader.learn -> sequences and labels -> the estimator's own fit
+ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.habits import advised
+from kernelfields.features.frames import FrameReader, FrameSequences
+
+
+@advised
+class FrameCRF(BaseEstimator):
+    """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
+
+    ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
+    with the index and in the order of the rows. Columns are found by name, so that their order does not matter, and
+    columns that the fit did not see are left aside.
+
+    Rows are the samples of scikit-learn here, and a fold must not cut a sequence: give cross-validation the ids, as in
+    ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y``
+    too, which some scorers need; they then take the place of the column.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, ChainCRFCV, a Pipeline that ends in one, or None
+        None means ``ChainCRF()``.
+    sequence : name of the column of sequence ids, default "sequence"
+        Rows of a sequence are together, in the order of its positions.
+    label : name of the column of labels, default "label"
+    features : list of names of columns, or None
+        None takes all others. Numbers and booleans become arrays; with text or categories among them a position is a
+        feature dict, one-hot where it is text.
+    sort : bool or name of a column, default False
+        True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column,
+        such as a time.
+
+    Attributes
+    ----------
+    estimator_ : the fitted field, for ``weights()``, ``certificate_``, ``save`` and all else
+    classes_ : its labels
+    feature_names_in_, n_features_in_ : columns of features that the fit has seen, and their number
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        sequence: Hashable = "sequence",
+        label: Hashable = "label",
+        features: Sequence[Hashable] | None = None,
+        sort: bool | Hashable = False,
+    ):
+        self.estimator = estimator
+        self.sequence = sequence
+        self.label = label
+        self.features = features
+        self.sort = sort
+
+    def fit(self, X: Any, y: Any = None, **settings: Any) -> FrameCRF:
+        """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
+
+        ``settings`` go to the ``fit`` of the estimator.
+        """
+        reader = FrameReader(self.sequence, self.label, self.features, self.sort)
+        sequences = reader.learn(X, y)
+        estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
+        self.estimator_ = estimator.fit(sequences.X, sequences.y, **settings)
+        self._reader = reader
+        self.feature_names_in_ = np.array(reader.feature_names, dtype=object)
+        self.n_features_in_ = len(reader.feature_names)
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels of the fitted field."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.classes_
+
+    def sequences(self, X: Any, y: Any = None, *, labelled: bool = False) -> FrameSequences:
+        """Return a table as the fitted field sees it: for questions to ``estimator_``, and columns of its answers."""
+        check_is_fitted(self, "estimator_")
+        return self._reader.read(X, y, labelled=labelled)
+
+    def predict(self, X: Any, **settings: Any) -> Any:
+        """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator."""
+        sequences = self.sequences(X)
+        return sequences.column(self._ask("predict", sequences.X, **settings), str(self.label))
+
+    def predict_marginals(self, X: Any, **settings: Any) -> Any:
+        """Return a table with p(y_t | x) for each row, a column per label, named by it."""
+        sequences = self.sequences(X)
+        return sequences.columns(self._ask("predict_marginals", sequences.X, **settings), self.classes_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the estimator's score, for a ChainCRF the share of rows whose label is right."""
+        sequences = self.sequences(X, y, labelled=True)
+        return self.estimator_.score(sequences.X, sequences.y)
+
+    def _ask(self, question: str, X: list, **settings: Any) -> list:
+        """Return an answer of the estimator, or of the last step of a pipeline."""
+        estimator = self.estimator_
+        if isinstance(estimator, Pipeline):
+            X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator[-1]
+        return getattr(estimator, question)(X, **settings)

@@ -1,0 +1,104 @@
+"""Parameters that are left to the data, settled before a fit: scale of columns, kernel, prior variance.
+
+    scale="auto"            columns come to one scale where their spreads differ much    features/scaling.py
+    kernel="auto"           "linear" for features that are there or not, as those of words; "rbf" for numbers; where
+                            columns were of different scales, as those of sensors are, "rbf" or "laplacian"
+    prior_variance="auto"   a power of ten                                               models/rehearsal.py
+
+A Laplacian kernel adds up differences of columns instead of their squares: it can follow a single column while the
+others differ, as trees can, which is what columns of different kinds ask for. Which of the two kernels it is, and which
+variance, is judged by the likelihood of a part of the data that short fits did not see.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kernelfields.kernels.registry import has_no_scale
+from kernelfields.models.field import Field
+from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
+from kernelfields.numerics.parameters import is_auto
+
+# Kernels without a matrix product, such as the Laplacian, are for few columns.
+_FEW_COLUMNS = 64
+
+
+def scales(estimator: Any) -> bool:
+    """Whether columns are brought to one scale, always or where they need it."""
+    return has_no_scale(estimator.kernel) if is_auto(estimator.scale) else bool(estimator.scale)
+
+
+def settle(estimator: Any, training: Any) -> Any:
+    """Return a copy of an estimator in which what was left to the data is settled."""
+    settled = copy.copy(estimator)
+    path = is_auto(estimator.prior_variance)
+    kernels = suitable_kernels(training.reader) if is_auto(estimator.kernel) else [estimator.kernel]
+    settled.kernel, settled.prior_variance = kernels[0], FALLBACK if path else estimator.prior_variance
+    if not (path or len(kernels) > 1 or estimator._learns_in_rehearsal):
+        return settled
+    if estimator._continues:
+        term = next(term for term in estimator.field_.terms if term.clique.kernel is not None)
+        settled.kernel = term.clique.kernel if is_auto(estimator.kernel) else estimator.kernel
+        settled.prior_variance = term.prior_variance if path else estimator.prior_variance
+        return settled
+    if estimator._spells_out() or training.optimize is not None:
+        return settled
+    if (parts := split(training.data)) is not None:
+        what = " and ".join(["the kernel"] * (len(kernels) > 1) + ["the prior variance"] * path) or "a threshold"
+        training.say(f"choosing {what} on a part of the data")
+        _rehearse(settled, training, parts, kernels, path)
+    return settled
+
+
+def suitable_kernels(reader: Any) -> list[str]:
+    """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
+    if reader.holds_features:
+        return ["linear"]
+    return ["rbf", "laplacian"] if reader.scaling and reader.n_features <= _FEW_COLUMNS else ["rbf"]
+
+
+def _rehearse(settled: Any, training: Any, parts: tuple[Any, Any], kernels: list[Any], path: bool) -> None:
+    """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
+    options = replace(training.options, random=np.random.default_rng(0))
+    rehearsed = settled._for_rehearsal()
+    structure = rehearsed._structure(training.classes, training.data)
+    found = []
+    for kernel in kernels:
+        rehearsed.kernel = kernel
+        say = partial(_say_of, training.say, kernel) if len(kernels) > 1 else training.say
+        scene = replace(training, structure=structure, options=options, say=_say_nothing, development=None)
+        scene.cliques = rehearsed._cliques(scene)
+        found.append(_rehearsal(rehearsed, scene, say).choose(*parts, path=path))
+    best = min(range(len(kernels)), key=lambda place: found[place].loss)
+    settled.kernel = kernels[best]
+    if path:
+        settled.prior_variance = found[best].variance
+    settled._learn_from_rehearsal(training, Field(found[best].terms, structure), parts[1])
+
+
+def _rehearsal(rehearsed: Any, scene: Any, say: Callable[[str], None]) -> Rehearsal:
+    def variances_of(variance: float) -> list[float]:
+        varied = copy.copy(rehearsed)
+        varied.prior_variance = variance
+        return varied._term_variances(scene)
+
+    return Rehearsal(
+        lambda data, solved: scene.place(data, scene.cliques, solved=solved),
+        lambda sample: rehearsed._designs(scene, sample)[0],
+        variances_of,
+        say,
+    )
+
+
+def _say_of(say: Callable[[str], None], kernel: str, text: str) -> None:
+    say(f"{kernel}: {text}")
+
+
+def _say_nothing(text: str) -> None:
+    """Progress that nobody asked for."""

@@ -1,0 +1,313 @@
+"""Embeddings: words or texts as dense vectors for the kernels, from a function or a pretrained encoder.
+
+    Embeddings(model).transform([["the", "cat"], ["it", "sat", "down"]])   ->  [(2, d), (3, d)] arrays
+
+``positions="words"``: a sequence is a list of words, each of which is seen in its context. ``positions="texts"``: a
+position is a text of its own, such as a sentence of a document, which is seen alone.
+
+Cost: one pass of the encoder over all text; with a cache, over text that was not seen before. Memory: the arrays that
+are returned, 4 d bytes a position, or 2 d with dtype="float16".
+Fails: ValueError, TypeError or ImportError in one line that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from kernelfields.features.embedding_cache import ArrayCache, cache_key
+from kernelfields.features.encoders import (
+    Encoder,
+    content_key,
+    find_folder,
+    is_sentence_encoder,
+    load_sentence_encoder,
+    sentence_vectors,
+)
+from kernelfields.numerics.parameters import is_whole
+
+_POOLINGS, _POSITIONS, _DTYPES = ("mean", "first"), ("words", "texts"), ("float16", "float32", "float64")
+_EXPECTED = "X must be a list of sequences, each a list of words"
+_SECONDS_BETWEEN_LINES = 5.0
+# A change of how vectors are made from the same model and text has to change this.
+_CACHE_VERSION = 1
+
+#: Yields the number of each sequence and its array, in any order.
+Vectors = Iterator[tuple[int, np.ndarray]]
+
+
+# The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Turn sequences of words, or of texts, into sequences of dense arrays (positions, d).
+
+    Parameters
+    ----------
+    model : callable, path, name or sentence-transformers model
+        A callable takes the list of strings of one sequence and returns an array (positions, d). A path is a folder
+        with a Hugging Face encoder or a sentence-transformers model, a name that of one downloaded before; both need
+        ``pip install "kernelfields[embeddings]"``. Nothing is ever fetched from a network.
+    positions : "words" or "texts", default "words"
+        Whether positions are words of one text, embedded in their context, or texts of their own. A
+        sentence-transformers model, object or folder, embeds texts its own way.
+    layers : tuple of int or None
+        Hidden layers to put side by side; 0 are the input embeddings, -1 and None the last layer.
+    pooling : "mean" or "first", default "mean"
+        A word's vector from those of its subwords; for texts the mean of all, or the first (special) one.
+    dtype : "float32", "float16" or "float64", default "float32"
+        Of the arrays, in memory and in the cache.
+    cache : path or None
+        Folder that keeps arrays for the next time, keyed by the content of the model, the text and the parameters
+        above. A callable can be cached if it has a string ``cache_key`` that names its content.
+    batch_size : int, default 32
+        Sequences that go through the encoder together.
+    device : str or None
+        Where torch runs the encoder; None takes a CUDA device if there is one.
+    verbose : int, default 0
+        1 shows where a long transform is.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        positions: str = "words",
+        layers: Sequence[int] | None = None,
+        pooling: str = "mean",
+        dtype: str = "float32",
+        cache: str | os.PathLike | None = None,
+        batch_size: int = 32,
+        device: str | None = None,
+        verbose: int = 0,
+    ):
+        self.model = model
+        self.positions = positions
+        self.layers = layers
+        self.pooling = pooling
+        self.dtype = dtype
+        self.cache = cache
+        self.batch_size = batch_size
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any = None, y: Any = None) -> Embeddings:
+        """Check the parameters and load the model; there is nothing to learn."""
+        self._check_parameters()
+        self._source()
+        return self
+
+    def transform(self, X: Any) -> list[np.ndarray]:
+        """Return an array (positions, d) for each sequence of strings."""
+        self._check_parameters()
+        sequences = _read_sequences(X)
+        source, cache = self._source(), None if self.cache is None else ArrayCache(self.cache)
+        found: list[np.ndarray | None] = [None] * len(sequences)
+        keys = [] if cache is None else self._keys(source, sequences)
+        for number, key in enumerate(keys):
+            found[number] = cache.get(key)  # type: ignore[union-attr]
+        missing = [number for number, array in enumerate(found) if array is None]
+        progress = _Progress(len(missing), len(sequences), self.verbose)
+        for place, vectors in source.vectors([sequences[number] for number in missing]):
+            number = missing[place]
+            found[number] = array = _checked(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
+            if cache is not None:
+                cache.put(keys[number], array)
+            progress.advance()
+        progress.finish()
+        return _same_width([array for array in found if array is not None])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """There is nothing to learn, so that ``transform`` needs no ``fit``."""
+        return True
+
+    def __sklearn_clone__(self) -> Embeddings:
+        """Share the model: a copy of it for every fold would only fill memory."""
+        copy = type(self)(**self.get_params(deep=False))
+        copy.__dict__.update({name: value for name, value in self.__dict__.items() if name == "_loaded"})
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was loaded from a folder: who unpickles this loads it again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
+
+    def _check_parameters(self) -> None:
+        for name, known in (("pooling", _POOLINGS), ("positions", _POSITIONS), ("dtype", _DTYPES)):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+        if self.layers is not None:
+            whole = isinstance(self.layers, tuple | list) and all(map(is_whole, self.layers))
+            if not whole or not self.layers:
+                raise ValueError(f"layers must be whole numbers such as (0, 3, 6), or None, got {self.layers!r}")
+        if not is_whole(self.batch_size) or self.batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number of at least 1, got {self.batch_size!r}")
+
+    def _source(self) -> _Function | _Encoded:
+        """Return what makes vectors, loaded once for a model, a device and a kind of positions."""
+        wanted = (self.model, self.device, self.positions)
+        loaded = self.__dict__.get("_loaded")
+        if loaded is None or loaded[0] != wanted:
+            self._loaded = loaded = (wanted, self._load())
+        source = loaded[1]
+        if isinstance(source, _Encoded):
+            source.encoder.check_layers(self.layers)
+            source.settings = (self.layers, self.pooling, self.batch_size)
+        elif self.layers is not None:
+            raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
+        return source
+
+    def _load(self) -> _Function | _Encoded:
+        texts = self.positions == "texts"
+        if is_sentence_encoder(self.model):
+            if texts:
+                return _Function(sentence_vectors(self.model, self.batch_size), self.model, together=True)
+            return _Encoded(Encoder(self.model[0].auto_model, self.model.tokenizer, device=self.device), texts, None)
+        if callable(self.model):
+            return _Function(self.model, self.model)
+        if not isinstance(self.model, str | os.PathLike):
+            raise TypeError(
+                "model must be a callable, the path of a model folder or a sentence-transformers model, "
+                f"got {type(self.model).__name__}"
+            )
+        folder = find_folder(self.model)
+        if texts and (folder / "modules.json").is_file():
+            encode = sentence_vectors(load_sentence_encoder(folder, self.device), self.batch_size)
+            return _Function(encode, folder, together=True)
+        return _Encoded(Encoder.from_folder(folder, device=self.device), texts, folder)
+
+    def _keys(self, source: _Function | _Encoded, sequences: list[list[str]]) -> list[str]:
+        layers = source.encoder.check_layers(self.layers) if isinstance(source, _Encoded) else None
+        settings = [_CACHE_VERSION, source.content_key(), self.positions, layers, self.pooling, self.dtype]
+        return [cache_key(settings, words) for words in sequences]
+
+
+class _Function:
+    """Vectors by a function of strings; ``together`` hands it the strings of all sequences at once."""
+
+    def __init__(self, function: Callable, origin: Any, *, together: bool = False):
+        self._function, self._origin, self._together = function, origin, together
+        self._key: str | None = None
+
+    def vectors(self, sequences: list[list[str]]) -> Vectors:
+        if not self._together:
+            yield from ((number, self._function(words)) for number, words in enumerate(sequences))
+        elif sequences:
+            table = self._function([text for texts in sequences for text in texts])
+            yield from enumerate(np.split(table, np.cumsum([len(texts) for texts in sequences])[:-1]))
+
+    def content_key(self) -> str:
+        if isinstance(self._origin, Path):
+            self._key = self._key or content_key(self._origin)
+            return self._key
+        if not isinstance(key := getattr(self._origin, "cache_key", None), str):
+            raise ValueError(
+                "cache needs to know the content of the model: give the path of a folder, or a callable with a string "
+                "cache_key that changes with what it computes, or cache=None"
+            )
+        return f"callable {key}"
+
+
+class _Encoded:
+    """Vectors by an encoder of subwords, in batches over all sequences."""
+
+    def __init__(self, encoder: Encoder, texts: bool, folder: Path | None):
+        self.encoder, self._texts, self._folder = encoder, texts, folder
+        self.settings: tuple[Sequence[int] | None, str, int] = (None, "mean", 1)
+        self._key: str | None = None
+
+    def vectors(self, sequences: list[list[str]]) -> Vectors:
+        if not self._texts:
+            yield from self.encoder.words(sequences, *self.settings)
+            return
+        flat = [text for texts in sequences for text in texts]
+        rows = dict(self.encoder.texts(flat, *self.settings))
+        for number, (first, last) in enumerate(pairwise(np.cumsum([0, *map(len, sequences)]).tolist())):
+            yield number, np.concatenate([rows[row] for row in range(first, last)])
+
+    def content_key(self) -> str:
+        if self._folder is None:
+            raise ValueError("cache needs to know the content of the model: give the path of its folder as model")
+        self._key = self._key or content_key(self._folder)
+        return self._key
+
+
+class _Progress:
+    """Lines on standard error that say how far a transform is."""
+
+    def __init__(self, n_missing: int, n_sequences: int, verbose: int):
+        self._total, self._done = n_missing, 0
+        self._begin = self._last = time.monotonic()
+        self._verbose = bool(verbose)
+        if self._verbose and n_missing < n_sequences:
+            self._say(f"{n_sequences - n_missing:,} of {n_sequences:,} sequences from the cache")
+
+    def advance(self) -> None:
+        self._done += 1
+        now = time.monotonic()
+        if self._verbose and now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            left = (now - self._begin) * (self._total - self._done) / self._done
+            self._say(f"{self._done:,} of {self._total:,} sequences, {now - self._begin:.0f} s, {left:.0f} s left")
+
+    def finish(self) -> None:
+        if self._verbose and self._total:
+            self._say(f"{self._total:,} sequences, {time.monotonic() - self._begin:.0f} s")
+
+    @staticmethod
+    def _say(text: str) -> None:
+        from rich.console import Console
+
+        Console(stderr=True).print(f"embeddings: {text}", highlight=False)
+
+
+def _read_sequences(X: Any) -> list[list[str]]:
+    """Return the sequences as lists of strings; TypeError or ValueError that names what is not one."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__iter__"):
+        raise TypeError(f"{_EXPECTED}, got {type(X).__name__}")
+    return [_read_sequence(words, number) for number, words in enumerate(X)]
+
+
+def _read_sequence(words: Any, number: int) -> list[str]:
+    if isinstance(words, str | bytes):
+        raise TypeError(f"{_EXPECTED}: sequence {number} is one string, split it into words, for example x.split()")
+    if not hasattr(words, "__iter__"):
+        raise TypeError(f"{_EXPECTED}: sequence {number} is {type(words).__name__}")
+    found = list(words)
+    if not found:
+        raise ValueError(f"sequence {number} has no words: remove empty sequences from X and y")
+    for position, word in enumerate(found):
+        if not isinstance(word, str):
+            came = f"{word!r:.60} ({type(word).__name__})"
+            raise TypeError(f"{_EXPECTED}: sequence {number}, position {position} is {came}, expected a string")
+    return [str(word) for word in found]
+
+
+def _checked(vectors: Any, n_positions: int, number: int) -> np.ndarray:
+    """Return the vectors of a sequence as an array (positions, d) of finite numbers."""
+    if callable(getattr(vectors, "detach", None)):  # a tensor, wherever it is and of whatever precision
+        vectors = vectors.detach().cpu().float().numpy()
+    array = np.asarray(vectors)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"model made {array.dtype} of sequence {number} where numbers are needed")
+    if array.ndim != 2 or len(array) != n_positions or not array.shape[1]:
+        raise ValueError(
+            f"model made an array of shape {array.shape} of sequence {number}, which has {n_positions} positions: "
+            "each of them needs a row of numbers"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"model made numbers that are not finite of sequence {number}")
+    return array
+
+
+def _same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    for number, array in enumerate(arrays):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"model made {array.shape[1]} columns of sequence {number} but {arrays[0].shape[1]} of sequence 0"
+            )
+    return arrays

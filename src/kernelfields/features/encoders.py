@@ -1,0 +1,356 @@
+"""Encoders of text: hidden states of a Hugging Face model, pooled from subwords to words or whole texts.
+
+    words w_1 .. w_n  ->  subwords s_1 .. s_m  ->  H^(l) (m, h) for each layer l  ->  (n, h * layers)
+
+    "mean"   x_i = mean of h_j over the subwords j of word i
+    "first"  x_i = h_j of the first subword j of word i
+
+Each word is cut into subwords by itself, as tokenizers do with text that is split into words, so that vectors belong
+to words whatever the tokenizer. A sequence with more subwords than the encoder takes is read in windows that overlap
+by half; each word gets its vector from the window in which it stands furthest from an end. A text as a whole gets
+the mean over all its subwords and special tokens, those of its windows if it has several, or the first state.
+
+Everything is read from a folder, or from what was downloaded before: no call waits for a network.
+Cost: one pass of the encoder over each window, in batches of windows of about one length.
+Fails: ValueError for a folder that lacks a part, a layer that is not there, a word longer than the encoder takes;
+ImportError where transformers or torch are not installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_INSTALL = 'pip install "kernelfields[embeddings]"'
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer_config.json")
+# What the vectors depend on, and nothing else that may lie in the folder.
+_CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Words first .. last - 1 of a sequence, whose states the encoder computes together."""
+
+    sequence: int
+    first: int
+    last: int
+    n_subwords: int
+
+
+class Encoder:
+    """A Hugging Face encoder with its tokenizer, ready to turn sequences of words into arrays."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, device: str | None = None):
+        import torch
+
+        self.tokenizer = tokenizer
+        self.device = _chosen_device(device)
+        if getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
+        self.model = model.to(self.device).eval()
+        self._torch = torch
+        self._before, self._after, self._lead = _frame(tokenizer)
+        self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)
+        self._subwords: dict[str, list[int]] = {}
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, device: str | None = None) -> Encoder:
+        """Load an encoder from a folder, after a look at whether all its parts are there."""
+        transformers = _imported("transformers")
+        _check_folder(folder)
+        place = {"pretrained_model_name_or_path": str(folder), "local_files_only": True, "trust_remote_code": False}
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
+            with _quiet_loading(transformers):
+                model = transformers.AutoModel.from_pretrained(**place, dtype="float32")
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ValueError(f"{folder} could not be loaded as a Hugging Face encoder: {_one_line(error)}") from error
+        return cls(model, tokenizer, device=device)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers above the input embeddings, which are layer 0."""
+        return int(self.model.config.num_hidden_layers)
+
+    def check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
+        """Return the layers as counts from 0, the input embeddings; None is the last one."""
+        last = self.n_layers
+        wrong = [layer for layer in layers or () if not -last - 1 <= layer <= last]
+        if wrong:
+            raise ValueError(f"layers: the encoder has layers 0 (input embeddings) to {last}, got {wrong[0]}")
+        return (last,) if layers is None else tuple(layer % (last + 1) for layer in layers)
+
+    def words(
+        self, sequences: Sequence[Sequence[str]], layers: Sequence[int] | None, pooling: str, batch_size: int
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of each sequence and the vectors of its words (n, h * layers), as they are complete."""
+        cut = self._cut(sequences)
+        for number, parts in self._read(cut, self.check_layers(layers), batch_size):
+            vectors = []
+            for window, states in parts:
+                sizes = [len(word) for word in cut[number][window.first : window.last]]
+                inner = states[len(self._before) : len(self._before) + window.n_subwords]
+                vectors.append(_pooled(inner, sizes, pooling))
+            yield number, _joined([window for window, _ in parts], vectors)
+
+    def texts(
+        self, texts: Sequence[str], layers: Sequence[int] | None, pooling: str, batch_size: int
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of each text and its vector (1, h * layers), as they are complete."""
+        cut = [[[subword] for subword in ids] for ids in self._ids(texts)]
+        for number, parts in self._read(cut, self.check_layers(layers), batch_size, overlap=False):
+            states = np.concatenate([each for _, each in parts])
+            yield number, states[:1] if pooling == "first" else states.mean(axis=0, keepdims=True)
+
+    def _read(
+        self, cut: list[list[list[int]]], layers: tuple[int, ...], batch_size: int, *, overlap: bool = True
+    ) -> Iterator[tuple[int, list[tuple[Window, np.ndarray]]]]:
+        """Yield the number of each sequence with its windows, in order, and their states, once all are there."""
+        windows = [
+            [*_windows(number, [len(word) for word in words], self.most_subwords, overlap=overlap)]
+            for number, words in enumerate(cut)
+        ]
+        parts: dict[int, list[tuple[Window, np.ndarray]]] = {}
+        for batch in _batches([window for each in windows for window in each], batch_size):
+            ids = [[i for word in cut[w.sequence][w.first : w.last] for i in word] for w in batch]
+            for window, states in zip(batch, self._states(ids, layers), strict=True):
+                number = window.sequence
+                parts.setdefault(number, []).append((window, states))
+                if len(parts[number]) == len(windows[number]):
+                    yield number, sorted(parts.pop(number), key=lambda part: part[0].first)
+
+    def _cut(self, sequences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """Return the subwords of each word of each sequence; a word is cut only once."""
+        unknown = list({word for words in sequences for word in words} - self._subwords.keys())
+        for word, ids in zip(unknown, self._ids([self._lead + word for word in unknown]), strict=True):
+            if len(ids) > self.most_subwords:
+                raise ValueError(
+                    f"the word {word[:20]!r}... has {len(ids)} subwords, the encoder takes {self.most_subwords} at "
+                    "once: split it, or leave it out"
+                )
+            self._subwords[word] = ids
+        return [[self._subwords[word] for word in words] for words in sequences]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the subwords of texts; the unknown one where a text, such as a blank, has none."""
+        if not texts:
+            return []
+        # The length is looked after here; the tokenizer would warn that it is too long for the model.
+        found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        stand_in = self.tokenizer.unk_token_id
+        for number, ids in enumerate(found):
+            if not ids and stand_in is None:
+                raise ValueError(f"the tokenizer finds nothing in {texts[number]!r}: leave it out")
+        return [ids or [stand_in] for ids in found]
+
+    def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
+        """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
+        torch = self._torch
+        framed = [[*self._before, *each, *self._after] for each in ids]
+        longest = max(map(len, framed))
+        filler = self.tokenizer.pad_token_id or 0
+        inputs = torch.tensor([[*each, *[filler] * (longest - len(each))] for each in framed], device=self.device)
+        mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in framed], device=self.device)
+        with torch.inference_mode():
+            states = self.model(input_ids=inputs, attention_mask=mask, output_hidden_states=True).hidden_states
+            table = torch.cat([states[layer] for layer in layers], dim=-1).float().cpu().numpy()
+        return [rows[: len(each)] for rows, each in zip(table, framed, strict=True)]
+
+
+def _windows(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
+    """Yield windows of whole words of at most ``most`` subwords; each begins half way through the one before."""
+    ends = np.cumsum([0, *sizes])
+    first = 0
+    while True:
+        last = int(np.searchsorted(ends, ends[first] + most, side="right")) - 1
+        yield Window(number, first, last, int(ends[last] - ends[first]))
+        if last == len(sizes):
+            return
+        half = int(np.searchsorted(ends, (ends[first] + ends[last]) // 2))
+        # At least one word further, and no word between two windows.
+        first = min(max(half, first + 1), last) if overlap else last
+
+
+def _batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
+    """Yield windows in batches of about one length, the longest first, so that too little memory shows at once."""
+    order = sorted(windows, key=lambda window: -window.n_subwords)
+    for begin in range(0, len(order), size):
+        yield order[begin : begin + size]
+
+
+def _pooled(states: np.ndarray, sizes: list[int], pooling: str) -> np.ndarray:
+    begins = np.cumsum([0, *sizes])[:-1]
+    if pooling == "first":
+        return states[begins]
+    return np.add.reduceat(states, begins, axis=0) / np.array(sizes, dtype=states.dtype)[:, None]
+
+
+def _joined(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
+    """Return the vectors of a sequence; where windows overlap, the first half is that of the earlier one."""
+    cuts = [(before.last + after.first + 1) // 2 for before, after in pairwise(windows)]
+    bounds = zip(windows, [0, *cuts], [*cuts, windows[-1].last], strict=True)
+    return np.concatenate(
+        [each[a - window.first : b - window.first] for each, (window, a, b) in zip(vectors, bounds, strict=True)]
+    )
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int], str]:
+    """Return the special tokens before and after a text, and what has to stand before a word inside of one.
+
+    Tokenizers of bytes join the blank before a word to it, so that words within a text need one.
+    """
+    once, twice = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "a a"))
+    framed = tokenizer("a")["input_ids"]
+    [begin] = [i for i in range(len(framed)) if framed[i : i + len(once)] == once][:1] or [0]
+    return framed[:begin], framed[begin + len(once) :], "" if twice == [*once, *once] else " "
+
+
+def _longest_input(model: Any, tokenizer: Any) -> int:
+    """Return how many subwords, special ones included, the encoder takes at once."""
+    limits = [int(tokenizer.model_max_length)]
+    most = getattr(model.config, "max_position_embeddings", None)
+    if most is not None and most > 0:
+        # RoBERTa and its kin count positions from the one after the padding's.
+        shifted = [getattr(part, "padding_idx", None) for name, part in model.named_modules() if "position" in name]
+        limits.append(most - max((index + 1 for index in shifted if index is not None), default=0))
+    return min(limits)
+
+
+def _chosen_device(device: str | None) -> Any:
+    import torch
+
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {device!r} is not there for torch: {_one_line(error)}") from error
+    return torch.device(device)
+
+
+def _imported(package: str) -> Any:
+    try:
+        import torch  # noqa: F401
+        import transformers
+
+        if package == "sentence_transformers":
+            import sentence_transformers
+
+            return sentence_transformers
+    except ImportError as error:
+        missing = (error.name or package).partition(".")[0]
+        advice = "pip install sentence-transformers" if missing == "sentence_transformers" else _INSTALL
+        raise ImportError(f"Embeddings of a model folder need the package {missing}: {advice}", name=missing) from error
+    return transformers
+
+
+def _quiet_loading(transformers: Any) -> Any:
+    """Return a context without bars of progress and reports of weights that an encoder does not use."""
+    from contextlib import contextmanager
+
+    logging = transformers.logging
+
+    @contextmanager
+    def quiet() -> Iterator[None]:
+        verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()
+
+    return quiet()
+
+
+def find_folder(name: str | os.PathLike) -> Path:
+    """Return the folder of a model: a path, or the name of one that was downloaded before."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise ValueError(f"{folder} is a file: model is the folder that holds config.json, weights and tokenizer")
+    text = os.fspath(name)
+    if text.count("/") <= 1 and not text.startswith((".", "/", "~", "\\")):
+        _imported("transformers")
+        from huggingface_hub import snapshot_download
+
+        try:
+            return Path(snapshot_download(text, local_files_only=True))
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"no folder {text!r}, and no model of this name was downloaded before (nothing is fetched from a "
+                f"network here): download it once, hf download {text}, or give the path of its folder"
+            ) from error
+    raise ValueError(f"no folder {text!r}: model is the folder that holds config.json, weights and tokenizer")
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise ValueError that names the first part of an encoder that a folder lacks."""
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"{folder} has no config.json: give the folder of a Hugging Face encoder")
+    if not any(any(folder.glob(pattern)) for pattern in _WEIGHTS):
+        raise ValueError(f"{folder} has no weights (model.safetensors or pytorch_model.bin): copy them there as well")
+    if not any(any(folder.glob(pattern)) for pattern in _TOKENIZERS):
+        raise ValueError(f"{folder} has no tokenizer (tokenizer.json or a vocabulary): copy its files there as well")
+
+
+def content_key(folder: Path) -> str:
+    """Return a digest of the files of a model, so that another model in the same folder has another one."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in _CONTENT:
+            digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def is_sentence_encoder(model: Any) -> bool:
+    """Whether an object encodes texts as sentence-transformers' models do."""
+    return not isinstance(model, str | bytes) and callable(getattr(model, "encode", None))
+
+
+def load_sentence_encoder(folder: Path, device: str | None) -> Any:
+    """Load a model of sentence-transformers from its folder."""
+    package = _imported("sentence_transformers")
+    _check_folder(folder)
+    try:
+        return package.SentenceTransformer(str(folder), device=device, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{folder} could not be loaded by sentence-transformers: {_one_line(error)}") from error
+
+
+def sentence_vectors(model: Any, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
+    """Return a function from texts to the vectors of a sentence encoder; it warns where a text is cut off."""
+    longest, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        if longest is not None and callable(tokenizer):
+            lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
+            if (cut := sum(length > longest for length in lengths)) > 0:
+                warnings.warn(
+                    f"{cut} of {len(texts)} texts have more than the {longest} subwords that the model reads; the rest "
+                    "of them is not seen: split them into sentences, or raise model.max_seq_length",
+                    stacklevel=2,
+                )
+        return np.asarray(model.encode(list(texts), batch_size=batch_size, show_progress_bar=False))
+
+    return vectors
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__

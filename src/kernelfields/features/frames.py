@@ -1,0 +1,382 @@
+"""Tables of positions: data frames with a column of sequence ids, and arrays with lengths, to lists of sequences.
+
+    sentence  word  length  tag
+    1         the   3       DET            X = [[{"word": "the", "length": 3}, {"word": "cat", ...}], ...]
+    1         cat   3       NOUN    ->     y = [["DET", "NOUN"], ...]
+    2         ...
+
+pandas, polars and pyarrow tables, and what else narwhals reads. One row is one position. Numbers and booleans alone
+become arrays (T, d) whose columns have names; with text or categories among the columns a position is a feature dict,
+one-hot where it is text. Answers go the way back: one list or array per sequence becomes a column of the same library,
+with the index and in the order of the rows of the table.
+
+Columns are found by their names, in any order, and others are not looked at. Cost: a copy of the features, and a dict
+per row where there is text. Fails: ValueError or TypeError that names the column and its first row that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.reading import is_sequence, listed, offsets_of, plain_label
+
+_NUMBERS, _TEXT = "numbers", "text"
+_EXPECTED = "expected a table of pandas, polars or pyarrow with a row for each position"
+_MISSING = "Fill it or drop the row."
+
+
+class NamedArray(np.ndarray):
+    """An array (T, d) whose columns have names; what is computed from it has none, as its columns may be others."""
+
+    columns: list[str] | None = None
+
+    @classmethod
+    def of(cls, array: np.ndarray, columns: list[str]) -> NamedArray:
+        """Return a view of an array with names for its columns."""
+        named = array.view(cls)
+        named.columns = columns
+        return named
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSequences:
+    """The sequences of a table: ``X`` and ``y`` for a field, ``ids`` of the sequences, and the way back.
+
+    ``y`` is None where no labels were asked for. ``rows`` (N,) numbers the rows of the table, sequence after sequence.
+    """
+
+    X: list
+    y: list[list] | None
+    ids: list
+    rows: np.ndarray
+    offsets: np.ndarray
+    #: The table, as narwhals sees it.
+    table: Any
+
+    def column(self, answers: Sequence, name: str = "label") -> Any:
+        """Return one value per position, such as ``crf.predict(X)``, as a column with the index of the table."""
+        self._check(answers)
+        # Values one by one, as Python has them: the library of the table finds the type that it has for them.
+        values = np.empty(len(self.rows), dtype=object)
+        values[self.rows] = [plain_label(value) for answer in answers for value in answer]
+        return self._native(_narwhals().new_series(name, values.tolist(), backend=self.table.implementation))
+
+    def columns(self, answers: Sequence, names: Iterable) -> Any:
+        """Return a row of values per position, such as ``crf.predict_marginals(X)``, as a table with named columns."""
+        self._check(answers)
+        stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
+        values = np.empty_like(stacked)
+        values[self.rows] = stacked
+        columns = {str(plain_label(name)): column for name, column in zip(names, values.T, strict=True)}
+        return self._native(_narwhals().from_dict(columns, backend=self.table.implementation))
+
+    def _check(self, answers: Sequence) -> None:
+        lengths = [len(answer) for answer in answers]
+        if len(lengths) != len(self.ids):
+            raise ValueError(f"the table has {len(self.ids)} sequences, but there are answers for {len(lengths)}")
+        for name, expected, length in zip(self.ids, np.diff(self.offsets).tolist(), lengths, strict=True):
+            if expected != length:
+                raise ValueError(f"sequence {name!r} has {expected} rows, but {length} answers")
+
+    def _native(self, answer: Any) -> Any:
+        native, index = answer.to_native(), _narwhals().maybe_get_index(self.table)
+        if index is not None:
+            native.index = index
+        return native
+
+
+@dataclass(eq=False)
+class FrameReader:
+    """Reads tables by the names of their columns: those of the sequence, of the label, and of features.
+
+    ``features=None`` are all columns but those named otherwise. With ``sort=True`` rows of a sequence need not be
+    together and are taken in their order; the name of a column sorts the rows of a sequence by its values.
+    """
+
+    sequence: Hashable = "sequence"
+    label: Hashable | None = "label"
+    features: Sequence[Hashable] | None = None
+    sort: bool | Hashable = False
+    #: What columns of features held in the table learnt from: numbers or text.
+    kinds: dict[Hashable, str] = field(default_factory=dict)
+
+    def learn(self, frame: Any, y: Any = None) -> FrameSequences:
+        """Return the sequences of a table and note the kinds of its features.
+
+        ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one.
+        """
+        table = self._opened(frame)
+        if not len(table):
+            raise ValueError(f"the table has no rows: {_EXPECTED}")
+        features = self._named_features(table)
+        columns = {name: _feature_column(table, name) for name in features}
+        self.kinds = {name: kind for name, (kind, _) in columns.items()}
+        return self._sequences(table, columns, self._labels(table, y))
+
+    def read(self, frame: Any, y: Any = None, *, labelled: bool = False) -> FrameSequences:
+        """Return the sequences of another table, whose features are to be those learnt; ``labelled`` ones with y."""
+        table = self._opened(frame)
+        if missing := [name for name in self.kinds if name not in table.columns]:
+            raise ValueError(
+                f"the table lacks features of the fit: {listed(missing)}. Its columns are {listed(table.columns)}."
+            )
+        # Columns without rows are of no kind.
+        kinds = self.kinds if len(table) else {}
+        columns = {name: _feature_column(table, name, kind) for name, kind in kinds.items()}
+        return self._sequences(table, columns, self._labels(table, y) if labelled else None)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the columns of features."""
+        return [str(name) for name in self.kinds]
+
+    def _opened(self, frame: Any) -> Any:
+        """Return a table as narwhals sees it; its columns of ids and order are there."""
+        table = _opened_table(frame)
+        _need(table, self.sequence, "of sequence ids", "sequence=...")
+        if not isinstance(self.sort, bool):
+            _need(table, self.sort, "to sort rows by", "sort=...")
+        return table
+
+    def _named_features(self, table: Any) -> list:
+        others = {self.sequence, self.label, *(() if isinstance(self.sort, bool) else [self.sort])}
+        if self.features is None:
+            names = [name for name in table.columns if name not in others]
+        elif isinstance(self.features, str) or not is_sequence(self.features):
+            raise TypeError(f"features must be a list of names of columns, or None for all, got {self.features!r:.60}")
+        else:
+            names = list(self.features)
+        if self.label in names:
+            raise ValueError(f"column {self.label!r} holds the labels: it cannot be a feature as well")
+        if not names:
+            raise ValueError(f"the table has no columns of features: its columns are {listed(table.columns)}")
+        for name in names:
+            _need(table, name, "of features", "features=...")
+        return names
+
+    def _labels(self, table: Any, y: Any) -> list | None:
+        if y is None:
+            if self.label is None:
+                return None
+            _need(table, self.label, "of labels", "label=...")
+            values, noun = table.get_column(self.label).to_list(), f"column {self.label!r}"
+        else:
+            values, noun = _listed_labels(y, len(table)), "y"
+        for row, value in enumerate(values):
+            if _is_missing(value):
+                raise ValueError(
+                    f"{noun} has no label in row {row}: every position of a sequence needs one. Drop its sequence, or "
+                    "give it a label."
+                )
+        _check_one_kind(values, noun)
+        return values
+
+    def _sequences(self, table: Any, columns: dict, labels: list | None) -> FrameSequences:
+        codes, ids = self._codes(table)
+        rows = self._order(table, codes)
+        offsets = offsets_of(np.bincount(codes, minlength=len(ids)))
+        positions = _positions(columns, rows)
+        X = [positions[first:last] for first, last in pairwise(offsets.tolist())]
+        if isinstance(positions, np.ndarray):
+            names = [str(name) for name in columns]
+            X = [NamedArray.of(part, names) for part in X]
+        y = None
+        if labels is not None:
+            ordered = [labels[row] for row in rows.tolist()]
+            y = [ordered[first:last] for first, last in pairwise(offsets.tolist())]
+        return FrameSequences(X, y, ids, rows, offsets, table)
+
+    def _codes(self, table: Any) -> tuple[np.ndarray, list]:
+        """Return the number of its sequence for each row, and the ids, in the order of their first rows."""
+        seen: dict[Any, int] = {}
+        codes = np.empty(len(table), dtype=np.int64)
+        for row, name in enumerate(table.get_column(self.sequence).to_list()):
+            if _is_missing(name):
+                raise ValueError(f"column {self.sequence!r} has no sequence id in row {row}. Fill it or drop the row.")
+            codes[row] = seen.setdefault(name, len(seen))
+        return codes, list(seen)
+
+    def _order(self, table: Any, codes: np.ndarray) -> np.ndarray:
+        """Return the rows (N,), sequence after sequence."""
+        if self.sort is False:
+            if (back := np.flatnonzero(np.diff(codes) < 0)).size:
+                row = int(back[0]) + 1
+                name = table.get_column(self.sequence).to_list()[row]
+                raise ValueError(
+                    f"the rows of sequence {name!r} are not together: row {row} comes after rows of others. "
+                    "sort=True takes them as one sequence, in their order; where they are several, give them "
+                    "different ids."
+                )
+            return np.arange(len(codes))
+        if self.sort is True:
+            return np.argsort(codes, kind="stable")
+        times = table.get_column(self.sort)
+        if (missing := _missing_rows(times)).size:
+            raise ValueError(f"column {self.sort!r}, to sort rows by, is missing in row {missing[0]}. {_MISSING}")
+        ranks = np.unique(times.to_numpy(), return_inverse=True)[1]
+        return np.lexsort((ranks, codes))
+
+
+def read_frame(
+    frame: Any,
+    *,
+    sequence: Hashable = "sequence",
+    label: Hashable | None = None,
+    features: Sequence[Hashable] | None = None,
+    sort: bool | Hashable = False,
+) -> FrameSequences:
+    """Return the sequences of a table that has one row per position: ``X``, ``y``, and the way back to columns.
+
+    Parameters
+    ----------
+    frame : table of pandas, polars, pyarrow or another library that narwhals reads
+    sequence : name of the column of sequence ids. Rows of a sequence are together, in the order of its positions.
+    label : name of the column of labels; None for a table without
+    features : names of the columns of features; None for all others. Numbers and booleans become arrays; text and
+        categories become feature dicts.
+    sort : True for rows that are not together; the name of a column to sort the rows of a sequence by, such as a time
+
+    Examples
+    --------
+    >>> train = read_frame(df, sequence="sentence", label="tag")                                # doctest: +SKIP
+    >>> crf = ChainCRF("linear").fit(train.X, train.y)                                          # doctest: +SKIP
+    >>> df["predicted"] = train.column(crf.predict(train.X))                                    # doctest: +SKIP
+    """
+    return FrameReader(sequence, label, features, sort).learn(frame)
+
+
+def split_lengths(rows: Any, lengths: Any) -> list:
+    """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
+    sizes = np.asarray(lengths)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
+        raise ValueError(f"lengths must be a list of positive whole numbers, one per sequence, got {lengths!r:.60}")
+    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    if int(sizes.sum()) != n_rows:
+        raise ValueError(f"lengths add up to {int(sizes.sum())}, but there are {n_rows} positions")
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
+
+
+def _narwhals() -> Any:
+    # Its stable face: what these names do will not change under it.
+    import narwhals.stable.v2 as narwhals
+
+    return narwhals
+
+
+def _opened_table(frame: Any) -> Any:
+    narwhals = _narwhals()
+    try:
+        table = narwhals.from_native(frame)
+    except TypeError as error:
+        kind = type(frame).__name__
+        advice = " Pass the table itself, not its groups." if kind.endswith("GroupBy") else ""
+        raise TypeError(f"{_EXPECTED}, got {kind}.{advice}") from error
+    except narwhals.exceptions.DuplicateError as error:
+        raise ValueError(f"names of columns must differ: {' '.join(str(error).split())}") from error
+    if isinstance(table, narwhals.LazyFrame):
+        raise TypeError(f"{_EXPECTED}, got a lazy one: collect() or compute() it first")
+    return table
+
+
+def _need(table: Any, name: Any, what: str, parameter: str) -> None:
+    if name in table.columns:
+        return
+    index = _narwhals().maybe_get_index(table)
+    levels = [] if index is None else list(index.names)
+    advice = "it is in the index, use df.reset_index()." if name in levels else f"name it with {parameter}"
+    raise ValueError(f"the table has no column {name!r} {what}: {advice} Its columns are {listed(table.columns)}.")
+
+
+def _feature_column(table: Any, name: Any, expected: str | None = None) -> tuple[str, Any]:
+    """Return what a column holds, numbers or text, and its values: an array, or a list of strings."""
+    column = table.get_column(name)
+    if (missing := _missing_rows(column)).size:
+        raise ValueError(f"column {name!r} is missing in row {missing[0]}: features must be known. {_MISSING}")
+    kind = _kind_of(column, name)
+    if expected not in (None, kind):
+        raise ValueError(f"column {name!r} holds {kind}, but held {expected} in the fit; make it what it was")
+    if kind == _TEXT:
+        return kind, [str(value) for value in column.to_list()]
+    values = column.to_numpy()
+    values = values if values.dtype == np.float32 else values.astype(np.float64)
+    if (infinite := np.flatnonzero(np.isinf(values))).size:
+        row = infinite[0]
+        raise ValueError(f"column {name!r} holds {values[row]} in row {row}: features must be finite. {_MISSING}")
+    return kind, values
+
+
+def _kind_of(column: Any, name: Any) -> str:
+    narwhals, dtype = _narwhals(), column.dtype
+    if dtype.is_numeric() or dtype == narwhals.Boolean:
+        return _NUMBERS
+    if dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):
+        return _TEXT
+    if dtype == narwhals.Object:
+        values = column.to_list()
+        textual = _check_one_kind(values, f"column {name!r}")
+        odd = next((row for row, value in enumerate(values) if not isinstance(value, str | Real | Decimal)), None)
+        if odd is None:
+            return _TEXT if textual else _NUMBERS
+        came = f"{values[odd]!r:.60} ({type(values[odd]).__name__}) in row {odd}"
+    else:
+        came = f"values of type {dtype}"
+    raise ValueError(
+        f"column {name!r} holds {came} where numbers, booleans or text are needed: make such columns of it, or leave "
+        "it out by features=[...]"
+    )
+
+
+def _check_one_kind(values: list, noun: str) -> bool:
+    """Return whether values are strings; ValueError if some are and others not."""
+    textual = isinstance(values[0], str) if values else False
+    for row, value in enumerate(values):
+        if isinstance(value, str) != textual:
+            first, other = (f"{each!r:.60} ({type(each).__name__})" for each in (values[0], value))
+            raise ValueError(
+                f"{noun} mixes text with other values: row 0 holds {first}, row {row} {other}. Make all one kind, for "
+                "example by astype(str)."
+            )
+    return textual
+
+
+def _missing_rows(column: Any) -> np.ndarray:
+    """Return the rows of a column that are null or NaN."""
+    missing = column.is_null().to_numpy().astype(bool)
+    if not missing.any() and column.dtype.is_float():
+        missing = np.isnan(column.to_numpy().astype(np.float64))
+    return np.flatnonzero(missing)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a single value is None, NaN, NaT or another that is not equal to itself."""
+    equal = value == value  # of pandas, neither True nor False where it is missing
+    return value is None or not isinstance(equal, bool | np.bool_) or not equal
+
+
+def _listed_labels(y: Any, n_rows: int) -> list:
+    if not is_sequence(y) or getattr(y, "ndim", 1) != 1:
+        raise TypeError(f"y must hold one label per row of the table, or be None, got {type(y).__name__}")
+    if len(y) != n_rows:
+        raise ValueError(f"y holds {len(y)} labels, but the table has {n_rows} rows")
+    for name in ("to_list", "tolist", "to_pylist"):
+        if hasattr(y, name):
+            return getattr(y, name)()
+    return list(y)
+
+
+def _positions(columns: dict, rows: np.ndarray) -> Any:
+    """Return the positions in the order of ``rows``: an array (N, d), or a list of feature dicts."""
+    if columns and all(kind == _NUMBERS for kind, _ in columns.values()):
+        return np.column_stack([column for _, column in columns.values()])[rows]
+    names = [str(name) for name in columns]
+    lists = [column if kind == _TEXT else column.tolist() for kind, column in columns.values()]
+    positions = [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+    return [positions[row] for row in rows.tolist()]

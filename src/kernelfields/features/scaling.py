@@ -1,0 +1,82 @@
+"""Columns brought to one scale, where their spreads differ so much that one column would drown the others.
+
+    x_j  ->  (x_j - m_j) / s_j,      s_j = max( standard deviation, range / 8 )
+
+An isotropic kernel adds up squared differences of all columns, and a Gaussian prior shrinks the weights of all columns
+alike: both take a difference of one to mean as much in every column. Where the largest s_j is more than ten times the
+smallest, that cannot be meant. The range counts because a column that is nearly always zero has a tiny deviation, and
+dividing by it would put the few inputs where it is not zero far away from all others; for a bell-shaped column the two
+are about the same. Columns that do not vary are left as they are.
+
+Arrays: inputs (N, d) dense; rows count with their weights. Cost: two passes over the inputs, and one copy of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+#: Spreads of columns that differ by more than this factor are brought to one scale.
+MOST_RATIO = 10.0
+_RANGE_OF_DEVIATIONS = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is taken off each column, and what it is divided by, (d,) each."""
+
+    centre: np.ndarray
+    spread: np.ndarray
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return inputs (n, d) on the new scale, in their own precision."""
+        centre, spread = (each.astype(inputs.dtype) for each in (self.centre, self.spread))
+        return (inputs - centre) / spread
+
+    def describe(self) -> dict[str, np.ndarray]:
+        """Return plain values for a model file."""
+        return {"centre": self.centre, "spread": self.spread}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any] | None, n_features: int | None) -> Scaling | None:
+        """Return the scaling that was described, None if there was none; ValueError if it cannot be one."""
+        if described is None:
+            return None
+        centre, spread = (np.asarray(described[name], dtype=np.float64) for name in ("centre", "spread"))
+        if not centre.shape == spread.shape == (n_features,):
+            raise ValueError("the scales of columns do not match the number of features")
+        if not (np.isfinite(centre).all() and np.isfinite(spread).all() and (spread > 0).all()):
+            raise ValueError("the scales of columns must be finite, and positive")
+        return cls(centre, spread)
+
+
+def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of columns and how far they spread, 0 for columns that do not vary; rows have weights."""
+    counted = inputs[weights > 0]
+    weights = weights[weights > 0]
+    if not len(counted):
+        return np.zeros(inputs.shape[1]), np.zeros(inputs.shape[1])
+    shares = weights / weights.sum()
+    low, high = counted.min(axis=0).astype(np.float64), counted.max(axis=0).astype(np.float64)
+    centre = shares @ counted
+    deviation = np.sqrt(np.maximum(shares @ np.square(counted - centre), 0.0))
+    # The mean of equal numbers is rounded, so that their deviation need not be zero.
+    return centre, np.where(high > low, np.maximum(deviation, (high - low) / _RANGE_OF_DEVIATIONS), 0.0)
+
+
+def learn_scaling(inputs: Any, weights: np.ndarray, *, always: bool = False) -> Scaling | None:
+    """Return how columns come to one scale; None where they are on one already, or nearly so, unless ``always``.
+
+    Sparse inputs stay as they are: their zeros mean absence.
+    """
+    if scipy.sparse.issparse(inputs) or inputs.shape[1] == 0:
+        return None
+    centre, spread = spreads(inputs, weights)
+    varying = spread > 0
+    if not varying.any() or not (always or spread.max() > MOST_RATIO * spread[varying].min()):
+        return None
+    return Scaling(np.where(varying, centre, 0.0), np.where(varying, spread, 1.0))

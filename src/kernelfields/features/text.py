@@ -1,0 +1,237 @@
+"""Features of words in their sentences, the usual ones for names, chunks and parts of speech.
+
+    [["Anna", "sleeps"], ...]  ->  [[["lower[-1]=_B-1", "word=Anna", "suffix3=nna", "shape=Xxxx", ...], [...]], ...]
+
+For the word at a position: itself and in lower case, prefixes and suffixes, shapes, and flags for capitals, digits,
+hyphens and punctuation. For its neighbours: lower case, shapes and flags, and lower case alone farther away. Where rows
+hold more than a word, such as a part of speech: these tags around the position, and pairs and triples of them.
+Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
+``kernelfields train`` has the same features for column files without a template.
+
+Cost: a few microseconds a word, because what is said about a word is made once. Fails: ValueError or TypeError naming
+the parameter, or sequence and position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
+from kernelfields.fields.reading import is_sequence
+from kernelfields.numerics.parameters import is_whole
+
+_TEXTS = {str, np.str_}
+_WINDOW, _TAG_NGRAMS = 2, 3
+
+
+def text_patterns(
+    word_column: int = 0,
+    tag_columns: Sequence[int] = (),
+    *,
+    window: int = _WINDOW,
+    context: int = 1,
+    prefixes: int = 4,
+    suffixes: int = 4,
+    shapes: bool = True,
+    flags: bool = True,
+    bigrams: bool = False,
+    tag_ngrams: int = _TAG_NGRAMS,
+) -> list[Pattern]:
+    """Return the patterns of words and tags in columns; the parameters are those of ``TextFeatures``."""
+    affixes = [f"prefix{length}" for length in range(1, prefixes + 1)]
+    affixes += [f"suffix{length}" for length in range(1, suffixes + 1)]
+    about = [*(("shape", "shortshape") if shapes else ()), *(FLAGS if flags else ())]
+    patterns = []
+    for row in _rows(max(window, context)):
+        functions = ["lower"] if abs(row) <= window else []
+        functions += affixes if row == 0 else []
+        functions += about if abs(row) <= context else []
+        patterns += [_pattern("word", word_column, "x", row)] if row == 0 else []
+        patterns += [_pattern(function, word_column, function, row) for function in functions]
+    if bigrams:
+        patterns += [_pattern("lower", word_column, "lower", *rows) for rows in pairwise(_rows(1))]
+    return patterns + _tag_patterns(tag_columns, window, tag_ngrams)
+
+
+def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
+    """Return the patterns of symbols of a small alphabet, which say little alone, and of tags as beside words."""
+    patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
+    return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
+
+
+def _tag_patterns(columns: Sequence[int], window: int, longest: int) -> list[Pattern]:
+    patterns = []
+    for number, column in enumerate(columns, start=1):
+        for length in range(1, longest + 1):
+            starts = range(-window, window + 2 - length)
+            patterns += [_pattern(f"tag{number}", column, "x", *range(row, row + length)) for row in starts]
+    return patterns
+
+
+def _rows(reach: int) -> range:
+    return range(-reach, reach + 1)
+
+
+def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
+    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is not said."""
+    said = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
+    texts = (f"{name}{said}=", *["|"] * (len(rows) - 1), "")
+    return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
+
+
+# The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Turn sequences of words into sequences of lists of feature strings, for example in a Pipeline with ChainCRF.
+
+    A position is a word, or a row of cells: a tuple or list such as ("sleeps", "VBZ"), or a dict; sequences of rows
+    may also be data frames. There, ``word_column`` is the column of the words, ``tag_columns`` those of the tags,
+    by number or name; "rest" are all others, () none.
+
+    ``window``: words in lower case and tags are seen so far to both sides, at most 15. ``context``: likewise for
+    shapes and flags. ``prefixes``, ``suffixes``: those of the word itself, of lengths up to this one, at most 9; 0 for
+    none. ``shapes``, ``flags``, ``bigrams`` (of words): whether to have them. ``tag_ngrams``: the longest runs of
+    neighbouring tags that are seen as one, 1 for single tags.
+
+    Nothing is learnt but ``n_tags_``, how many columns of tags the rows had at the fit.
+    """
+
+    def __init__(
+        self,
+        *,
+        word_column: int | str = 0,
+        tag_columns: str | Sequence[int | str] = "rest",
+        window: int = _WINDOW,
+        context: int = 1,
+        prefixes: int = 4,
+        suffixes: int = 4,
+        shapes: bool = True,
+        flags: bool = True,
+        bigrams: bool = False,
+        tag_ngrams: int = _TAG_NGRAMS,
+    ):
+        self.word_column = word_column
+        self.tag_columns = tag_columns
+        self.window = window
+        self.context = context
+        self.prefixes = prefixes
+        self.suffixes = suffixes
+        self.shapes = shapes
+        self.flags = flags
+        self.bigrams = bigrams
+        self.tag_ngrams = tag_ngrams
+
+    def fit(self, X: Any, y: Any = None) -> TextFeatures:
+        """Check parameters and sequences."""
+        self.__dict__.pop("n_tags_", None)
+        read = self._read(X)
+        self.n_tags_ = len(read[0]) - 1 if read else 0
+        return self
+
+    def transform(self, X: Any) -> list[list[list[str]]]:
+        """Return the feature strings of every position of every sequence."""
+        read = self._read(X)
+        options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
+        expand = Expansion(text_patterns(0, range(1, len(read[0]) if read else 1), **options))
+        return [expand.of_columns(columns) for columns in read]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit, tags.no_validation = False, True
+        return tags
+
+    def _read(self, X: Any) -> list[list[list[str]]]:
+        """Return for every sequence the column of its words and those of its tags."""
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not is_whole(value) or not least <= value <= most:
+                raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+        if isinstance(X, str | bytes) or not hasattr(X, "__iter__"):
+            raise TypeError(f"X must be a list of sequences of words, got {X!r:.60} ({type(X).__name__})")
+        read = []
+        expected = getattr(self, "n_tags_", None)
+        for index, sequence in enumerate(X):
+            columns = self._columns(sequence, index)
+            expected = len(columns) - 1 if expected is None else expected
+            if len(columns) - 1 != expected:
+                before = "the fit" if hasattr(self, "n_tags_") else "sequence 0"
+                raise ValueError(
+                    f"sequence {index} has {len(columns) - 1} columns of tags, {before} had {expected}: pass the same "
+                    "columns, or choose them by tag_columns"
+                )
+            read.append(columns)
+        return read
+
+    def _columns(self, sequence: Any, index: int) -> list[list[str]]:
+        if hasattr(sequence, "columns") and not callable(sequence.columns):
+            names = list(sequence.columns)
+            return [_checked(list(sequence[name]), index) for name in self._chosen(names, index)]
+        if not is_sequence(sequence):
+            advice = ": split it into words, and pass a list of such lists" if isinstance(sequence, str | bytes) else ""
+            kind = type(sequence).__name__
+            raise TypeError(f"sequence {index} must be a list of words or rows, got {sequence!r:.60} ({kind}){advice}")
+        positions = sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
+        first = positions[0] if positions else ""
+        if isinstance(first, Mapping):
+            chosen = self._chosen(list(first), index)
+        elif isinstance(first, str) or not is_sequence(first):
+            return [_checked(positions, index)]
+        else:
+            chosen = self._chosen(list(range(len(first))), index)
+        try:
+            if any(isinstance(row, str) for row in positions):
+                raise TypeError("letters of a string are no cells")
+            columns = [[row[column] for row in positions] for column in chosen]
+        except (IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"the rows of sequence {index} must all have the same columns") from error
+        return [_checked(column, index) for column in columns]
+
+    def _chosen(self, names: list, index: int) -> list:
+        """Return the names of the columns of words and of tags."""
+        words = _column(self.word_column, names, "word_column", index)
+        if isinstance(self.tag_columns, str) and self.tag_columns == "rest":
+            return [words, *[name for name in names if name != words]]
+        if isinstance(self.tag_columns, str):
+            raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
+        return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
+
+
+#: Parameters that are whole numbers, and between which.
+_BOUNDS = {
+    "window": (0, FARTHEST_ROW),
+    "context": (0, FARTHEST_ROW),
+    "prefixes": (0, LONGEST_AFFIX),
+    "suffixes": (0, LONGEST_AFFIX),
+    "tag_ngrams": (1, 2 * FARTHEST_ROW + 1),
+}
+
+
+def _column(column: Any, names: list, parameter: str, index: int) -> Any:
+    """Return the name of a column that is given by its name or number."""
+    if column in names:
+        return column
+    if is_whole(column) and -len(names) <= column < len(names):
+        return names[column]
+    known = ", ".join(map(repr, names))
+    raise ValueError(f"{parameter}: sequence {index} has no column {column!r}, only {known}")
+
+
+def _checked(words: list, index: int) -> list[str]:
+    """Return words if they are strings; errors say where one is not."""
+    if set(map(type, words)) <= _TEXTS:
+        return words
+    for position, word in enumerate(words):
+        if not isinstance(word, str):
+            kind = type(word).__name__
+            raise TypeError(
+                f"sequence {index}, position {position}: {word!r:.60} ({kind}) is no word, expected a string; choose "
+                "columns of text by word_column and tag_columns"
+            )
+    return [str.__str__(word) for word in words]

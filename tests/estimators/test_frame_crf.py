@@ -1,0 +1,126 @@
+"""FrameCRF: fields on tables of three libraries, alone and inside scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kernelfields import ChainCRF, ChainCRFCV, FrameCRF, Sequencewise
+from tests.features.test_frames import LIBRARIES, table_of, values_of
+from tests.samples import labelled_sequences
+
+X, y = labelled_sequences(n_sequences=12)
+NAMES = ["a", "b", "c"]
+TAGS = np.array(["low", "mid", "top"])[np.concatenate(y)]
+COLUMNS = {
+    "s": np.repeat([f"s{number}" for number in range(len(X))], [len(x) for x in X]).tolist(),
+    **dict(zip(NAMES, np.concatenate(X).T.copy(), strict=True)),
+    "sign": np.where(np.concatenate(X)[:, 0] > 0, "plus", "minus").tolist(),
+    "tag": TAGS.tolist(),
+}
+TAGGED = [each.tolist() for each in np.split(TAGS, np.cumsum([len(x) for x in X])[:-1])]
+
+
+@pytest.fixture(params=LIBRARIES)
+def table(request):
+    return table_of(request.param, COLUMNS)
+
+
+def tagger(**settings):
+    return FrameCRF(ChainCRF("linear"), sequence="s", label="tag", **settings)
+
+
+def test_tables_round_trip(table):
+    crf = ChainCRF("linear").fit(X, TAGGED)
+    field = tagger(features=NAMES).fit(table)
+    assert field.feature_names_in_.tolist() == NAMES
+    assert field.estimator_.feature_names_in_.tolist() == NAMES
+    assert field.n_features_in_ == 3
+    assert field.classes_.tolist() == ["low", "mid", "top"]
+    assert values_of(field.predict(table)) == np.concatenate(crf.predict(X)).tolist()
+    marginals = field.predict_marginals(table)
+    assert type(marginals) is type(table)
+    np.testing.assert_array_equal(marginals["mid"], np.concatenate(crf.predict_marginals(X))[:, 1])
+    assert field.score(table) == field.score(table, COLUMNS["tag"]) == crf.score(X, TAGGED)
+    posterior = np.concatenate(crf.predict(X, decode="posterior")).tolist()
+    assert values_of(field.predict(table, decode="posterior")) == posterior
+
+
+def test_words_and_numbers_together(table):
+    dicts = [
+        {name: float(COLUMNS[name][row]) for name in NAMES} | {"sign": COLUMNS["sign"][row]} for row in range(len(TAGS))
+    ]
+    ends = np.cumsum([len(x) for x in X])
+    sequences = [dicts[end - len(x) : end] for x, end in zip(X, ends, strict=True)]
+    field = tagger().fit(table)
+    crf = ChainCRF("linear").fit(sequences, TAGGED)
+    assert values_of(field.predict(table)) == np.concatenate(crf.predict(sequences)).tolist()
+    assert "sign:plus" in field.estimator_.feature_names_in_
+    assert field.feature_names_in_.tolist() == [*NAMES, "sign"]
+
+
+def test_scikit_learn_takes_tables(table):
+    folds = {"groups": np.array(COLUMNS["s"]), "cv": GroupKFold(3)}
+    lists = cross_val_score(
+        ChainCRF("linear"), X, TAGGED, groups=range(len(X)), cv=GroupKFold(3), error_score="raise"
+    ).mean()
+    field = tagger(features=NAMES)
+    scores = cross_val_score(field, table, error_score="raise", **folds)
+    assert abs(scores.mean() - lists) < 0.2
+    # Labels in a column or as y, and scores of scikit-learn.
+    accuracies = cross_val_score(field, table, table["tag"], scoring="accuracy", error_score="raise", **folds)
+    np.testing.assert_allclose(scores, accuracies)
+    predicted = cross_val_predict(field, table, **folds)
+    assert np.mean(predicted == TAGS) == pytest.approx(scores.mean(), abs=0.1)
+    search = GridSearchCV(field, {"estimator__prior_variance": [1e-6, 1.0]}, cv=GroupKFold(3), error_score="raise")
+    search.fit(table, groups=folds["groups"])
+    assert search.best_params_ == {"estimator__prior_variance": 1.0}
+    assert values_of(search.predict(table)) == values_of(field.fit(table).predict(table))
+
+
+def test_pipelines_and_searches_are_fields_as_well(table):
+    pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear"))
+    field = FrameCRF(pipeline, sequence="s", label="tag", features=NAMES).fit(table)
+    expected = clone(pipeline).fit(X, TAGGED)
+    assert values_of(field.predict(table)) == np.concatenate(expected.predict(X)).tolist()
+    shape = field.predict_marginals(table).shape
+    assert shape == (len(TAGS), 3)
+    assert len(field.predict(table[:0])) == 0
+    search = ChainCRFCV(ChainCRF("linear"), prior_variances=[0.1, 1.0], cv=2, random_state=0)
+    chosen = FrameCRF(search, sequence="s", label="tag", features=NAMES).fit(table)
+    assert len(chosen.predict(table)) == len(TAGS)
+
+
+def test_fields_on_tables_can_be_copied_and_kept(table):
+    field = tagger(features=NAMES).fit(table)
+    for twin in (pickle.loads(pickle.dumps(field)), clone(field).fit(table)):
+        assert values_of(twin.predict(table)) == values_of(field.predict(table))
+
+
+def test_rows_of_a_pandas_table_in_any_order():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(COLUMNS)
+    table["time"] = np.arange(len(table))
+    shuffled = table.sample(frac=1.0, random_state=0)
+    field = tagger(features=NAMES, sort="time")
+    predicted = field.fit(shuffled).predict(shuffled)
+    assert predicted.index.equals(shuffled.index)
+    pandas.testing.assert_series_equal(predicted.sort_index(), tagger(features=NAMES).fit(table).predict(table))
+
+
+def test_a_field_without_an_estimator_is_a_chain():
+    table = table_of("pandas", COLUMNS)
+    assert isinstance(FrameCRF(sequence="s", label="tag", features=NAMES).fit(table).estimator_, ChainCRF)
+
+
+def test_questions_before_the_fit():
+    table = table_of("pandas", COLUMNS)
+    for ask in (FrameCRF().predict, FrameCRF().predict_marginals, FrameCRF().score):
+        with pytest.raises(NotFittedError):
+            ask(table)
+    assert not hasattr(FrameCRF(), "classes_")
