@@ -11,7 +11,7 @@ from kernelfields.kernels.stationary import RBF
 from kernelfields.solvers.loop import minimize
 from tests.samples import labelled_sequences
 
-DEFAULTS = {"solver": "auto", "tol": 1e-3, "max_iter": 100}
+DEFAULTS = {"solver": "auto", "tol": 1e-3, "max_iter": 1000}
 
 
 @pytest.mark.parametrize("estimator", [ChainCRF, GraphCRF, MultiLabelCRF])
@@ -22,7 +22,7 @@ def test_all_fields_have_the_same_defaults(estimator):
 
 def test_the_loop_has_the_same_defaults():
     parameters = inspect.signature(minimize).parameters
-    assert {name: parameters[name].default for name in ("tol", "max_iter")} == {"tol": 1e-3, "max_iter": 100}
+    assert {name: parameters[name].default for name in ("tol", "max_iter")} == {"tol": 1e-3, "max_iter": 1000}
 
 
 def test_max_iter_is_for_all_rounds_of_a_growing_basis_together():
