@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.basis.selection import Gradient
@@ -126,16 +125,6 @@ def test_a_gradient_basis_stops_at_its_rank_and_says_how_far_it_got():
     assert crf.rkhs_certificate_.relative_gap > 1e-3
     assert crf.rkhs_certificate_.lower_bound <= best <= crf.solution_.value
     assert crf.certificate_.relative_gap <= 1e-3
-
-
-def test_max_iter_is_for_all_rounds_of_a_gradient_basis_together():
-    settings = {"kernel": RBF(gamma=0.3), "basis": Gradient(initial=4), "rank": 24, "tol": 1e-4, "solver": "lbfgs"}
-    whole = fit(**settings).solution_
-    for fewer in (whole.iterations - 1, 2 * whole.iterations // 3):
-        with pytest.warns(ConvergenceWarning, match="max_iter"):
-            short = fit(**settings, max_iter=fewer).solution_
-        assert short.iterations == fewer
-        assert [each.value for each in short.history] == [each.value for each in whole.history[: fewer + 1]]
 
 
 def test_gradient_pivots_beat_the_bound_of_the_first_ones():

@@ -1,13 +1,17 @@
-"""Options of a fit: all fields have the same defaults, and so has the loop of solvers."""
+"""Options of a fit: fields and the loop of solvers have the same defaults; rounds of a fit share its iterations."""
 
 import inspect
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, GraphCRF, MultiLabelCRF
+from kernelfields.basis.selection import Gradient
+from kernelfields.kernels.stationary import RBF
 from kernelfields.solvers.loop import minimize
+from tests.samples import labelled_sequences
 
-DEFAULTS = {"solver": "auto", "tol": 1e-3, "max_iter": 100}
+DEFAULTS = {"solver": "auto", "tol": 1e-3, "max_iter": 1000}
 
 
 @pytest.mark.parametrize("estimator", [ChainCRF, GraphCRF, MultiLabelCRF])
@@ -18,4 +22,15 @@ def test_all_fields_have_the_same_defaults(estimator):
 
 def test_the_loop_has_the_same_defaults():
     parameters = inspect.signature(minimize).parameters
-    assert {name: parameters[name].default for name in ("tol", "max_iter")} == {"tol": 1e-3, "max_iter": 100}
+    assert {name: parameters[name].default for name in ("tol", "max_iter")} == {"tol": 1e-3, "max_iter": 1000}
+
+
+def test_max_iter_is_for_all_rounds_of_a_growing_basis_together():
+    X, y = labelled_sequences(8)
+    crf = ChainCRF(RBF(gamma=0.3), basis=Gradient(initial=4), rank=16, tol=1e-4, solver="lbfgs", random_state=0)
+    whole = crf.fit(X, y).solution_
+    fewer = whole.iterations - 1
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        short = crf.set_params(max_iter=fewer).fit(X, y).solution_
+    assert short.iterations == fewer
+    assert [each.value for each in short.history] == [each.value for each in whole.history[: fewer + 1]]
