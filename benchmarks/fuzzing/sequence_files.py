@@ -27,7 +27,7 @@ from kernelfields.formats import Template, read_sequences
 _COLUMNS = "\n".join(
     ["# a comment", "The\tDT\tB-NP", "cat\tNN\tI-NP", "sat\tVBD\tO", "", "It\tPRP\tB-NP", "ran\tVBD\tO", "", ""]
 )
-_TEMPLATE = "\n".join(["# Unigram", "U00:%x[-1,0]", "U01:%x[0,0]/%x[0,1]", "U02:%x[1,0]", "U03", "", "B", ""])
+_TEMPLATE = "\n".join(["# Unigram", "U00:%x[-1,0]", "U01:%x[0,0]/%x[0,1]", "U02:%suffix2[1,0]", "U03", "", "B", ""])
 _CRFSUITE = "\n".join(
     ["@weight:2", "B\tw=a:0.5\tw\\:b\tbias", "I\tw=b:1e-3\tbias", "", "O\tbias:2\tx=1", "O\tw=c:.5", "", ""]
 )
@@ -53,6 +53,7 @@ _PIECES = {
     "templates": (
         *("%x[0,0]", "%x[0,99999999999]", "%x[-99999999,0]", "%x[,]", "%x[1,-1]", "U", "B", "B01:%x[0,0]", "%", "#"),
         *("%x[0,0", "\0", "U99:", "X01:%x[0,0]", "%t[0,0]", "%x[٣,0]", "\t"),
+        *("%suffix3[0,0]", "%prefix٣[0,0]", "%suffix[0,0]", "%shape[-1,0]", "%suffix99999999999[0,0]", "%Lower[0,0]"),
     ),
     "crfsuite": (
         *(
