@@ -207,7 +207,7 @@ def test_what_a_function_returns_is_checked(made, message):
 def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(TypeError, match="a callable, the path of a model folder"):
         Embeddings(3).fit(SENTENCES)
-    with pytest.raises(ValueError, match="no folder '.*/nothing'"):
+    with pytest.raises(ValueError, match=r"no folder '.*/nothing'"):
         Embeddings(str(tmp_path / "nothing")).fit(SENTENCES)
     (tmp_path / "file").write_text("words")
     with pytest.raises(ValueError, match="is a file: model is the folder"):
