@@ -23,16 +23,21 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 
 _INSTALL = 'pip install "kernelfields[embeddings]"'
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer_config.json")
+# What loading raises where files are damaged, cut off, or of a kind that the package does not know.
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, EOFError, UnpicklingError, SafetensorError)
 # What the vectors depend on, and nothing else that may lie in the folder.
 _CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")
 
@@ -73,7 +78,7 @@ class Encoder:
             tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
             with _quiet_loading(transformers):
                 model = transformers.AutoModel.from_pretrained(**place, dtype="float32")
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise ValueError(f"{folder} could not be loaded as a Hugging Face encoder: {_one_line(error)}") from error
         return cls(model, tokenizer, device=device)
 
@@ -254,25 +259,19 @@ def _imported(package: str) -> Any:
     return transformers
 
 
-def _quiet_loading(transformers: Any) -> Any:
-    """Return a context without bars of progress and reports of weights that an encoder does not use."""
-    from contextlib import contextmanager
-
+@contextmanager
+def _quiet_loading(transformers: Any) -> Iterator[None]:
+    """Show no bars of progress and no reports of weights that an encoder does not use."""
     logging = transformers.logging
-
-    @contextmanager
-    def quiet() -> Iterator[None]:
-        verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        try:
-            yield
-        finally:
-            logging.set_verbosity(verbosity)
-            if bars:
-                logging.enable_progress_bar()
-
-    return quiet()
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def find_folder(name: str | os.PathLike) -> Path:
@@ -329,7 +328,7 @@ def load_sentence_encoder(folder: Path, device: str | None) -> Any:
     _check_folder(folder)
     try:
         return package.SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"{folder} could not be loaded by sentence-transformers: {_one_line(error)}") from error
 
 

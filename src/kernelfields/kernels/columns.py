@@ -17,8 +17,9 @@ from scipy import sparse
 from kernelfields.kernels.arrays import contiguous
 from kernelfields.kernels.kernel import Kernel, valid_kernel
 
-# Columns this few are handed on dense: products of sparse rows with themselves would cost more than zeros do.
-_FEW = 512
+# Columns this few are handed on dense, and so are columns of which this share is not zero: products of sparse rows
+# with themselves would cost more than zeros do.
+_FEW, _FULL = 512, 0.25
 
 
 class Columns(Kernel):
@@ -64,7 +65,8 @@ class Columns(Kernel):
             raise ValueError(f"Columns: {self.begin} to {self.end} are asked for, and the inputs have {width} columns.")
         seen = X[:, self.begin : end]
         if sparse.issparse(seen):
-            return seen.toarray() if end - self.begin <= _FEW else sparse.csr_array(seen)
+            full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
+            return seen.toarray() if full or end - self.begin <= _FEW else sparse.csr_array(seen)
         return contiguous(seen)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
