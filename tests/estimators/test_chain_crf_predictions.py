@@ -32,7 +32,7 @@ def test_probabilities_sum_to_one(crf):
 
 
 def test_viterbi_is_the_most_probable_labelling_as_a_whole(crf):
-    for x, predicted in zip(SHORT, crf.predict(SHORT), strict=True):
+    for x, predicted in zip(SHORT, crf.predict(SHORT, decode="viterbi"), strict=True):
         labellings, probabilities = enumerated(crf, x)
         np.testing.assert_array_equal(predicted, crf.classes_[labellings[probabilities.argmax()]])
 
@@ -86,7 +86,7 @@ def test_n_best_are_the_labellings_in_order_of_probability(crf):
         assert len({tuple(labels) for labels, _ in best}) == len(best)
         each = crf.log_likelihood([x] * len(best), [labels for labels, _ in best], per_sequence=True)
         np.testing.assert_allclose(logs, each, atol=1e-11)
-        np.testing.assert_array_equal(best[0][0], crf.predict([x])[0])
+        np.testing.assert_array_equal(best[0][0], crf.predict([x], decode="viterbi")[0])
     assert [len(best) for best in crf.predict_nbest(X, 2)] == [2] * len(X)
 
 
@@ -142,4 +142,4 @@ def test_batches_do_not_change_answers(crf):
     np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
     np.testing.assert_allclose(np.concatenate([each.entropies() for each in answers]), crf.entropy(X), atol=1e-10)
     best = np.concatenate([each.best_labels() for each in answers])
-    np.testing.assert_array_equal(crf.classes_[best], np.concatenate(crf.predict(X)))
+    np.testing.assert_array_equal(crf.classes_[best], np.concatenate(crf.predict(X, decode="viterbi")))

@@ -29,7 +29,7 @@ def test_parameters_can_be_read_set_and_cloned():
     assert copied.get_params() == crf.get_params()
     assert copied.kernel is not crf.kernel
     assert not hasattr(clone(ChainCRF(random_state=0).fit(X, y)), "field_")
-    with pytest.raises(ValueError, match="Invalid parameter 'gamma'"):
+    with pytest.raises(ValueError, match="ChainCRF has no parameter 'gamma'"):
         crf.set_params(gamma=1.0)
     spelled = ChainCRF(cliques=[NodeCliques(RBF(gamma=0.1)), EdgeCliques()])
     assert clone(spelled).cliques[0].kernel == RBF(gamma=0.1)

@@ -55,7 +55,7 @@ def test_every_answer_is_that_of_the_sum_over_labellings(crf):
     likelihoods = crf.log_likelihood(X, y, per_sequence=True)
     marginals, pairs = crf.predict_marginals(X, pairs=True)
     entropies = crf.entropy(X)
-    best = crf.predict(X)
+    best = crf.predict(X, decode="viterbi")
     assert max(map(len, X)) == T
     for i, x in enumerate(X):
         labellings, scores = all_scores(crf, x)

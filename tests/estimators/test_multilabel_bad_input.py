@@ -80,7 +80,7 @@ def test_label_graphs_that_are_none(label_graph, message):
         ({"prior_variance": 0.0}, "prior_variance must be a positive number"),
         ({"edge_prior_variance": -1.0}, "edge_prior_variance must be a positive number"),
         ({"bias_prior_variance": "wide"}, "bias_prior_variance must be a positive number"),
-        ({"decision": "f1"}, "decision must be 'hamming' or 'subset'"),
+        ({"decision": "f2"}, "decision must be one of 'auto', 'f1', 'hamming', 'subset', got 'f2'"),
         ({"tol": 0.0}, "tol must be a positive"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"rank": 0}, "rank must be"),

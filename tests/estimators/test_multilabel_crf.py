@@ -19,7 +19,8 @@ FULL = list(itertools.combinations(range(4), 2))
 
 
 def fitted(**settings):
-    return MultiLabelCRF(settings.pop("kernel", RBF(0.3)), random_state=0, tol=1e-9, **settings).fit(X, Y)
+    settings = {"kernel": RBF(0.3), "prior_variance": 1.0, "decision": "hamming", **settings}
+    return MultiLabelCRF(random_state=0, tol=1e-9, **settings).fit(X, Y)
 
 
 def log_odds_of(crf, inputs):
@@ -159,7 +160,7 @@ def test_a_basis_that_grows_by_the_gradient():
 
 def test_weights_count_instances():
     weights = np.arange(len(X)) % 3
-    settings = {"random_state": 0, "tol": 1e-10, "rank": None}
+    settings = {"prior_variance": 1.0, "random_state": 0, "tol": 1e-10, "rank": None}
     one = MultiLabelCRF(RBF(0.3), **settings).fit(X, Y, sample_weight=weights)
     two = MultiLabelCRF(RBF(0.3), **settings).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
     np.testing.assert_allclose(one.predict_proba(NEW), two.predict_proba(NEW), atol=1e-5)

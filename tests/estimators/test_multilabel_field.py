@@ -20,7 +20,7 @@ OPTIONS = FitOptions("auto", tol=1e-7, max_iter=100)
 
 def field():
     """The sample of a field in which all labels may meet, and what makes terms on it."""
-    crf = MultiLabelCRF(RBF(0.3), tol=1e-7, rank=30, label_graph="full", random_state=0)
+    crf = MultiLabelCRF(RBF(0.3), prior_variance=1.0, tol=1e-7, rank=30, label_graph="full", random_state=0)
     training, sample, _ = parts_of_fit(crf, X, Y)
     return sample, crf._terms(sample, training)
 

@@ -74,10 +74,10 @@ FITS = {
         **QUICK,
     ).fit(X, Y),
     "chain, sparse weights": lambda: ChainCRF(
-        "linear", support="observed", min_freq=1.0, l1=0.1, edge_l1=0.2, edge_support="all", **QUICK
+        "linear", support="observed", min_freq=1.0, l1=0.1, edge_l1=0.2, edge_support="all", scale=True, **QUICK
     ).fit(X, Y),
     "chain, scikit-learn's kernel": lambda: ChainCRF(
-        gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, **QUICK
+        gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, decode="posterior", **QUICK
     ).fit(X, Y),
     "graph": lambda: GraphCRF(
         RBF(0.3), edge_kernel={"edge": None}, inference=LoopyBelief(damping=0.3), symmetric=True, rank=8, **QUICK

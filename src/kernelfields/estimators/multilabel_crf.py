@@ -75,10 +75,12 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
         alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
         says which. May be changed between fit and predictions.
-    decision : "f1", "hamming" or "subset", default "f1"
-        What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2, or the most
-        probable set. The threshold is half the largest F1 that any threshold has on a part of the data that was held
-        out, which is where F1 itself is largest if probabilities are right; 1/2 where there is too little to hold out.
+    decision : "auto", "f1", "hamming" or "subset", default "auto"
+        What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2 ("hamming"), or
+        the most probable set ("subset"). The threshold is learnt on instances that were held out of a short fit, 1/2
+        where there are fewer than 100. "auto": the lowest that makes no more wrong labels than 1/2 does, so that rare
+        labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
+        which is where F1 itself is largest if probabilities are right.
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
 
     Attributes
@@ -88,7 +90,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     label_edges_, edge_scores_ : list of pairs of names; dict, pair -> w_jk, without its part of the inputs
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients as log odds (ratios), (rank,)
     structure_path_ : StructurePath of label_graph="learn", else None
-    threshold_ : the probability above which decision="f1" predicts a label
+    threshold_ : the probability above which decision="auto" or "f1" predicts a label
     inference_ : how the fit was inferred: ``method``, ``exact`` and ``description``
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -114,7 +116,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         bias_prior_variance: float | None = 10.0,
         scale: bool | str = "auto",
         inference: object = "auto",
-        decision: str = "f1",
+        decision: str = "auto",
         solver: object = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -157,7 +159,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
         if self.bias_prior_variance is not None:
             check_prior_variance(self.bias_prior_variance, "bias_prior_variance")
-        check_choice(self.decision, "decision", ("f1", "hamming", "subset"))
+        check_choice(self.decision, "decision", ("auto", "f1", "hamming", "subset"))
         check_method(self.inference, (*METHODS, "table"))
         super()._check_parameters()
 
@@ -212,13 +214,14 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     @property
     def _learns_in_rehearsal(self) -> bool:  # type: ignore[override]
-        return self.decision == "f1"
+        return self.decision in ("auto", "f1")
 
     def _learn_from_rehearsal(self, training: Training, field: Field, held_out: LabelledInstances) -> None:
         if not self._learns_in_rehearsal:
             return
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
-        training.threshold = 0.5 * min(1.0, _largest_f1(marginals[:, 1], held_out.labels, held_out.position_weights))
+        learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
+        training.threshold = learn(marginals[:, 1], held_out.labels, held_out.position_weights)
 
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
@@ -284,14 +287,14 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def predict(self, X: object) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
-        "f1": labels whose probability is above ``threshold_``, which finds rare labels that are never probable;
+        "auto" and "f1": labels whose probability is above ``threshold_``;
         "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
         "subset": the most probable set of labels as a whole, which is most often right in all of them.
         """
         if self.decision == "subset":
             return self._stacked(answers.best_labels() for answers in self._answers(X))
-        threshold = self.threshold_ if self.decision == "f1" else 0.5
-        return (self.predict_proba(X) > threshold).astype(np.int64)
+        probabilities = self.predict_proba(X)
+        return (probabilities > (self.threshold_ if self._learns_in_rehearsal else 0.5)).astype(np.int64)
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
@@ -441,10 +444,15 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         return tags
 
 
-def _largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Return the largest F1, over all labels together, of those above some threshold; 1 where no label is there."""
+def _half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Return half the largest F1, over all labels together, of those above some threshold; 1/2 without any label."""
     order = np.argsort(-probabilities, kind="stable")
     right = np.cumsum((weights * labels)[order])
-    if not right[-1] > 0:
-        return 1.0
-    return float((2.0 * right / (np.cumsum(weights[order]) + right[-1])).max())
+    return 0.5 if not right[-1] > 0 else float((right / (np.cumsum(weights[order]) + right[-1])).max())
+
+
+def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Return the lowest threshold, of those from 0.1 to 0.5, that makes no more wrong labels than 0.5 does."""
+    thresholds = np.linspace(0.1, 0.5, 41)
+    wrong = [float(weights @ ((probabilities > each) != labels)) for each in thresholds]
+    return float(thresholds[next(place for place, value in enumerate(wrong) if value <= wrong[-1])])

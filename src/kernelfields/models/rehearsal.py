@@ -26,6 +26,7 @@ import numpy as np
 
 from kernelfields.engines.engine import Sample
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -37,6 +38,8 @@ MOST_RANK = 500
 MOST_POSITIONS = 8000
 _LEAST_POSITIONS = 200
 _LEAST_ITEMS = 5
+# Labels of one instance tell less than as many labels of others.
+_LEAST_INSTANCES = 100
 _PIECES = 20
 _HELD_OUT = 0.2
 _RATIO = 10.0
@@ -115,6 +118,8 @@ def split(data: Any) -> tuple[Any, Any] | None:
     Labels that the first part does not show are not asked of the second.
     """
     if not hasattr(data, "subset") or data.n_positions < _LEAST_POSITIONS:
+        return None
+    if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
         return None
     if isinstance(data, Chains) and np.count_nonzero(data.weights) < _LEAST_ITEMS:
         data = in_pieces(data, max(1, data.n_positions // _PIECES))
