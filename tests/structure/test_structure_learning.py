@@ -54,8 +54,8 @@ def candidates():
 
 
 def learnt(X, y, search, **parameters):
-    crf = ChainCRF("linear", cliques="learn", candidates=search, max_iter=1000, random_state=0, **parameters)
-    return crf.fit(X, y)
+    parameters = {"prior_variance": 1.0, "max_iter": 1000, "random_state": 0, **parameters}
+    return ChainCRF("linear", cliques="learn", candidates=search, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("seed", range(4))
