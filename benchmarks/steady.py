@@ -74,12 +74,17 @@ def workloads() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
     }
 
 
-def moments(work: Callable[[], Any], repeats: int) -> Iterator[tuple[int, dict[str, float]]]:
-    """Do some work again and again; yield how often it was done and what the process holds, at ten moments."""
-    ends = {max(1, repeats * moment // MOMENTS) for moment in range(1, MOMENTS + 1)}
+def moments(
+    work: Callable[[], Any], repeats: int, after: set[int] | None = None
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Do some work again and again; yield how often it was done and what the process holds.
+
+    At ten moments, or ``after`` so many repetitions.
+    """
+    after = after or {max(1, repeats * moment // MOMENTS) for moment in range(1, MOMENTS + 1)}
     for done in range(1, repeats + 1):
         work()
-        if done in ends:
+        if done in after:
             yield done, now()
 
 

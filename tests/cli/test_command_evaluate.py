@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
@@ -193,15 +191,11 @@ def test_a_foreign_model_cannot_make_the_command_read_a_file_of_its_choice(tmp_p
 
 def test_a_model_trained_from_standard_input_names_no_file(models, monkeypatch):
     monkeypatch.chdir(models)
-
-    def piped(*arguments):
-        with open("train.conll", "rb") as stream:
-            subprocess.run([sys.executable, "-m", "kernelfields.cli", *arguments, "-q"], stdin=stream, check=True)
-
-    piped("train", "-", "-m", "piped.model")
+    text = (models / "train.conll").read_bytes()
+    run("train", "-", "-m", "piped.model", "-q", input=text)
     for options in ([], ["--stored-data"]):
         assert "was trained from standard input" in run("certify", "piped.model", *options, code=2).stderr
-    piped("certify", "piped.model", "-", "--limit", "0.1")
+    run("certify", "piped.model", "-", "--limit", "0.1", "-q", input=text)
 
 
 def test_certify_names_what_is_wrong(models):

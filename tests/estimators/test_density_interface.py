@@ -20,7 +20,7 @@ UNIT = [[0.0, 1.0]]
 @pytest.mark.filterwarnings("ignore:the log partition may be wrong")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_checks_pass():
-    check_estimator(ExponentialFamilyDensity(rank=40))
+    check_estimator(ExponentialFamilyDensity(rank=20, quadrature="sobol", n_nodes=128))
 
 
 def test_grid_search_chooses_kernel_and_variance():

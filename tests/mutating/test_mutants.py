@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,14 @@ def test_texts_errors_annotations_and_displays_stay(tmp_path, text):
 
 
 def test_every_drawn_mutant_is_another_program(drawn):
+    @cache
+    def unchanged(file):
+        text = (CHECKOUT / file).read_text(encoding="utf-8")
+        return text, ast.dump(ast.parse(text))
+
     for mutant in drawn:
-        text = (CHECKOUT / mutant.file).read_text(encoding="utf-8")
-        changed = mutant.applied(text)
-        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text)), mutant
+        text, program = unchanged(mutant.file)
+        assert ast.dump(ast.parse(mutant.applied(text))) != program, mutant
 
 
 def test_every_room_has_its_share_and_every_line_one_mutant(drawn):

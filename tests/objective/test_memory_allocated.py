@@ -28,8 +28,7 @@ def peak_of(work):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n_rows", "rank"), [(20_000, 200), (3000, 500)])
+@pytest.mark.parametrize(("n_rows", "rank", "dtype"), [(20_000, 200, np.float64), (3000, 500, np.float32)])
 def test_features_in_memory_take_what_their_plan_says(n_rows, rank, dtype):
     X = np.random.default_rng(0).normal(size=(n_rows, 3)).astype(dtype)
     plan = plan_features("node", n_rows, rank, dtype, budget=None)
