@@ -65,6 +65,23 @@ def engine_of(chains, designs, masks=None):
     return chain_datafit(chains, designs, L, masks=masks, workers=Workers(1))
 
 
+def allowed_chains(masks, seed=0):
+    """Weighted chains whose labels keep to the constraints, with features as in :func:`sparse_chains`."""
+    chains, rng = sparse_chains(seed), np.random.default_rng(seed)
+    allowed = masks.label == 0
+    labels = []
+    for length in chains.lengths:
+        # Drawn until one is allowed: there are few labels.
+        while True:
+            drawn = rng.choice(np.flatnonzero(allowed), size=length)
+            if masks.start[drawn[0]] == masks.end[drawn[-1]] == 0 and not masks.edge[drawn[:-1], drawn[1:]].any():
+                break
+        labels.append(drawn)
+    inputs = chains.inputs.toarray()
+    inputs[np.arange(len(inputs)), np.concatenate(labels) * 2] += 1.0
+    return Chains(sp.csr_array(inputs), chains.offsets, np.concatenate(labels), chains.weights)
+
+
 FIELDS = {
     "every pair": lambda chains: [node_set(chains), edge_set(chains)],
     "observed": lambda chains: [node_set(chains, observed=True), edge_set(chains, observed=True)],
@@ -73,21 +90,35 @@ FIELDS = {
     "no prior": lambda chains: [node_set(chains, prior_variance=np.inf), edge_set(chains, prior_variance=np.inf)],
     "float32": lambda chains: [node_set(chains, features=chains.inputs.astype(np.float32)), edge_set(chains)],
 }
+#: Steps, first, last and all labels that are forbidden; one label may stand alone only.
+CONSTRAINTS = {
+    "none": Constraints(),
+    "steps": Constraints([(0, 1), (1, 1), (2, 0)]),
+    "ends": Constraints(start=[1], end=[2]),
+    "a dead end": Constraints([(2, 0), (2, 1), (2, 2)]),
+    "all of them": Constraints([(1, 1), (2, 0)], start=[2], end=[2]),
+    "a label": Constraints(labels=[2]),
+}
+MASKS = {name: resolve_constraints(each, np.arange(L)) for name, each in CONSTRAINTS.items()}
 
 
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_step_is_one_along_the_gradient_of_its_sequence(field):
+@pytest.mark.parametrize(
+    ("field", "constraints"),
+    [*((field, "none") for field in FIELDS), *(("observed", name) for name in MASKS if name != "none")],
+)
+def test_a_step_is_one_along_the_gradient_of_its_sequence(field, constraints):
     """w <- (1 - speed / (s n)) w - speed * weight * gradient, spelled out with the gradient of an engine."""
-    chains = sparse_chains()
+    masks = MASKS[constraints]
+    chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     designs = FIELDS[field](chains)
-    descent = engine_of(chains, designs).stochastic_descent()
+    descent = engine_of(chains, designs, masks).stochastic_descent()
     rate, order = 0.05, np.array([4, 17, 4, 9])
     cooling = max(rate / (designs[0].term.prior_variance * chains.n_sequences), 0.1 / chains.n_sequences)
     state = descent._fresh()
     expected = [np.zeros(each.shape) for each in designs]
     for step, sequence in enumerate(order):
         only = np.where(np.arange(chains.n_sequences) == sequence, chains.weights, 0.0)
-        there = engine_of(Chains(chains.inputs, chains.offsets, chains.labels, only), designs)
+        there = engine_of(Chains(chains.inputs, chains.offsets, chains.labels, only), designs, masks)
         gradients = there.pull_back(there.evaluate(there.potentials(expected)).residual)
         speed = rate / (1.0 + cooling * step)
         expected = [
@@ -100,10 +131,17 @@ def test_a_step_is_one_along_the_gradient_of_its_sequence(field):
     assert state.n_steps == len(order)
 
 
-@pytest.mark.parametrize("field", FIELDS)
-def test_the_loss_is_the_value_of_the_likelihood(field):
-    chains = sparse_chains()
-    engine = engine_of(chains, FIELDS[field](chains))
+@pytest.mark.parametrize(
+    ("field", "constraints"),
+    [
+        *((field, "none") for field in FIELDS),
+        *((field, name) for name in MASKS for field in ("every pair", "contrasts")),
+    ],
+)
+def test_the_loss_is_the_value_of_the_likelihood(field, constraints):
+    masks = MASKS[constraints]
+    chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
+    engine = engine_of(chains, FIELDS[field](chains), masks)
     descent = engine.stochastic_descent()
     every = np.arange(chains.n_sequences)
     state = descent._fresh()
@@ -199,12 +237,26 @@ def test_fields_of_another_kind_have_no_stochastic_start(name):
     assert engine_of(sparse_chains(), refused()[name]).stochastic_descent() is None
 
 
-def test_constraints_have_no_stochastic_start():
-    chains = sparse_chains()
-    masks = resolve_constraints(Constraints(end=[0]), np.arange(L))
-    designs = FIELDS["observed"](chains)
-    assert engine_of(chains, designs).stochastic_descent() is not None
-    assert engine_of(chains, designs, masks).stochastic_descent() is None
+@pytest.mark.parametrize("constraints", MASKS)
+def test_the_value_at_zero_counts_the_labellings_that_are_allowed(constraints):
+    masks = MASKS[constraints]
+    chains = allowed_chains(masks)
+    posterior = LogPosterior(engine_of(chains, FIELDS["observed"](chains), masks))
+    assert posterior.value_at_zero == pytest.approx(posterior.at(np.zeros(posterior.size)).value, rel=1e-12)
+    start = posterior.flatten(posterior.datafit.stochastic_descent().run(4, np.random.default_rng(0)))
+    assert posterior.at(start).value < 0.8 * posterior.value_at_zero
+
+
+def test_labels_that_cannot_be_there_do_not_drown_the_others():
+    """A forbidden label may have a score beyond doubles: what is allowed beside it keeps its probabilities."""
+    masks = MASKS["all of them"]
+    chains = allowed_chains(masks)
+    engine = engine_of(chains, FIELDS["every pair"](chains), masks)
+    descent = engine.stochastic_descent()
+    state = descent._fresh()
+    state.node[2::L] = 500.0
+    loss = descent._epoch(state, np.arange(chains.n_sequences), 0.1, moving=False)
+    assert loss == pytest.approx(engine.evaluate(engine.potentials(descent._coefficients(state))).value, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2])

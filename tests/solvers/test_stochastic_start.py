@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior
@@ -20,7 +21,15 @@ L = 4
 
 
 def tagging_posterior(
-    prior_variance=1.0, observed=True, sparse=True, seed=0, lengths=None, weights=None, stored_zeros=False, l1=0.0
+    prior_variance=1.0,
+    observed=True,
+    sparse=True,
+    seed=0,
+    lengths=None,
+    weights=None,
+    stored_zeros=False,
+    l1=0.0,
+    constrained=False,
 ):
     """Words as indicators, labels that words and their neighbours tell: a small tagging problem."""
     rng = np.random.default_rng(seed)
@@ -59,7 +68,14 @@ def tagging_posterior(
             **shared,
         ),
     ]
-    return LogPosterior(chain_datafit(chains, designs, L, workers=Workers(1)))
+    # What never occurs is forbidden, labels that come first and last included.
+    masks = resolve_constraints(None, np.arange(L)) if constrained else None
+    if masks is not None:
+        masks.edge[...] = np.where(np.bincount(pairs, minlength=L**2).reshape(L, L) > 3, 0.0, -np.inf)
+        masks.edge[labels[steps - 1], labels[steps]] = 0.0
+        masks.start[np.setdiff1d(np.arange(L), labels[chains.starts])] = -np.inf
+        masks.end[np.setdiff1d(np.arange(L), labels[chains.ends])] = -np.inf
+    return LogPosterior(chain_datafit(chains, designs, L, masks=masks, workers=Workers(1)))
 
 
 @pytest.mark.parametrize("observed", [True, False])
@@ -118,6 +134,20 @@ def test_fields_without_a_stochastic_start_begin_at_zero():
     assert solution.converged
     assert solution.history[0].coefficient_norm == 0.0
     assert solution.solver == "lbfgs"
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.05])
+def test_constraints_keep_the_stochastic_start(l1):
+    posterior = tagging_posterior(l1=l1, lengths=[2] * 15, constrained=True)
+    assert posterior.datafit.likelihood.constrained
+    plain, ours = (
+        minimize(posterior, resolve_solver(name, posterior, 1e-7, np.random.default_rng(0)), tol=1e-7, max_iter=500)
+        for name in ("lbfgs", "sgd+lbfgs")
+    )
+    name = "owl-qn" if l1 else "lbfgs"
+    assert (plain.solver, ours.solver) == (name, f"sgd+{name}")
+    assert ours.history[0].value < 0.8 * plain.history[0].value
+    assert ours.value == pytest.approx(plain.value, rel=1e-6)
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.1])

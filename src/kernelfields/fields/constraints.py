@@ -243,6 +243,19 @@ class ConstraintMasks:
             node[offsets[1:] - 1] += self.end
         return node
 
+    def log_labellings(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the logarithm of the number of labellings that each length (S,) leaves; -inf for none."""
+        steps, first, last = (np.exp(each) for each in (self.edge + self.label, self.start + self.label, self.end))
+        logs, counts, scale = np.empty(lengths.max()), first, 0.0
+        with np.errstate(divide="ignore"):
+            for place in range(len(logs)):
+                logs[place] = np.log(counts @ last) + scale
+                counts = counts @ steps
+                # Numbers of labellings grow beyond doubles.
+                total = max(counts.sum(), np.finfo(np.float64).tiny)
+                counts, scale = counts / total, scale + np.log(total)
+        return logs[lengths - 1]
+
     def check_lengths(self, lengths: np.ndarray) -> None:
         """Raise ValueError at the first sequence whose length (S,) leaves it no labelling."""
         if not self.any:

@@ -1,8 +1,8 @@
 """A stochastic start for sparse chain fields: a few epochs of gradient steps, one sequence at a time.
 
-For fields of one node set with sparse explicit features and, at most, one set of plain transitions. An epoch costs
-about as much as a pass on one thread, and early on does the work of several batch steps. The rate is found on a
-sample of sequences, by the loss after one epoch over it.
+For fields of one node set with sparse explicit features and, at most, one set of plain transitions, with or without
+constraints. An epoch costs about as much as a pass on one thread, and early on does the work of several batch steps.
+The rate is found on a sample of sequences, by the loss after one epoch over it.
 
 Coefficients are kept one per (feature, labelling) pair, W. Where the set's own coefficients V are contrasts
 between labels, W = V A^T with orthonormal columns of A: steps from zero stay in that space, and V = W A.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
@@ -38,8 +39,16 @@ class _State:
 class StochasticDescent:
     """Stochastic gradient descent from zero on a field of the right kind; see :func:`stochastic_descent`."""
 
-    def __init__(self, chains: Chains, node: LocalDesign, edge: LocalDesign | None, n_labels: int):
+    def __init__(
+        self,
+        chains: Chains,
+        node: LocalDesign,
+        edge: LocalDesign | None,
+        n_labels: int,
+        masks: ConstraintMasks | None = None,
+    ):
         self.chains = chains
+        self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
         self._node, self._edge = node, edge
         self._features = node.features
         self._support = node.term.support or _every_pair(node.features.shape[1], n_labels)
@@ -66,9 +75,15 @@ class StochasticDescent:
         return _State(np.zeros(self._support.size), np.zeros(len(self._before)))
 
     def _epoch(self, state: _State, order: np.ndarray, rate: float, moving: bool = True) -> float:
-        from kernelfields.objective.stochastic_compiled import Schedule, SparseChains, WeightedPairs, descend
+        from kernelfields.objective.stochastic_compiled import (
+            Penalties,
+            Schedule,
+            SparseChains,
+            WeightedPairs,
+            descend,
+        )
 
-        chains, features, support = self.chains, self._features, self._support
+        chains, features, support, masks = self.chains, self._features, self._support, self._masks
         sequences = SparseChains(
             chains.offsets, chains.labels, chains.weights, features.indptr, features.indices, features.data
         )
@@ -78,7 +93,7 @@ class StochasticDescent:
             order,
             sequences,
             pairs,
-            support.n_outcomes,
+            Penalties(masks.edge, masks.start, masks.end, masks.label),
             state.node,
             state.edge,
             state.scale,
@@ -126,7 +141,7 @@ def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -
     """Return the descent of a field of the right kind, else None."""
     node = designs[0]
     sparse_node = node.labels_per_clique == 1 and node.positions is None and node.sparse
-    if not isinstance(likelihood, ChainLikelihood) or likelihood.constrained or len(designs) > 2:
+    if not isinstance(likelihood, ChainLikelihood) or len(designs) > 2:
         return None
     if not sparse_node or not _all_contrasts(node.term.label_factor):
         return None
@@ -135,7 +150,7 @@ def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
-    return StochasticDescent(likelihood.chains, node, edge, likelihood.n_labels)
+    return StochasticDescent(likelihood.chains, node, edge, likelihood.n_labels, likelihood.masks)
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:

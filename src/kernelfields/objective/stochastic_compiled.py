@@ -1,6 +1,7 @@
 """Stochastic gradient steps on a sparse chain field, one sequence after another, compiled.
 
 Per sequence: scores from the pairs of its features, forward-backward with scaling, and a step along its gradient.
+What constraints forbid has a penalty of minus infinity, hence probability zero and no part in a step.
 
     w <- (1 - rate / s) w - rate * weight * gradient of the sequence            rate per sequence, s scaled by n
 
@@ -38,6 +39,15 @@ class WeightedPairs(NamedTuple):
     after: np.ndarray
 
 
+class Penalties(NamedTuple):
+    """0, or -inf for what is forbidden: steps a -> b (L, L), first labels, last labels and labels (L,)."""
+
+    edge: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    label: np.ndarray
+
+
 class Schedule(NamedTuple):
     """1 / (s n) of nodes and of edges; the rate of step k is rate / (1 + cooling k)."""
 
@@ -48,14 +58,14 @@ class Schedule(NamedTuple):
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
-def descend(order, sequences, pairs, n_outcomes, node, edge, scale, n_steps, schedule, moving):
+def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, schedule, moving):
     """Visit the sequences in ``order``; return the new scale, the steps so far and the summed loss.
 
     With ``moving`` False nothing is changed, and the loss is that of the present coefficients.
     """
     offsets, labels, weights, indptr, indices, values = sequences
     begin, outcomes, before, after = pairs
-    n_labels = n_outcomes
+    n_labels = len(penalties.label)
     longest = 0
     for s in order:
         longest = max(longest, offsets[s + 1] - offsets[s])
@@ -75,7 +85,7 @@ def descend(order, sequences, pairs, n_outcomes, node, edge, scale, n_steps, sch
             steps[before[p], after[p]] = edge[p]
         for a in range(n_labels):
             for b in range(n_labels):
-                transfer[a, b] = np.exp(steps[a, b])
+                transfer[a, b] = np.exp(steps[a, b] + penalties.edge[a, b])
                 expected[a, b] = 0.0
         loss, fine = 0.0, True
         for t in range(length):
@@ -86,14 +96,15 @@ def descend(order, sequences, pairs, n_outcomes, node, edge, scale, n_steps, sch
                 f, value = indices[k], values[k]
                 for p in range(begin[f], begin[f + 1]):
                     row[outcomes[p]] += value * node[p]
-            top = -np.inf
             for b in range(n_labels):
-                row[b] *= scale
-                top = max(top, row[b])
+                row[b] = scale * row[b] + penalties.label[b]
+            if t == length - 1:
+                for b in range(n_labels):
+                    row[b] += penalties.end[b]
             label = labels[start + t]
-            loss -= row[label]
             if t == 0:
                 for b in range(n_labels):
+                    row[b] += penalties.start[b]
                     predicted[b] = 1.0
             else:
                 loss -= steps[labels[start + t - 1], label]
@@ -103,6 +114,12 @@ def descend(order, sequences, pairs, n_outcomes, node, edge, scale, n_steps, sch
                     share = alpha[t - 1, a]
                     for b in range(n_labels):
                         predicted[b] += share * transfer[a, b]
+            loss -= row[label]
+            # Of labels that cannot be here, scores say nothing.
+            top = -np.inf
+            for b in range(n_labels):
+                if predicted[b] > 0.0:
+                    top = max(top, row[b])
             mass = 0.0
             for b in range(n_labels):
                 alpha[t, b] = predicted[b] * np.exp(row[b] - top)
