@@ -1,0 +1,166 @@
+"""Chunking with word vectors of a pretrained encoder beside the sparse template (CoNLL-2000).
+
+    python -m experiments.chunking_embeddings [--choose] [--final] [--rank 1000]
+
+The field is a sum: weights of the usual template (words and tags at -2..2 and their conjunctions, observed pairs only),
+and a linear or RBF kernel on the principal components of a word's vectors, all layers. Kernel and prior variances are
+chosen on training data: fitted on the first 3,000 sentences, compared by the log-likelihood of the next 1,500. --final
+fits the template alone and the best sum to all training sentences, and compares F1 of chunks on the test part, with a
+paired bootstrap over sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
+from benchmarks.shared_data import token_columns
+from benchmarks.templates import chunking
+from experiments.word_vectors import Reduction, word_vectors
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.evaluation.comparison import compare
+from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.stationary import RBF
+
+RESULT = "chunking_embeddings.json"
+KEYS = ("part", "field", "components", "gamma", "variance")
+N_FIT, N_CHOOSE = 3000, 1500
+#: Field, components of the vectors, gamma, prior variance of the kernel; columns have a mean square length of 1.
+CANDIDATES = [
+    ("template", 0, 0.0, 0.0),
+    ("linear", 100, 0.0, 0.3),
+    ("linear", 100, 0.0, 1.0),
+    ("RBF", 100, 0.15, 30.0),
+    ("RBF", 100, 0.3, 10.0),
+    ("RBF", 100, 0.3, 30.0),
+    ("RBF", 100, 0.3, 100.0),
+    ("RBF", 100, 0.6, 30.0),
+    ("RBF", 200, 0.3, 30.0),
+]
+
+
+def sentences(part: str) -> list[list[str]]:
+    """Return the words of the sentences of a part."""
+    return [[row[0] for row in rows] for rows in token_columns("conll2000", f"{part}.tsv.gz")]
+
+
+class Inputs:
+    """Components of vectors, then columns of the template, as CSR."""
+
+    def __init__(self, X: list, vectors: list[np.ndarray], n_components: int):
+        self.n_components = n_components
+        self._encoder = FeatureDictEncoder().fit(X)
+        self._reduction = Reduction(vectors, n_components) if n_components else None
+
+    def join(self, X: list, vectors: list[np.ndarray]) -> list:
+        """Return the inputs of sentences."""
+        rows, offsets = self._encoder.transform(X)
+        rows = rows.astype(np.float32)
+        if self._reduction is not None:
+            dense = np.concatenate([self._reduction.reduce(each) for each in vectors])
+            rows = sp.csr_array(sp.hstack([sp.csr_array(dense), rows], format="csr"))
+        return [rows[a:b] for a, b in pairwise(offsets.tolist())]
+
+
+def field_of(name: str, components: int, gamma: float, variance: float, rank: int) -> ChainCRF:
+    """Return the field that a candidate describes."""
+    cliques = [
+        NodeCliques(Columns(Linear(), components), support="observed", name="template"),
+        EdgeCliques(support="observed"),
+    ]
+    if components:
+        kernel = Linear() if name == "linear" else RBF(gamma)
+        vectors = Columns(kernel, 0, components)
+        cliques.append(NodeCliques(vectors, prior_variance=variance, rank=rank, name="vectors"))
+    return ChainCRF(cliques=cliques, tol=1e-3, max_iter=500, random_state=0)
+
+
+def choose(X: list, y: list, vectors: list, rank: int) -> None:
+    """Compare candidates on training data; candidates with a result are not fitted again."""
+    known = {label for labels in y[:N_FIT] for label in labels}
+    held = [i for i in range(N_FIT, N_FIT + N_CHOOSE) if set(y[i]) <= known]
+    y_held = [y[i] for i in held]
+    done = {tuple(row[key] for key in KEYS) for row in read_results(RESULT, EXPERIMENTS)}
+    for name, components, gamma, variance in CANDIDATES:
+        if ("choice", name, components, gamma, variance) in done:
+            continue
+        begin = time.perf_counter()
+        inputs = Inputs(X[:N_FIT], vectors[:N_FIT], components)
+        field = field_of(name, components, gamma, variance, rank)
+        field.fit(inputs.join(X[:N_FIT], vectors[:N_FIT]), y[:N_FIT])
+        new = inputs.join([X[i] for i in held], [vectors[i] for i in held])
+        row = {
+            **described("choice", name, components, gamma, variance, rank, field, begin),
+            "log_likelihood": field.log_likelihood(new, y_held) / sum(map(len, y_held)),
+            "f1": 100.0 * entity_f1_score(y_held, field.predict(new)),
+        }
+        keep(row)
+
+
+def described(
+    part: str, name: str, components: int, gamma: float, variance: float, rank: int, field: ChainCRF, begin: float
+) -> dict:
+    solution = field.solution_
+    return {
+        **dict(zip(KEYS, (part, name, components, gamma, variance), strict=True)),
+        "rank": rank,
+        "seconds": time.perf_counter() - begin,
+        "solver": solution.solver,
+        "relative_gap": solution.relative_gap,
+    }
+
+
+def keep(row: dict) -> None:
+    merge_results(RESULT, [row], KEYS, EXPERIMENTS)
+    print({key: value for key, value in row.items() if key != "labels"}, flush=True)
+
+
+def final(X: list, y: list, vectors: list, rank: int) -> None:
+    """Fit the template alone and the best sum to all training sentences, and compare them on the test part."""
+    X_test, y_test = chunking("test")
+    vectors_test = word_vectors(sentences("test"))
+    rows = [row for row in read_results(RESULT, EXPERIMENTS) if row["part"] == "choice"]
+    best = max(rows, key=lambda row: row["log_likelihood"])
+    predictions = []
+    for name, components, gamma, variance in (
+        ("template", 0, 0.0, 0.0),
+        (best["field"], best["components"], best["gamma"], best["variance"]),
+    ):
+        begin = time.perf_counter()
+        inputs = Inputs(X, vectors, components)
+        field = field_of(name, components, gamma, variance, rank).fit(inputs.join(X, vectors), y)
+        predictions.append([labels.tolist() for labels in field.predict(inputs.join(X_test, vectors_test))])
+        row = described("test", name, components, gamma, variance, rank, field, begin)
+        keep({**row, "f1": 100.0 * entity_f1_score(y_test, predictions[-1])})
+    difference = compare(y_test, *predictions, scheme="bio", random_state=0)
+    print(difference)
+    assert difference.entity_f1 is not None
+    estimate = difference.entity_f1.difference
+    found = {"f1": 100 * estimate.value, "low": 100 * estimate.low, "high": 100 * estimate.high}
+    keep({**dict(zip(KEYS, ("difference", best["field"], best["components"], 0.0, 0.0), strict=True)), **found})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--final", action="store_true")
+    parser.add_argument("--rank", type=int, default=1000)
+    arguments = parser.parse_args()
+    X, y = chunking("train")
+    vectors = word_vectors(sentences("train"))
+    if arguments.choose or not arguments.final:
+        choose(X, y, vectors, arguments.rank)
+    if arguments.final:
+        final(X, y, vectors, arguments.rank)
+
+
+if __name__ == "__main__":
+    main()
