@@ -88,7 +88,7 @@ def choose(data: DataSet) -> dict:
     """Return the scale and variance of the best cross-validated log-likelihood on the training data."""
     begin = time.process_time()
     search = ChainCRFCV(
-        ChainCRF(rank=data.selection_rank, window=data.window, max_iter=500, n_jobs=1),
+        ChainCRF(decode="viterbi", rank=data.selection_rank, window=data.window, max_iter=500, n_jobs=1),
         kernels=[RBF(gamma) for gamma in data.gammas],
         prior_variances=data.prior_variances,
         extend=False,
@@ -114,6 +114,7 @@ def fit(data: DataSet, chosen: dict, basis: str, rank: int | None, seed: int) ->
     marks: list[float] = []
     model = ChainCRF(
         RBF(chosen["gamma"]),
+        decode="viterbi",
         basis=basis,
         rank=rank,
         prior_variance=chosen["prior_variance"],

@@ -64,7 +64,7 @@ def validated(kind: str, rank: int, X: list, y: list) -> ChainCRF:
     gammas, variances, edges = GRIDS[kind]
     return (
         ChainCRFCV(
-            ChainCRF(rank=rank, tol=1e-3, max_iter=500, random_state=0),
+            ChainCRF(decode="viterbi", rank=rank, tol=1e-3, max_iter=500, random_state=0),
             kernels=[RBF(gamma) for gamma in gammas],
             prior_variances=variances,
             edge_prior_variances=edges,
@@ -81,6 +81,7 @@ def climbed(kind: str, rank: int, X: list, y: list) -> ChainCRF:
     gamma, variance, edge = BEGIN[kind]
     field = ChainCRF(
         RBF(gamma),
+        decode="viterbi",
         rank=rank,
         prior_variance=variance,
         edge_prior_variance=edge,

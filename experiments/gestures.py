@@ -97,7 +97,9 @@ def run(person: str, family: Family) -> dict:
     train = [i for i, name in enumerate(names) if name[0] != person]
     test = [i for i, name in enumerate(names) if name[0] == person]
     every = views(videos, train)
-    estimator = ChainCRF(edge_prior_variance=10.0, rank=SELECTION_RANK, tol=1e-2, max_iter=300, random_state=0)
+    estimator = ChainCRF(
+        decode="viterbi", edge_prior_variance=10.0, rank=SELECTION_RANK, tol=1e-2, max_iter=300, random_state=0
+    )
     y_train = [y[i] for i in train]
     choice = choose(
         family,

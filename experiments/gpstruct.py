@@ -47,7 +47,7 @@ LINEAR_VARIANCES = (0.1, 0.3, 1.0, 3.0)
 
 def candidates(n_features: int, n_labels: int) -> list[ChainCRF]:
     """Return the fields that cross-validation chooses from."""
-    common = {"tol": 1e-3, "max_iter": 300, "random_state": 0}
+    common = {"decode": "viterbi", "tol": 1e-3, "max_iter": 300, "random_state": 0}
     found = [
         ChainCRF("linear", prior_variance=s, edge_prior_variance=s * factor, **common)
         for s, factor in itertools.product(LINEAR_VARIANCES, [1.0, 10.0])

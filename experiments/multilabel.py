@@ -45,6 +45,7 @@ class Field:
             label_graph=label_graph,
             rank=RANK,
             prior_variance=variance,
+            decision="hamming",
             max_iter=300,
             random_state=0,
         )

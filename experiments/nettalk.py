@@ -84,7 +84,9 @@ def run(target: str, family: Family) -> dict:
         family,
         {f"fading {fading:g}": [letter_windows(spellings[i], fading) for i in train] for fading in FADING},
         y,
-        ChainCRF(rank=SELECTION_RANK, edge_prior_variance=3.0, tol=1e-2, max_iter=300, random_state=0),
+        ChainCRF(
+            decode="viterbi", rank=SELECTION_RANK, edge_prior_variance=3.0, tol=1e-2, max_iter=300, random_state=0
+        ),
         halving=True,
         min_sequences=len(train) // 5,
     )

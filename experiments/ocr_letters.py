@@ -71,7 +71,7 @@ def select(family: str, X: list, y: list) -> dict:
     begin, begin_work = time.perf_counter(), time.process_time()
     scales = {kernel_of(family, scale): scale for scale in SCALES[family]}
     search = ChainCRFCV(
-        ChainCRF(rank=SELECTION_RANK, tol=SELECTION_TOL, max_iter=500, random_state=0),
+        ChainCRF(decode="viterbi", rank=SELECTION_RANK, tol=SELECTION_TOL, max_iter=500, random_state=0),
         kernels=list(scales),
         prior_variances=VARIANCES[family],
         scoring="accuracy",
@@ -105,6 +105,7 @@ def measure(
     """Fit on ``train`` with the chosen parameters, certify there if wanted, score on ``test``."""
     model = ChainCRF(
         kernel_of(family, chosen["scale"]),
+        decode="viterbi",
         prior_variance=chosen["prior_variance"],
         rank=rank,
         tol=1e-3,

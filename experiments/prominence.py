@@ -39,7 +39,7 @@ KEYS = ("part", "model", "fold")
 N_FOLDS = 5
 SEARCH_RANK, RANK = 500, 1000
 #: Settings that all fields share; transitions have a wide prior of their own.
-COMMON = {"tol": 1e-3, "max_iter": 300, "random_state": 0, "edge_prior_variance": 1.0}
+COMMON = {"decode": "viterbi", "tol": 1e-3, "max_iter": 300, "random_state": 0, "edge_prior_variance": 1.0}
 #: Sentences of release/dev on which the kernels of "release" are chosen.
 SEARCH_SENTENCES = 1900
 BASELINES = ("majority class", "majority per word")

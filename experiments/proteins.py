@@ -78,7 +78,13 @@ def run(family: Family) -> dict:
     views = {name: scaled(view, *scales[name]) for name, view in views.items()}
     some = np.random.default_rng(0).permutation(len(y))[:SELECTION_PROTEINS]
     estimator = ChainCRF(
-        window=WINDOW, edge_prior_variance=10.0, rank=SELECTION_RANK, tol=1e-2, max_iter=300, random_state=0
+        decode="viterbi",
+        window=WINDOW,
+        edge_prior_variance=10.0,
+        rank=SELECTION_RANK,
+        tol=1e-2,
+        max_iter=300,
+        random_state=0,
     )
     choice = choose(
         family,
