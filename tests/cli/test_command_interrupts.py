@@ -88,7 +88,7 @@ def test_a_run_that_was_too_short_keeps_its_checkpoint_and_can_go_on(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--prior-variance", "2"], "prior_variance was 1.0 and is now 2.0"),
+        (["--prior-variance", "2"], "prior_variance was None and is now 2.0"),
         (["--columns", "0"], "columns was None and is now"),
     ],
 )

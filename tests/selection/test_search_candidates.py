@@ -14,7 +14,7 @@ INPUTS = np.concatenate(search_sequences()[0])
 
 def candidates(estimator=None, **grids):
     defaults = {"kernels": None, "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator or ChainCRF(), lambda kernel: INPUTS, cliques_of, **{**defaults, **grids})
+    return list_candidates(estimator or ChainCRF("rbf"), lambda kernel: INPUTS, cliques_of, **{**defaults, **grids})
 
 
 def cliques_of(estimator):

@@ -77,12 +77,15 @@ def read_content(path: PathName) -> bytes:
 def open_input(path: PathName) -> Iterator[BinaryIO]:
     """Open a file, or standard input for "-", and unpack it if it is gzip."""
     standard = path == STANDARD_STREAM
-    file = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
+    file: Any = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
+    if not hasattr(file, "peek"):
+        # Programs that call the command in their own process may put any stream in the place of standard input.
+        file = io.BufferedReader(file)
     try:
         if not standard:
             _check_ends(file, path)
         with _named(input_name(path), "cannot read"):
-            packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP  # type: ignore[union-attr]
+            packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
         yield io.BytesIO(_unpacked(file, path)) if packed else file
     finally:
         if not standard:
