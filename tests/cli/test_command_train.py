@@ -71,7 +71,10 @@ def test_options_win_over_the_settings(folder):
     second = load_model("second.safetensors")
     assert second.settings.prior_variance == 0.1
     assert second.crf.prior_variance == 0.1
-    assert load_model("first.safetensors").crf.prior_variance == 1.0
+    assert load_model("first.safetensors").crf.prior_variance == "auto"
+    assert (
+        load_model("first.safetensors").settings.prior_variance == load_model("first.safetensors").crf.prior_variance_
+    )
 
 
 def test_a_file_that_has_changed_since_the_settings_were_written_is_named(folder):
@@ -148,8 +151,22 @@ def test_a_fit_that_ends_short_of_its_tolerance_writes_its_model_and_says_so(fol
 
 
 def test_uneven_columns_get_a_hint(folder):
-    assert "--standardize brings them to one scale" in run("train", "train.npz").stderr
-    assert "--standardize" not in run("train", "train.npz", "--standardize").stderr
+    numbers = ["train", "train.npz", "--kernel", "rbf", "--gamma", "0.5"]
+    assert "--standardize brings them to one scale" in run(*numbers).stderr
+    assert "--standardize" not in run(*numbers, "--standardize").stderr
+
+
+def test_uneven_columns_come_to_one_scale_where_the_kernel_has_no_numbers(folder):
+    assert "--standardize" not in run("train", "train.npz").stderr
+    assert load_model("model.safetensors").crf._reader.scaling is not None
+
+
+def test_what_was_chosen_is_said_and_kept(folder):
+    said = run("train", "train.npz").stderr
+    settings = load_model("model.safetensors").settings
+    assert f"chosen: kernel {settings.kernel}, prior variance {settings.prior_variance:g}" in said
+    again = run("train", "--config", "model.toml", "-m", "again.safetensors").stderr
+    assert "chosen:" not in again
 
 
 def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):

@@ -52,12 +52,11 @@ basis = "random-cholesky"
 support = "all"
 min_freq = 0.0
 l1 = 0.0
-prior_variance = 1.0
 
 [fit]
 solver = "auto"
 tol = 0.001
-max_iter = 100
+max_iter = 1000
 patience = 5
 dtype = "auto"
 engine = "auto"

@@ -263,7 +263,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
-        if scales(self):
+        if scales(self, data):
             data = reader.scale(data, always=self.scale is True)
         watchers = [*check_callbacks(self.callbacks), progress]
         options = FitOptions(

@@ -29,8 +29,12 @@ from kernelfields.numerics.parameters import is_auto
 _FEW_COLUMNS = 64
 
 
-def scales(estimator: Any) -> bool:
-    """Whether columns are brought to one scale, always or where they need it."""
+def scales(estimator: Any, data: Any) -> bool:
+    """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
+    if not hasattr(data, "inputs"):
+        if estimator.scale is True:
+            raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
+        return False
     return has_no_scale(estimator.kernel) if is_auto(estimator.scale) else bool(estimator.scale)
 
 
