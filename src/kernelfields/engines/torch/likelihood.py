@@ -188,7 +188,9 @@ class TorchChainLikelihood:
 
     @property
     def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        if self.masks is not None:
+            return float(self.chains.weights @ self.masks.log_labellings(self.chains.lengths))
         return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
 
     @property
