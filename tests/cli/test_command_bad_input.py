@@ -265,6 +265,15 @@ def test_a_full_standard_output_is_named(folder):
     assert "/dev/full: cannot write" in error
 
 
+def test_memory_that_is_used_up_is_said_in_words(folder, monkeypatch):
+    def no_more(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("kernelfields.cli.models.InputReader.read", no_more)
+    error = refused(folder, "evaluate", "columns.model", "train.conll", "-q")
+    assert error == "error: there is not enough memory for this"
+
+
 def test_a_report_that_cannot_be_written_does_not_cost_the_model(folder, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "cannot write the file: No space left on device", "out.html")

@@ -206,4 +206,7 @@ def _message(error: BaseException) -> str:
     """Return the text of an error, in the order a person would say it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) and not text:
+        return "there is not enough memory for this"
+    return text or type(error).__name__
