@@ -82,7 +82,9 @@ def test_the_template_of_the_command_says_the_same():
 
 def test_no_sequences_and_empty_sequences_stay_what_they_are():
     assert TextFeatures().fit_transform([]) == []
-    assert TextFeatures().transform([[], ["a"]])[0] == []
+    rows = [("a", "N")]
+    assert TextFeatures().fit_transform([[], rows]) == [[], *TextFeatures().transform([rows])]
+    assert TextFeatures().fit([rows]).transform([[]]) == [[]]
 
 
 @pytest.mark.parametrize("model", [ChainCRF("linear"), CRF()], ids=lambda model: type(model).__name__)
@@ -113,7 +115,7 @@ def test_dicts_of_column_files_are_rows(tmp_path):
         ({}, [[("a", "N"), ("b",)]], "the rows of sequence 0 must all have the same columns"),
         ({}, [[("a", "N"), "bc"]], "the rows of sequence 0 must all have the same columns"),
         ({}, [[{"w": "a"}, {"v": "b"}]], "the rows of sequence 0 must all have the same columns"),
-        ({}, [[("a", "N")], ["a"]], "sequence 1 has 0 columns of tags, sequence 0 had 1"),
+        ({}, [[("a", "N")], ["a"]], "sequence 1 has 0 columns of tags, those before had 1"),
         ({"word_column": 2}, [[("a", "N")]], "word_column: sequence 0 has no column 2, only 0, 1"),
         ({"tag_columns": ["pos"]}, [[{"w": "a"}]], "tag_columns: sequence 0 has no column 'pos', only 'w'"),
         ({"tag_columns": "pos"}, [[{"w": "a"}]], "tag_columns must be 'rest' or a list of columns, got 'pos'"),

@@ -1,4 +1,4 @@
-r"""Patterns of cells around a position, and functions of words, which make strings of features from rows of text.
+"""Patterns of cells around a position, and functions of words, which make strings of features from rows of text.
 
     suffix3[-1]=%suffix3[-1,0]    with the rows  Anna | sleeps | here   gives   -, "suffix3[-1]=nna", "suffix3[-1]=eps"
 
@@ -14,7 +14,7 @@ functions of a cell w are
     shortshape      no more than one of a kind in a row: Xx-d
     capital         "yes" if it begins with upper case, else nothing
     capitals        "yes" if all its letters are upper case and it has two or more
-    digits          "all" if there is nothing else, "some" if there is one
+    digits          "all" if there is nothing else, "some" if there is any
     hyphen          "yes" if it has a hyphen and more
     punctuation     "yes" if it has neither letter nor digit
 
@@ -42,18 +42,11 @@ _ENDS = frozenset((*_BEFORE, *_AFTER))
 _LONG_RUN, _RUN = re.compile(r"(.)\1{4,}", re.DOTALL), re.compile(r"(.)\1+", re.DOTALL)
 
 
-def lower(word: str) -> str:
-    """Return a word in lower case."""
-    return word.lower()
-
-
-def shape(word: str) -> str:
-    """Return the shape of a word, no more than four of a kind in a row."""
+def _shape(word: str) -> str:
     return _LONG_RUN.sub(r"\1\1\1\1", _kinds(word))
 
 
-def short_shape(word: str) -> str:
-    """Return the shape of a word, no more than one of a kind in a row."""
+def _short_shape(word: str) -> str:
     return _RUN.sub(r"\1", _kinds(word))
 
 
@@ -92,7 +85,7 @@ def _suffix(length: int) -> Callable[[str], str | None]:
 
 
 #: Functions that say something about every cell, also about those beyond the ends.
-_TOTAL: dict[str, Callable[[str], str]] = {"x": str, "lower": lower, "shape": shape, "shortshape": short_shape}
+_TOTAL: dict[str, Callable[[str], str]] = {"x": str, "lower": str.lower, "shape": _shape, "shortshape": _short_shape}
 _FLAGS: dict[str, Callable[[str], str | None]] = {
     "capital": _capital,
     "capitals": _capitals,

@@ -129,15 +129,15 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Check parameters and sequences."""
         self.__dict__.pop("n_tags_", None)
         read = self._read(X)
-        self.n_tags_ = len(read[0]) - 1 if read else 0
+        self.n_tags_ = _n_tags(read)
         return self
 
     def transform(self, X: Any) -> list[list[list[str]]]:
         """Return the feature strings of every position of every sequence."""
         read = self._read(X)
         options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
-        expand = Expansion(text_patterns(0, range(1, len(read[0]) if read else 1), **options))
-        return [expand.of_columns(columns) for columns in read]
+        expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
+        return [expand.of_columns(columns) if columns[0] else [] for columns in read]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -159,14 +159,15 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         expected = getattr(self, "n_tags_", None)
         for index, sequence in enumerate(X):
             columns = self._columns(sequence, index)
-            expected = len(columns) - 1 if expected is None else expected
-            if len(columns) - 1 != expected:
-                before = "the fit" if hasattr(self, "n_tags_") else "sequence 0"
-                raise ValueError(
-                    f"sequence {index} has {len(columns) - 1} columns of tags, {before} had {expected}: pass the same "
-                    "columns, or choose them by tag_columns"
-                )
             read.append(columns)
+            n_tags = len(columns) - 1
+            expected = n_tags if expected is None and columns[0] else expected
+            if columns[0] and n_tags != expected:
+                before = "the fit" if hasattr(self, "n_tags_") else "those before"
+                raise ValueError(
+                    f"sequence {index} has {n_tags} columns of tags, {before} had {expected}: pass the same columns, "
+                    "or choose them by tag_columns"
+                )
         return read
 
     def _columns(self, sequence: Any, index: int) -> list[list[str]]:
@@ -201,6 +202,11 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if isinstance(self.tag_columns, str):
             raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
+
+
+def _n_tags(read: list[list[list[str]]]) -> int:
+    """Return how many columns of tags there are; sequences without rows do not say."""
+    return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
 #: Parameters that are whole numbers, and between which.
