@@ -148,12 +148,19 @@ def test_what_cannot_be_is_refused():
         Laplace(posterior.at(np.zeros(posterior.size)))
 
 
-def test_priors_that_rounding_loses_have_no_exact_determinant():
+@pytest.mark.parametrize("variance", [1e15, 1e17, 1e22])
+def test_priors_that_rounding_loses_have_no_exact_determinant(variance):
     """The likelihood of a chain does not change where all labels of a feature gain the same: the prior alone does."""
-    point = mode(chain_posterior(variance=1e20))
+    point = mode(chain_posterior(variance=variance))
     with pytest.raises(np.linalg.LinAlgError, match=r"prior variances are so large .* use smaller ones, or method="):
         Laplace(point, method="exact")
     assert np.isfinite(Laplace(point, method="lanczos").evidence.value)
+
+
+def test_weak_priors_that_doubles_still_hold_are_exact():
+    """Ten times the variance costs log(10) / 2 for each of the four directions that the likelihood sees."""
+    values = [Laplace(mode(chain_posterior(variance=each)), method="exact").evidence.value for each in (1e13, 1e14)]
+    assert values[0] - values[1] == pytest.approx(4 * np.log(10.0) / 2, abs=0.1)
 
 
 def test_weak_priors_are_no_obstacle_where_the_likelihood_sees_every_direction():
