@@ -213,7 +213,7 @@ def test_probes_estimate_the_same_gradient():
     probed, _ = single_labels(
         [GraphNodes(RBF(0.4), rank=12, prior_variance=1.7), GraphNodes(None, name="bias", prior_variance=0.3)],
         method="lanczos",
-        probes=200,
+        probes=100,
     )
     expected = exact.gradient(exact.laplace(logs), logs)
     found = probed.gradient(probed.laplace(logs), logs)

@@ -1,0 +1,21 @@
+"""Estimators with random parameters and data, some of them odd: clear errors or sound answers.
+
+``python -m benchmarks.fuzz`` runs as many cases as there is time for.
+"""
+
+import pytest
+
+from benchmarks.fuzz import make_target
+from benchmarks.fuzzing import calls
+from benchmarks.fuzzing.campaign import make_case
+from benchmarks.fuzzing.verdicts import FAILED, SOUND, judge
+
+
+@pytest.mark.parametrize("name", calls.NAMES)
+def test_random_calls_are_refused_or_answered(name):
+    target = make_target(name)
+    for number in range(5):
+        judge(make_case(target, 0, number))  # compilers take time and memory of their own
+    verdicts = [judge(make_case(target, 0, number)) for number in range(5)]
+    assert [each.reason for each in verdicts if each.kind == FAILED] == []
+    assert SOUND in {each.kind for each in verdicts}
