@@ -279,21 +279,27 @@ def constrained(sentences: int | None) -> list[dict]:
     X, y = X[:sentences], y[:sentences]
     c1 = c2 = 0.1
     fit_to_loss(X[:200], y[:200], np.inf, c1, c2, constraints="bio")  # compiles
+    begin = time.process_time()
+    ChainReader().learn(X, y, keep_zeros=True)
+    ingest = time.process_time() - begin
     rows: list[dict] = []
     print(f"\nchunking with constraints, {len(X):,} sentences, c1 = {c1:g}, c2 = {c2:g}", flush=True)
     for name, solver in (("stochastic start", "sgd+lbfgs"), ("from zero", "lbfgs")):
         loss = rows[0]["loss"] if rows else 0.0
-        each = fit_to_loss(X, y, loss, c1, c2, solver=solver, constraints="bio", tol=1e-12 if rows else 1e-2)
+        begin, tol = time.process_time(), 1e-12 if rows else 1e-2
+        each = fit_to_loss(X, y, loss, c1, c2, solver=solver, constraints="bio", tol=tol, n_jobs=1)
+        # fit_to_loss ingests once more than the fit.
+        seconds = each["processor_seconds"] = time.process_time() - begin - 2.0 * ingest
         history = each.pop("estimator").solution_.history
         each["passes_of_first_step"] = history[1].passes - history[0].passes
         rows.append({"way": name, **each})
         print(
-            f"  {name:18s} {each['seconds']:6.1f} s {each['passes']:6.1f} passes {each['iterations']:4d} iterations "
+            f"  {name:18s} {seconds:6.1f} s {each['passes']:6.1f} passes {each['iterations']:4d} iterations "
             f"({each['solver']}, first step {each['passes_of_first_step']:.1f} passes, loss {each['loss']:.2f})",
             flush=True,
         )
-    ratios = {name: rows[0][name] / rows[1][name] for name in ("seconds", "passes")}
-    print(f"  with the start, {ratios['seconds']:.3f} of the seconds and {ratios['passes']:.3f} of the passes")
+    ratios = [rows[0][name] / rows[1][name] for name in ("processor_seconds", "passes")]
+    print(f"  with the start, {ratios[0]:.3f} of the seconds of the processor and {ratios[1]:.3f} of the passes")
     return rows
 
 

@@ -5,8 +5,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from kernelfields import ChainCRF, ChainCRFCV, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import (
+    ChainCRF,
+    ChainCRFCV,
+    GraphCRF,
+    GraphCRFCV,
+    KernelClassifier,
+    KernelClassifierCV,
+    MultiLabelCRF,
+    MultiLabelCRFCV,
+)
 from kernelfields.engines import Threads
+from kernelfields.kernels.stationary import RBF
 from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
@@ -83,6 +93,22 @@ def test_cross_validation():
     # A training and a held-out part of each fold, and the fit of the winner to all sequences.
     assert len(engine.placed) >= 2 * 3 + 1
     assert positions(X) in engine.placed
+    assert len(engine.kept) == len(engine.placed)
+
+
+@pytest.mark.parametrize("kind", ["graph", "several labels", "classifier"])
+def test_cross_validation_of_the_other_estimators(kind):
+    engine = Watched()
+    if kind == "graph":
+        graphs = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+        search, data = GraphCRFCV(GraphCRF(engine=engine, **SETTINGS)), (graphs, Y)
+    elif kind == "several labels":
+        search, data = MultiLabelCRFCV(MultiLabelCRF(engine=engine, **SETTINGS)), labelled_instances(30)
+    else:
+        search, data = KernelClassifierCV(KernelClassifier(engine=engine, **SETTINGS)), load_iris(return_X_y=True)
+    search.set_params(kernels=[RBF(0.1)], prior_variances=[1.0], cv=2).fit(*data)
+    # A training and a held-out part of each fold, and all data.
+    assert len(engine.placed) == 2 * 2 + 1
     assert len(engine.kept) == len(engine.placed)
 
 

@@ -90,7 +90,7 @@ def split_items(cv: Any, data: Any, groups: Any, random: np.random.Generator) ->
 
 def spread_folds(labels: Sequence[np.ndarray], n_folds: int, random: np.random.Generator) -> list[Split]:
     """Return folds of equal size over which the holders of rare labels are spread; labels are small numbers."""
-    present = [np.unique(each) for each in labels]
+    present = [np.unique(each) if len(each) > 1 else each for each in labels]
     holders = np.bincount(np.concatenate(present))
     rarest = np.array([each[np.argmin(holders[each])] for each in present])
     order = random.permutation(len(labels))
