@@ -160,6 +160,7 @@ def test_a_file_with_other_columns_than_in_training_is_refused(tmp_path):
         ("reading", {"template": "/etc/hostname"}, "template='/etc/hostname', which has no meaning"),
         ("reading", {"path": "/etc/hostname"}, "path='/etc/hostname', which has no meaning"),
         ("reading", {"label": [1]}, r"label=\[1\], which has no meaning"),
+        ("reading", {"format": "columns", "label": "tag"}, "labels in column 'tag', and columns without names"),
         ("scaling", {"mean": np.zeros(2), "deviation": np.ones(3)}, "deviations of the columns has the shape"),
         ("scaling", {"mean": np.zeros(2), "deviation": np.zeros(2)}, "deviations of the columns must be positive"),
         ("scaling", {"mean": np.array([0.0, np.nan]), "deviation": np.ones(2)}, "means of the columns must be finite"),

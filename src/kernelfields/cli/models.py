@@ -136,6 +136,8 @@ class InputReader:
         for name, value in reading.items():
             if name not in _READING or not isinstance(value, _READING[name]):
                 raise ValueError(f"its files are read with {name}={value!r}, which has no meaning")
+        if reading.get("format") == "columns" and isinstance(reading.get("label"), str):
+            raise ValueError(f"its files have labels in column {reading['label']!r}, and columns without names")
         return cls(
             reading,
             None if template is None else Template.parse(template, "the model's template"),
