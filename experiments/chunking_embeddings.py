@@ -36,14 +36,12 @@ N_FIT, N_CHOOSE = 3000, 1500
 #: Field, components of the vectors, gamma, prior variance of the kernel; columns have a mean square length of 1.
 CANDIDATES = [
     ("template", 0, 0.0, 0.0),
-    ("linear", 100, 0.0, 0.3),
     ("linear", 100, 0.0, 1.0),
-    ("RBF", 100, 0.15, 30.0),
-    ("RBF", 100, 0.3, 10.0),
     ("RBF", 100, 0.3, 30.0),
+    ("RBF", 100, 0.3, 10.0),
     ("RBF", 100, 0.3, 100.0),
     ("RBF", 100, 0.6, 30.0),
-    ("RBF", 200, 0.3, 30.0),
+    ("linear", 100, 0.0, 0.3),
 ]
 
 
