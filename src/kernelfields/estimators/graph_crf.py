@@ -379,6 +379,9 @@ class GraphCRF(FieldEstimator):
 
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, structure: LabelStructure) -> None:
+        bases = [id(term.subspace) for term in terms]
+        if len(set(bases)) < len(bases):
+            raise ValueError("two of its clique sets have one basis, which sees the inputs of one of them")
         for term in terms:
             if term.group is not None and term.group not in reader.factors:
                 raise ValueError(f"set {term.name!r} scores factors of the unknown type {term.group!r}")

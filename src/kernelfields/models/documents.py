@@ -311,6 +311,8 @@ def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: 
         subspace: Any = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
+    if (clique.kernel is None) != (place is None):
+        raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
     term = Term(clique, name, subspace, factor, support, coefficients)
     if support is not None and factor is not None:
         raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
