@@ -1,19 +1,22 @@
 """Chunking with word vectors of a pretrained encoder beside the sparse template (CoNLL-2000).
 
-    python -m experiments.chunking_embeddings [--choose] [--final] [--rank 1000]
+    python -m experiments.chunking_embeddings [--choose] [--final] [--rank 1000] [--tuned FOLDER]
 
 The field is a sum: weights of the usual template (words and tags at -2..2 and their conjunctions, observed pairs only),
-and a linear or RBF kernel on the principal components of a word's vectors, all layers. Kernel and prior variances are
-chosen on training data: fitted on the first 3,000 sentences, compared by the log-likelihood of the next 1,500. --final
-fits the template alone and the best sum to all training sentences, and compares F1 of chunks on the test part, with a
-paired bootstrap over sentences.
+and a linear or RBF kernel on the principal components of a word's vectors, all layers. With --tuned, the folder that
+experiments/tuned_encoder.py wrote to, the kernel is on outputs of the tuned encoder for a word and its neighbours.
+Kernel and prior variances are chosen on training data: fitted on the first 3,000 sentences, compared by the
+log-likelihood of the next 1,500. --final fits the template alone and the best sum to all training sentences, and
+compares F1 of chunks on the test part, with a paired bootstrap over sentences.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +29,7 @@ from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.fields.cliques import window_view
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
@@ -43,6 +47,16 @@ CANDIDATES = [
     ("RBF", 100, 0.6, 30.0),
     ("linear", 100, 0.0, 0.3),
 ]
+#: The same on outputs of a tuned encoder: of one word, or of three.
+TUNED_CANDIDATES = [
+    ("tuned, linear", 1, 0.0, 0.3),
+    ("tuned, linear", 1, 0.0, 3.0),
+    ("tuned, linear", 3, 0.0, 0.3),
+    ("tuned, RBF", 1, 0.03, 30.0),
+    ("tuned, RBF", 3, 0.03, 30.0),
+    ("tuned, RBF", 3, 0.1, 30.0),
+    ("tuned, RBF", 3, 0.03, 100.0),
+]
 
 
 def sentences(part: str) -> list[list[str]]:
@@ -50,50 +64,77 @@ def sentences(part: str) -> list[list[str]]:
     return [[row[0] for row in rows] for rows in token_columns("conll2000", f"{part}.tsv.gz")]
 
 
-class Inputs:
-    """Components of vectors, then columns of the template, as CSR."""
+Describe = Callable[[list[np.ndarray]], np.ndarray]
 
-    def __init__(self, X: list, vectors: list[np.ndarray], n_components: int):
-        self.n_components = n_components
+
+def components_of(training: list[np.ndarray], n_components: int) -> Describe:
+    """Return the function from vectors of words to their principal components, learnt from training words."""
+    reduction = Reduction(training, n_components)
+    return lambda vectors: np.concatenate([reduction.reduce(each) for each in vectors])
+
+
+def windows(width: int) -> Describe:
+    """Return the function from outputs of a tuned encoder to those of ``width`` words, a column of ones to each."""
+
+    def described(outputs: list[np.ndarray]) -> np.ndarray:
+        offsets = np.concatenate([[0], np.cumsum([len(each) for each in outputs])])
+        rows = np.concatenate(outputs).astype(np.float32) / 4
+        return window_view(np.hstack([rows, np.ones((len(rows), 1), dtype=np.float32)]), offsets, width)
+
+    return described
+
+
+class Inputs:
+    """Dense columns of words, then columns of the template, as CSR."""
+
+    def __init__(self, X: list, vectors: list[np.ndarray], name: str, size: int):
         self._encoder = FeatureDictEncoder().fit(X)
-        self._reduction = Reduction(vectors, n_components) if n_components else None
+        self._describe = windows(size) if name.startswith("tuned") else components_of(vectors, size) if size else None
+        self.n_dense = 0
 
     def join(self, X: list, vectors: list[np.ndarray]) -> list:
         """Return the inputs of sentences."""
         rows, offsets = self._encoder.transform(X)
         rows = rows.astype(np.float32)
-        if self._reduction is not None:
-            dense = np.concatenate([self._reduction.reduce(each) for each in vectors])
+        if self._describe is not None:
+            dense = self._describe(vectors)
+            self.n_dense = dense.shape[1]
             rows = sp.csr_array(sp.hstack([sp.csr_array(dense), rows], format="csr"))
         return [rows[a:b] for a, b in pairwise(offsets.tolist())]
 
 
-def field_of(name: str, components: int, gamma: float, variance: float, rank: int) -> ChainCRF:
+def field_of(name: str, n_dense: int, gamma: float, variance: float, rank: int) -> ChainCRF:
     """Return the field that a candidate describes."""
     cliques = [
-        NodeCliques(Columns(Linear(), components), support="observed", name="template"),
+        NodeCliques(Columns(Linear(), n_dense), support="observed", name="template"),
         EdgeCliques(support="observed"),
     ]
-    if components:
-        kernel = Linear() if name == "linear" else RBF(gamma)
-        vectors = Columns(kernel, 0, components)
+    if n_dense:
+        kernel = Linear() if name.endswith("linear") else RBF(gamma)
+        vectors = Columns(kernel, 0, n_dense)
         cliques.append(NodeCliques(vectors, prior_variance=variance, rank=rank, name="vectors"))
     return ChainCRF(cliques=cliques, tol=1e-3, max_iter=500, random_state=0)
 
 
-def choose(X: list, y: list, vectors: list, rank: int) -> None:
+def tuned_outputs(folder: Path, part: str) -> list[np.ndarray]:
+    """Return the outputs of a tuned encoder for the words of each sentence."""
+    outputs = np.load(folder / f"chunking-{part}.npy", allow_pickle=False)
+    return np.split(outputs, np.cumsum([len(words) for words in sentences(part)])[:-1])
+
+
+def choose(X: list, y: list, vectors: list, rank: int, candidates: list) -> None:
     """Compare candidates on training data; candidates with a result are not fitted again."""
     known = {label for labels in y[:N_FIT] for label in labels}
     held = [i for i in range(N_FIT, N_FIT + N_CHOOSE) if set(y[i]) <= known]
     y_held = [y[i] for i in held]
     done = {tuple(row[key] for key in KEYS) for row in read_results(RESULT, EXPERIMENTS)}
-    for name, components, gamma, variance in CANDIDATES:
+    for name, components, gamma, variance in candidates:
         if ("choice", name, components, gamma, variance) in done:
             continue
         begin = time.perf_counter()
-        inputs = Inputs(X[:N_FIT], vectors[:N_FIT], components)
-        field = field_of(name, components, gamma, variance, rank)
-        field.fit(inputs.join(X[:N_FIT], vectors[:N_FIT]), y[:N_FIT])
+        inputs = Inputs(X[:N_FIT], vectors[:N_FIT], name, components)
+        own = inputs.join(X[:N_FIT], vectors[:N_FIT])
+        field = field_of(name, inputs.n_dense, gamma, variance, rank).fit(own, y[:N_FIT])
         new = inputs.join([X[i] for i in held], [vectors[i] for i in held])
         row = {
             **described("choice", name, components, gamma, variance, rank, field, begin),
@@ -121,11 +162,11 @@ def keep(row: dict) -> None:
     print({key: value for key, value in row.items() if key != "labels"}, flush=True)
 
 
-def final(X: list, y: list, vectors: list, rank: int) -> None:
+def final(X: list, y: list, vectors: list, rank: int, vectors_test: list, candidates: list) -> None:
     """Fit the template alone and the best sum to all training sentences, and compare them on the test part."""
     X_test, y_test = chunking("test")
-    vectors_test = word_vectors(sentences("test"))
-    rows = [row for row in read_results(RESULT, EXPERIMENTS) if row["part"] == "choice"]
+    names = {name for name, *_ in candidates}
+    rows = [row for row in read_results(RESULT, EXPERIMENTS) if row["part"] == "choice" and row["field"] in names]
     best = max(rows, key=lambda row: row["log_likelihood"])
     predictions = []
     for name, components, gamma, variance in (
@@ -133,15 +174,18 @@ def final(X: list, y: list, vectors: list, rank: int) -> None:
         (best["field"], best["components"], best["gamma"], best["variance"]),
     ):
         begin = time.perf_counter()
-        inputs = Inputs(X, vectors, components)
-        field = field_of(name, components, gamma, variance, rank).fit(inputs.join(X, vectors), y)
-        predictions.append([labels.tolist() for labels in field.predict(inputs.join(X_test, vectors_test))])
+        inputs = Inputs(X, vectors, name, components)
+        own = inputs.join(X, vectors)
+        field = field_of(name, inputs.n_dense, gamma, variance, rank).fit(own, y)
+        predictions.append([list(labels) for labels in field.predict(inputs.join(X_test, vectors_test))])
         row = described("test", name, components, gamma, variance, rank, field, begin)
         keep({**row, "f1": 100.0 * entity_f1_score(y_test, predictions[-1])})
     difference = compare(y_test, *predictions, scheme="bio", random_state=0)
     print(difference)
     assert difference.entity_f1 is not None
     estimate = difference.entity_f1.difference
+    assert estimate.low is not None
+    assert estimate.high is not None
     found = {"f1": 100 * estimate.value, "low": 100 * estimate.low, "high": 100 * estimate.high}
     keep({**dict(zip(KEYS, ("difference", best["field"], best["components"], 0.0, 0.0), strict=True)), **found})
 
@@ -151,13 +195,19 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true")
     parser.add_argument("--final", action="store_true")
     parser.add_argument("--rank", type=int, default=1000)
+    parser.add_argument("--tuned", type=Path)
     arguments = parser.parse_args()
     X, y = chunking("train")
-    vectors = word_vectors(sentences("train"))
+
+    def vectors_of(part: str) -> list[np.ndarray]:
+        return tuned_outputs(arguments.tuned, part) if arguments.tuned else word_vectors(sentences(part))
+
+    vectors = vectors_of("train")
+    candidates = TUNED_CANDIDATES if arguments.tuned else CANDIDATES
     if arguments.choose or not arguments.final:
-        choose(X, y, vectors, arguments.rank)
+        choose(X, y, vectors, arguments.rank, candidates)
     if arguments.final:
-        final(X, y, vectors, arguments.rank)
+        final(X, y, vectors, arguments.rank, vectors_of("test"), candidates)
 
 
 if __name__ == "__main__":
