@@ -7,6 +7,10 @@ EXTRAS := $(VENV)/.installed-extras
 EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
+# Processes that run tests side by side, whole files each.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+
 .PHONY: demo test test-all lint bench fuzz clean
 
 $(STAMP): pyproject.toml
@@ -19,7 +23,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/digits_demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -27,7 +31,7 @@ $(EXTRAS): $(STAMP)
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
-	$(BIN)/python -m pytest $(EXTRA_TESTS)
+	$(PYTEST) $(EXTRA_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

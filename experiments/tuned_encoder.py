@@ -36,7 +36,7 @@ class Settings:
     """How an encoder is tuned; ``context`` is the number of subwords of earlier sentences that it sees."""
 
     rate: float = 2e-4
-    epochs: int = 4
+    epochs: int = 2
     batch: int = 32
     context: int = 0
     top: int = 6
@@ -231,15 +231,14 @@ def explore(folder: Path, task: Task, tokenizer: object, device: str, seconds: f
     base = Settings()
     grid = [
         base,
+        replace(base, epochs=4),
         replace(base, rate=1e-4),
-        replace(base, rate=4e-4),
-        replace(base, epochs=2),
-        replace(base, epochs=8),
+        replace(base, rate=1e-4, epochs=3),
+        replace(base, rate=5e-5, epochs=4),
+        replace(base, epochs=3, dropout=0.2),
+        replace(base, rate=1e-4, batch=16),
         replace(base, context=100),
-        replace(base, top=4),
-        replace(base, context=300, epochs=6),
-        replace(base, dropout=0.2, epochs=8),
-        replace(base, batch=16),
+        replace(base, top=5),
     ]
     begin = time.perf_counter()
     kept = []

@@ -14,6 +14,7 @@ from kernelfields.engines import choice
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.engines.threads import Threads
 from kernelfields.engines.torch.engine import Torch
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import SkipCliques
 
 X, y = sequences()
@@ -48,6 +49,25 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"kernelfields\[dask\]"):
         ChainCRF(engine="dask").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "anywhere"),
+    [
+        ({}, True),
+        ({"support": "observed"}, False),
+        ({"edge_support": "observed"}, True),
+        ({"cliques": [NodeCliques(), EdgeCliques()]}, True),
+        ({"cliques": [NodeCliques("linear", support="observed"), EdgeCliques()]}, False),
+        ({"cliques": [NodeCliques(), SkipCliques(lag=2)]}, False),
+        ({"cliques": "learn"}, False),
+    ],
+)
+def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, settings, anywhere):
+    asked = []
+    monkeypatch.setattr(choice, "_device_pays", lambda n_values: asked.append(n_values > 0))
+    ChainCRF(kernel="linear", prior_variance=1.0, **settings)._engine(Chains(np.zeros((4, 1)), np.array([0, 4])))
+    assert asked == [anywhere]
 
 
 def test_auto_takes_a_device_only_for_large_features(monkeypatch):

@@ -136,8 +136,6 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     #: The name of its kind in model files.
     kind: ClassVar[str]
-    #: Whether "auto" may take a device or a cluster.
-    _runs_anywhere: ClassVar[bool] = False
 
     kernel: Any
     prior_variance: Any
@@ -325,7 +323,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _n_values(self, n_positions: int) -> int:
         """Return about how many values the features of so many positions have, where they may be anywhere."""
         rank = n_positions if self.rank is None else min(self.rank, n_positions)
-        return n_positions * rank if self._runs_anywhere else 0
+        return n_positions * rank if self._runs_anywhere() else 0
+
+    def _runs_anywhere(self) -> bool:
+        """Whether every engine can fit such a field; for those that only threads know, "auto" looks no further."""
+        return False
 
     def _engine(self, data: Any) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""

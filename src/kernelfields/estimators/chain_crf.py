@@ -140,7 +140,6 @@ class ChainCRF(FieldEstimator):
     """
 
     kind = "ChainCRF"
-    _runs_anywhere = True
 
     field_: Any
     structure_path_: StructurePath | None
@@ -286,6 +285,9 @@ class ChainCRF(FieldEstimator):
                 **shared,
             ),
         ]
+
+    def _runs_anywhere(self) -> bool:
+        return not isinstance(self.cliques, str) and not any(each.needs_threads for each in self._described_cliques())
 
     @property
     def _continues(self) -> bool:  # type: ignore[override]

@@ -178,6 +178,12 @@ class CliqueSet(BaseEstimator):
         return self.group in (None, "lag1")
 
     @property
+    def needs_threads(self) -> bool:
+        """Whether only threads of this process know such cliques: labels far apart, or features seen in training."""
+        sparse = self.support == "observed" and self.kernel is not None
+        return sparse or not self.neighbours_only
+
+    @property
     def weighs_labels_singly(self) -> bool:
         """Whether coefficients must belong to single labellings, not to contrasts between them."""
         return self.support == "observed" or self.l1 > 0

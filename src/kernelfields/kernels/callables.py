@@ -31,6 +31,10 @@ class CallableKernel(Kernel):
         # A function has no copy that is equal to it, and may hold data of any size: clones share it.
         return CallableKernel(self.function, self.name)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        # Where a function lies in memory says nothing to a reader, and differs from run to run.
+        return f"CallableKernel({self.label()})"[:N_CHAR_MAX]
+
     def check_parameters(self) -> None:
         """Check that the function can be called and the name is text."""
         if not callable(self.function) or isinstance(self.function, type):
