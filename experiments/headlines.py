@@ -94,3 +94,39 @@ def graph_lines() -> Iterator[list[str]]:
                 f"{percent(right)}; {likelihood:.2f}",
                 "[multilabel](docs/results/multilabel.md)",
             ]
+
+
+def best_lines() -> Iterator[list[str]]:
+    """Yield task, what was joined, result, what is published elsewhere, page, of the best that was chosen."""
+    for row in read_results("protein_stack.json", EXPERIMENTS):
+        if row.get("chosen"):
+            yield [
+                "protein secondary structure, blind set",
+                f"{row['field']} of fields",
+                percent(row["blind"]["value"]),
+                "RBF-SVM 68.7 %",
+                "[proteins](docs/results/proteins.md)",
+            ]
+    page = "[embeddings](docs/results/embeddings.md)"
+    tested = [row for row in read_results("chunking_embeddings.json", EXPERIMENTS) if row["part"] == "test"]
+    if tested:
+        best = max(tested, key=lambda row: row["f1"])
+        yield [
+            "CoNLL-2000 chunks, F1",
+            "usual template, outputs of a tuned encoder",
+            f"{best['f1']:.1f}",
+            "94.2 without a network",
+            page,
+        ]
+    rows = read_results("prominence_embeddings.json", EXPERIMENTS)
+    for labels, elsewhere in ((2, "CRF 81.8 %, BERT 83.2 %"), (3, "CRF 66.4 %, BERT 68.6 %")):
+        name = "tuned, features, words"
+        found = prominence_page.figures(rows, f"release {labels}", (name,), name)
+        if name in found:
+            yield [
+                f"prominent English words, {labels} labels",
+                "our features, words, outputs of a tuned encoder",
+                percent(found[name]["accuracy"]["value"]),
+                f"{elsewhere}, on twenty times as much",
+                page,
+            ]

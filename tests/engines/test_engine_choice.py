@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conforming_engines import sequences
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
@@ -16,6 +17,7 @@ from kernelfields.engines.threads import Threads
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import SkipCliques
+from kernelfields.kernels.dot_product import Linear
 
 X, y = sequences()
 
@@ -67,6 +69,14 @@ def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, se
     asked = []
     monkeypatch.setattr(choice, "_device_pays", lambda n_values: asked.append(n_values > 0))
     ChainCRF(kernel="linear", prior_variance=1.0, **settings)._engine(Chains(np.zeros((4, 1)), np.array([0, 4])))
+    assert asked == [anywhere]
+
+
+@pytest.mark.parametrize(("kernel", "anywhere"), [("auto", False), ("linear", False), (Linear(), False), ("rbf", True)])
+def test_auto_leaves_features_that_stay_sparse_to_threads(monkeypatch, kernel, anywhere):
+    asked = []
+    monkeypatch.setattr(choice, "_device_pays", lambda n_values: asked.append(n_values > 0))
+    ChainCRF(kernel=kernel)._engine(Chains(csr_array(np.eye(4)), np.array([0, 4])))
     assert asked == [anywhere]
 
 

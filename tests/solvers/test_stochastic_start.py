@@ -192,6 +192,8 @@ def test_many_sparse_values_ask_for_a_stochastic_start():
     assert choose(posterior, small=10, many_values=10) == "sgd+lbfgs"
     dense = tagging_posterior(observed=False, sparse=False)
     assert dense.sparse_values == 0
+    assert choose(dense, small=10, many_values=10) == "lbfgs", "raw dense inputs in the coordinates of a metric"
+    dense.__dict__["_dense_sets"] = []
     assert choose(dense, small=10, many_values=10) == "newton-cg", "raw dense inputs"
     assert choose(posterior, small=10_000, many_values=10) == "newton-cg"
     without_prior = tagging_posterior(prior_variance=np.inf)

@@ -27,7 +27,7 @@ from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
-from kernelfields.estimators.settling import scales, settle
+from kernelfields.estimators.settling import scales, settle, stays_sparse
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -320,10 +320,11 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
         return FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
 
-    def _n_values(self, n_positions: int) -> int:
-        """Return about how many values the features of so many positions have, where they may be anywhere."""
-        rank = n_positions if self.rank is None else min(self.rank, n_positions)
-        return n_positions * rank if self._runs_anywhere() else 0
+    def _n_values(self, data: Any) -> int:
+        """Return about how many values the features of data have, where these may be anywhere."""
+        if not self._runs_anywhere() or stays_sparse(self.kernel, data):
+            return 0
+        return data.n_positions * (data.n_positions if self.rank is None else min(self.rank, data.n_positions))
 
     def _runs_anywhere(self) -> bool:
         """Whether every engine can fit such a field; for those that only threads know, "auto" looks no further."""
@@ -331,7 +332,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _engine(self, data: Any) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        return resolve_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
+        return resolve_engine(self.engine, n_values=self._n_values(data), data=data)
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -388,7 +389,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         if y is None and self._reader.is_empty(X):
             return
         data = self._read(X, y)
-        place = scoring_engine(self.engine, n_values=self._n_values(data.n_positions), data=data)
+        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         for batch in fitted.batches(data):
             yield fitted.answers(batch, workers, place)
 

@@ -19,7 +19,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.field import Field
 from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
@@ -36,6 +38,12 @@ def scales(estimator: Any, data: Any) -> bool:
             raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
         return False
     return has_no_scale(estimator.kernel) if is_auto(estimator.scale) else bool(estimator.scale)
+
+
+def stays_sparse(kernel: Any, data: Any) -> bool:
+    """Whether sparse inputs are the features: threads skip what is not there, in half the time of a device."""
+    linear = is_auto(kernel) or kernel == "linear" or isinstance(kernel, Linear)
+    return linear and issparse(getattr(data, "inputs", None))
 
 
 def settle(estimator: Any, training: Any) -> Any:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.numerics.vectors import dot
+from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.potentials import Potentials
@@ -303,8 +304,9 @@ class LogPosterior:
 
     @property
     def raw(self) -> bool:
-        """Whether dense inputs enter as they are, not whitened by a basis: expect bad conditioning."""
-        return any(design.dense_inputs for design in self.datafit.designs)
+        """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
+        measured = {each.index for each in self._dense_sets}
+        return any(design.dense_inputs for index, design in enumerate(self.datafit.designs) if index not in measured)
 
     @property
     def sparse_values(self) -> int:
@@ -323,7 +325,30 @@ class LogPosterior:
 
     def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
         """Return room for these steps where the features are; None to keep them on the host."""
-        return self.datafit.step_pairs(limit, metric)
+        return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
+
+    def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
+        """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
+        metric, factors = self._late(metric), []
+        for each in self._dense_sets:
+            factor = factor_of(self.datafit.feature_gram(each.index), each.curvature, each.precision)
+            if factor is not None:
+                factors.append((each, factor))
+        return Coordinates(metric, factors, dtype)
+
+    def _late(self, metric: np.ndarray) -> np.ndarray:
+        """Return a metric late in a fit, beside those of dense sets; by itself its scale says nothing."""
+        return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if self._dense_sets else metric
+
+    @cached_property
+    def _dense_sets(self) -> list[DenseSet]:
+        """The sets whose metric is worth a Gram matrix of their features."""
+        found = []
+        for index, block in enumerate(self.blocks):
+            curvature = LATE_SHARE * self.datafit.feature_curvature(index)
+            if curvature and not block.l1 and np.isfinite(block.prior_variance):
+                found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
+        return found
 
     def stochastic_start(self, epochs: int, random: np.random.Generator) -> np.ndarray | None:
         """Return theta after some epochs of stochastic gradient descent from zero; None if there is no such descent."""

@@ -83,11 +83,11 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
     * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
       inference is approximate: there is no Hessian then.
     * ``small`` fields: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a second.
-    * Raw dense inputs: Newton-CG, which needs a tenth of the iterations in about the same time; correlated
-      columns take L-BFGS past any reasonable ``max_iter``.
-    * Otherwise L-BFGS: at most half the passes of Newton-CG in whitened coordinates and on sparse features; after
-      a stochastic start where there are ``many_values`` sparse ones, worth finding its rate
-      (benchmarks/crfsuite_speed.py).
+    * Raw dense inputs, more of them than positions can tell apart: Newton-CG, since correlated columns take L-BFGS
+      past any reasonable ``max_iter`` without a metric.
+    * Otherwise L-BFGS: at most half the passes of Newton-CG where features are whitened by a basis or a metric, and
+      on sparse features; after a stochastic start where there are ``many_values`` sparse ones, worth finding its
+      rate (benchmarks/crfsuite_speed.py).
     """
     smooth = posterior.has_squares_only and posterior.approximation is None
     if smooth and (posterior.size <= small or posterior.raw):

@@ -3,10 +3,10 @@
     H ~ gamma D^-1 updated by the last m pairs (s_j = theta_{j+1} - theta_j, y_j = grad_{j+1} - grad_j)
     gamma = s_m . y_m / y_m . D^-1 y_m
 
-D holds one number per clique set, about its curvature, so that sets of different size and variance are measured
-alike; whitened coordinates do the rest of the preconditioning. Cost per iteration: one pass and the two-loop
-recursion, O(m size). Pairs are kept where the features are and in their precision: they only shape the direction,
-whose slope and step are float64.
+D is about the curvature late in a fit: a Gram matrix of the features and the prior, where these are dense, else one
+number for a clique set (objective/coordinates.py). Pairs are kept in coordinates in which D is the identity, where
+the features are and in their precision: they only shape the direction, whose slope and step are float64. Cost per
+iteration: one pass, the two-loop recursion, O(m size), and four products with triangular factors, O(r^2 q).
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from typing import Any
 import numpy as np
 
 from kernelfields.numerics.vectors import add_scaled, dot
+from kernelfields.objective.coordinates import Coordinates
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import SLOPE_REDUCTION
 from kernelfields.solvers.stochastic import StochasticStart
 
 
 class StepPairs:
-    """The last ``limit`` pairs in ``dtype``; ``metric`` (size,) is D."""
+    """The last ``limit`` pairs, in coordinates in which D is the identity."""
 
-    def __init__(self, limit: int, metric: np.ndarray, dtype: np.dtype):
-        self._dtype = dtype
-        self._metric = metric.astype(dtype)
+    def __init__(self, limit: int, coordinates: Coordinates):
+        self._coordinates = coordinates
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=limit)
 
     def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
-        self._pairs.append((step.astype(self._dtype), change.astype(self._dtype), product))
+        self._pairs.append((self._coordinates.of_step(step), self._coordinates.of_gradient(change), product))
 
     def inverse_product(self, vector: np.ndarray) -> np.ndarray:
         """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
-        vector, metric = vector.astype(self._dtype), self._metric
+        vector = self._coordinates.of_gradient(vector)
         weights = []
         for s, y, sy in reversed(self._pairs):
             weight = dot(s, vector) / sy
             add_scaled(vector, -weight, y)
             weights.append(weight)
         s, y, sy = self._pairs[-1]
-        vector *= (sy / dot(y, y / metric)) / metric
+        vector *= sy / dot(y, y)
         for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
             add_scaled(vector, weight - dot(y, vector) / sy, s)
-        return vector.astype(np.float64)
+        return self._coordinates.direction(vector)
 
 
 # With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
@@ -118,6 +118,7 @@ class LBFGS:
         sy = dot(s, y)
         if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
             if self._pairs is None:
-                elsewhere = after.posterior.step_pairs(self._limit, self._metric)
-                self._pairs = elsewhere or StepPairs(self._limit, self._metric, self._dtype)
+                posterior = after.posterior
+                elsewhere = posterior.step_pairs(self._limit, self._metric)
+                self._pairs = elsewhere or StepPairs(self._limit, posterior.coordinates(self._metric, self._dtype))
             self._pairs.add(s, y, sy)

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, Shard, ShardGroup
+from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.design import Design, has_dense_features
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.potentials import Potentials
 
@@ -310,8 +311,24 @@ class DaskDatafit:
     def stochastic_descent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
 
-    def step_pairs(self, limit: int, metric: np.ndarray) -> None:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> None:
         """Return None: the steps that limited-memory BFGS remembers are vectors of the client."""
+
+    def feature_curvature(self, index: int) -> float:
+        """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
+        design = self.designs[index]
+        if not has_dense_features(design):
+            return 0.0
+        count, weight = np.sum(self.group.ask(weights_of, self._datafit, index), axis=0)
+        if not count or not worth_a_gram_matrix(count, *design.shape):
+            return 0.0
+        return float(weight / count) * design.label_share / design.n_configurations
+
+    def feature_gram(self, index: int) -> np.ndarray:
+        """Return about Z^T Z of a term with dense features, (r, r)."""
+        design = self.designs[index]
+        stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
+        return np.sum(self.group.ask(feature_gram, self._datafit, index, stride), axis=0)
 
     def _count(self, chosen: Sequence[int]) -> None:
         self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
@@ -323,6 +340,17 @@ class DaskDatafit:
 def value_at_zero(shard: Shard, datafit: LocalDatafit) -> float:
     """Return the value where all potentials are zero."""
     return datafit.value_at_zero
+
+
+def weights_of(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[int, float]:
+    """Return how many cliques a set has, and the sum of their weights."""
+    weights = datafit.likelihood.clique_weights(datafit.designs[index])
+    return len(weights), float(weights.sum())
+
+
+def feature_gram(shard: Shard, datafit: LocalDatafit, index: int, stride: int) -> np.ndarray:
+    """Return Z^T Z of a set, as every ``stride``-th row tells it."""
+    return datafit.feature_gram(index, stride)
 
 
 def pull_back(shard: Shard, datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:

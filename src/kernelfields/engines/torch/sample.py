@@ -26,6 +26,7 @@ import torch
 
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.engines.torch.coordinates import TorchCoordinates
 from kernelfields.engines.torch.likelihood import TorchChainLikelihood
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
@@ -35,6 +36,7 @@ from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.objective.coordinates import DenseSet, stride_of
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import LocalDesign, on_host
 from kernelfields.objective.designs.memory import check_transitions_fit, feature_dtype
@@ -155,9 +157,15 @@ class TorchDatafit(LocalDatafit):
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
-    def step_pairs(self, limit: int, metric: np.ndarray) -> TorchStepPairs:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
-        return TorchStepPairs(limit, metric, self.likelihood.device)
+        tables: list[Any] = [self.designs[each.index].table for each in dense]
+        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.device))
+
+    def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
+        """Return Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        table: Any = self.designs[index].table
+        return on_host(table.gram(stride or stride_of(*table.shape)))
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order given."""

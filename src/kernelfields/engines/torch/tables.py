@@ -243,6 +243,20 @@ class TorchTable:
         total = total[: self.shape[1]]
         return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
 
+    def gram(self, stride: int = 1) -> torch.Tensor:
+        """Return Z^T Z, (r, r) float64 on the device, as every ``stride``-th row tells it, from products in float32."""
+        rows = self._stored[::stride]
+        total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
+        for begin in range(0, len(rows), self._summed_rows):
+            block = rows[begin : begin + self._summed_rows]
+            if self.storage == "half" and self.device.type != "cuda":
+                block = block.to(torch.float32)
+            total.add_(self._multiplied(block.T, block))
+        total = total[: self.shape[1], : self.shape[1]].contiguous()
+        if self._scale is not None:
+            total /= self._scale[:, None] * self._scale
+        return total.mul_(self.shape[0] / max(1, len(rows)))
+
     def weighted_gram(self, weights: torch.Tensor) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r) float64 on the host, for a tensor w (n,), from products in float32."""
         total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)

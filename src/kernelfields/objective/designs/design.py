@@ -271,6 +271,14 @@ class Design:
         return self.n_labels**self.labels_per_clique
 
     @property
+    def label_share(self) -> float:
+        """The mean variance of a label coordinate while all labels are equally likely."""
+        labels, factor = self.n_configurations, self.term.label_factor
+        if factor is None:
+            return 1.0 / labels
+        return float(np.einsum("ij,ij->", factor, factor)) / (labels * self.shape[1])
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Shape (r, q) of the coefficients; (P, 1) with a support."""
         support, factor = self.term.support, self.term.label_factor
@@ -391,13 +399,9 @@ class LocalDesign(Design):
 
         Of a term without features, ``TIED_SHARE`` of it. Nothing but the speed of L-BFGS depends on this scale.
         """
-        labels, factor = self.n_configurations, self.term.label_factor
-        share = 1.0 / labels
-        if factor is not None:
-            share = float(np.einsum("ij,ij->", factor, factor)) / (labels * self.shape[1])
         if self.table is None:
-            return TIED_SHARE * n_cliques * share
-        return self.table.mean_square() * share
+            return TIED_SHARE * n_cliques * self.label_share
+        return self.table.mean_square() * self.label_share
 
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Any:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant term."""
@@ -437,6 +441,11 @@ class LocalDesign(Design):
             # Copied once: each copy would wait for all that the device has to do.
             self._device_factor = rows.new_tensor(factor)
         return self._device_factor
+
+
+def has_dense_features(design: Design) -> bool:
+    """Whether a term has features, and these are neither sparse nor limited to a support."""
+    return design.stored_values > 0 and not design.sparse and design.term.support is None
 
 
 def on_host(values: Any) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""Coordinates in which a metric is the identity: those that limited-memory BFGS works in.
+
+    D_c = C_c C_c^T = b a_c Z_c^T Z_c / L^k + I / s_c       sets with dense features
+    D_c = b start curvature + 1 / s_c, a diagonal           other sets
+    u   = C^T theta,   gradient in u = C^-1 gradient in theta
+
+a is the variance of a label coordinate while all labellings of a clique are equally likely: the curvature at the start
+of a fit. Late in it a clique is undecided between a few of its L^k labellings, if at all, and b / L^k stands for what
+is left beside the prior; benchmarks/passes.py compares other values. The Gram matrix is that of about ``SAMPLE_RATIO``
+positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes directions and nothing else:
+whatever it is, the optimum and its certificate are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.blas import dtrmm, dtrsm, strmm, strsm
+
+#: The b above.
+LATE_SHARE = 0.2
+#: Positions that a Gram matrix is summed over, for each feature.
+SAMPLE_RATIO = 2
+# A Gram matrix and its factor cost as much as r^2 / (n q) passes, in about these units; fewer must be saved by them.
+_DEAREST = 64
+# Rows that are multiplied at once: sums over more are kept in float64.
+_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class DenseSet:
+    """A set whose metric is a Gram matrix: its number and rows of theta, the shape (r, q), the scales of D."""
+
+    index: int
+    rows: slice
+    shape: tuple[int, int]
+    curvature: float
+    precision: float
+
+
+def worth_a_gram_matrix(n_rows: int, rank: int, outputs: int) -> bool:
+    """Whether the passes saved are worth the r^3 that the metric of so many rows and features costs."""
+    return rank > 1 and rank * rank <= _DEAREST * n_rows * outputs
+
+
+def stride_of(n_rows: int, rank: int) -> int:
+    """Return n if every n-th row enters the Gram matrix of so many."""
+    return max(1, n_rows // (SAMPLE_RATIO * rank))
+
+
+def gram_matrix(features: Any, stride: int) -> np.ndarray:
+    """Return Z^T Z, (r, r) float64, as every ``stride``-th row of an array or of tiles tells it."""
+    rows = np.arange(0, features.shape[0], stride)
+    total = np.zeros((features.shape[1],) * 2)
+    for begin in range(0, len(rows), _ROWS):
+        part = features[rows[begin : begin + _ROWS]]
+        total += part.T @ part
+    return total * (features.shape[0] / max(1, len(rows)))
+
+
+def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
+    """Return C, lower, with C C^T = curvature gram + precision I; None where rounding leaves none."""
+    matrix = curvature * gram
+    matrix[np.diag_indices(len(matrix))] += precision
+    try:
+        return scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True)
+    except (np.linalg.LinAlgError, ValueError):
+        return None  # the diagonal will do
+
+
+class Coordinates:
+    """Vectors of all coefficients in the coordinates of a metric and back, in ``dtype``.
+
+    ``metric`` (size,) is the diagonal; ``factors`` are sets and their C.
+    """
+
+    def __init__(self, metric: np.ndarray, factors: Sequence[tuple[DenseSet, np.ndarray]], dtype: np.dtype):
+        self._dtype = dtype
+        self._root = np.sqrt(metric).astype(dtype)
+        self._factors = [(each, np.asfortranarray(factor, dtype=dtype)) for each, factor in factors]
+        single = dtype == np.float32
+        self._multiply, self._solve = (strmm, strsm) if single else (dtrmm, dtrsm)
+
+    def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
+        """Return C^-1 gradient."""
+        return self._solved(gradient, transposed=0)
+
+    def of_step(self, step: np.ndarray) -> np.ndarray:
+        """Return C^T step."""
+        out = step.astype(self._dtype) * self._root
+        for each, factor in self._factors:
+            part = self._multiply(1.0, factor, self._part(step, each), lower=1, trans_a=1, overwrite_b=1)
+            out[each.rows] = part.ravel()
+        return out
+
+    def direction(self, vector: np.ndarray) -> np.ndarray:
+        """Return C^-T vector, in float64."""
+        return self._solved(vector, transposed=1).astype(np.float64)
+
+    def _solved(self, vector: np.ndarray, *, transposed: int) -> np.ndarray:
+        out = vector.astype(self._dtype) / self._root
+        for each, factor in self._factors:
+            part = self._solve(1.0, factor, self._part(vector, each), lower=1, trans_a=transposed, overwrite_b=1)
+            out[each.rows] = part.ravel()
+        return out
+
+    def _part(self, vector: np.ndarray, each: DenseSet) -> np.ndarray:
+        return np.array(vector[each.rows].reshape(each.shape), dtype=self._dtype, order="F")

@@ -1,0 +1,131 @@
+"""Coordinates of a metric: spelled out in matrices, and the optimum that no metric changes."""
+
+import numpy as np
+import pytest
+
+from benchmarks.fit_parts import posterior_of_fit
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.objective import coordinates, posterior
+from kernelfields.objective.coordinates import (
+    Coordinates,
+    DenseSet,
+    factor_of,
+    gram_matrix,
+    stride_of,
+    worth_a_gram_matrix,
+)
+from samples import labelled_sequences
+
+X, y = labelled_sequences(n_sequences=30, n_features=4)
+
+
+def spelled_out(objective, metric):
+    """Return D as a matrix, from the formula."""
+    D = np.diag(objective.prior_precision + posterior.LATE_SHARE * (metric - objective.prior_precision))
+    for block, design in zip(objective.blocks, objective.datafit.designs, strict=True):
+        if design.table is None:
+            continue
+        (rank, outputs), factor = block.shape, design.term.label_factor
+        squares = outputs if factor is None else np.trace(factor.T @ factor)
+        variance = squares / (design.n_configurations * outputs)
+        gram = design.features.T @ design.features * variance / design.n_configurations
+        own = posterior.LATE_SHARE * gram + np.eye(rank) / block.prior_variance
+        D[block.rows, block.rows] = np.kron(own, np.eye(outputs))
+    return D
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_coordinates_make_the_metric_the_identity(monkeypatch, dtype):
+    monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)
+    cliques = [NodeCliques("rbf", prior_variance=3.0, rank=6), EdgeCliques("linear", prior_variance=0.5), EdgeCliques()]
+    objective = posterior_of_fit(ChainCRF(cliques=cliques, dtype="float64", random_state=0), X, y)
+    assert len(objective._dense_sets) == 2
+    metric = objective.metric
+    D = spelled_out(objective, metric)
+    found = objective.coordinates(metric, np.dtype(dtype))
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, objective.size))
+    exact = 1e-10 if dtype == "float64" else 1e-3
+    np.testing.assert_allclose(
+        found.direction(found.of_gradient(left)), np.linalg.solve(D, left), rtol=exact, atol=exact
+    )
+    np.testing.assert_allclose(found.of_step(left) @ found.of_gradient(right), left @ right, rtol=exact, atol=exact)
+    assert found.of_gradient(left).dtype == dtype
+    assert found.direction(left).dtype == np.float64
+
+
+def test_a_gram_matrix_of_some_rows_stands_for_all():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(9000, 3)) * [1.0, 2.0, 3.0]
+    whole = Z.T @ Z
+    np.testing.assert_allclose(gram_matrix(Z, 1), whole, rtol=1e-12)
+    some = gram_matrix(Z, 7)
+    np.testing.assert_allclose(some.diagonal(), whole.diagonal(), rtol=0.1)
+    assert not np.allclose(some, whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n_rows", "rank", "stride"), [(10, 100, 1), (400, 100, 2), (399, 100, 1), (47_535, 2000, 11)])
+def test_two_positions_for_each_feature_are_looked_at(n_rows, rank, stride):
+    assert stride_of(n_rows, rank) == stride
+
+
+def test_a_metric_is_made_where_it_costs_less_than_it_saves():
+    assert worth_a_gram_matrix(47_535, 2000, 26)
+    assert worth_a_gram_matrix(5_375, 2000, 26)
+    assert not worth_a_gram_matrix(4_000, 2000, 2)
+    assert not worth_a_gram_matrix(1000, 1, 3)
+
+
+@pytest.mark.parametrize("gram", [np.array([[1.0, 2.0], [2.0, 1.0]]), np.full((2, 2), np.nan), np.full((2, 2), np.inf)])
+def test_a_metric_that_rounding_has_spoilt_is_left_out(gram):
+    assert factor_of(gram, 1.0, 1e-3) is None
+
+
+def test_without_factors_the_diagonal_alone_is_the_metric():
+    plain = Coordinates(np.array([4.0, 9.0]), [], np.dtype(np.float64))
+    np.testing.assert_allclose(plain.of_gradient(np.array([2.0, 3.0])), [1.0, 1.0])
+    np.testing.assert_allclose(plain.of_step(np.array([2.0, 3.0])), [4.0, 9.0])
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.2, 5.0])
+def test_every_metric_leads_to_the_same_optimum_and_certificate(monkeypatch, share):
+    settings = {"kernel": "rbf", "prior_variance": 5.0, "solver": "lbfgs", "tol": 1e-9, "dtype": "float64", "rank": 20}
+    monkeypatch.setattr(posterior, "LATE_SHARE", 0.0)
+    plain = ChainCRF(**settings, random_state=0).fit(X, y)
+    monkeypatch.setattr(posterior, "LATE_SHARE", share)
+    measured = ChainCRF(**settings, random_state=0).fit(X, y)
+    assert measured.solution_.converged
+    assert measured.solution_.value == pytest.approx(plain.solution_.value, rel=1e-8)
+    assert measured.solution_.iterations != plain.solution_.iterations
+    assert measured.certificate_.relative_gap <= 1e-9
+
+
+def test_a_metric_that_fails_costs_passes_and_nothing_else(monkeypatch):
+    settings = {"kernel": "rbf", "prior_variance": 5.0, "solver": "lbfgs", "tol": 1e-8, "dtype": "float64", "rank": 20}
+    measured = ChainCRF(**settings, random_state=0).fit(X, y)
+    monkeypatch.setattr(posterior, "factor_of", lambda *given: None)
+    plain = ChainCRF(**settings, random_state=0).fit(X, y)
+    assert plain.solution_.converged
+    assert plain.solution_.value == pytest.approx(measured.solution_.value, rel=1e-7)
+
+
+def test_correlated_columns_are_fitted_without_newton():
+    """Raw columns of very different size that all say the same: a metric, not the solver, makes up for it."""
+    rng = np.random.default_rng(0)
+    wide = [np.hstack([x, x[:, :1] * 1000 + rng.normal(size=(len(x), 1)), x @ np.ones((4, 3))]) for x in X]
+    settings = {"prior_variance": 1.0, "scale": False, "tol": 1e-6, "random_state": 0, "dtype": "float64"}
+    crf = ChainCRF("linear", solver="lbfgs", **settings).fit(wide, y)
+    assert crf.solution_.converged
+    assert crf.solution_.iterations < 100
+    newton = ChainCRF("linear", solver="newton", **settings).fit(wide, y)
+    assert crf.solution_.value == pytest.approx(newton.solution_.value, rel=1e-5)
+
+
+def test_sets_with_l1_or_without_a_prior_have_no_gram_matrix():
+    for prior in ({"l1": 0.1}, {"prior_variance": np.inf}):
+        cliques = [NodeCliques("linear", **prior), EdgeCliques(prior_variance=1.0)]
+        assert posterior_of_fit(ChainCRF(cliques=cliques, random_state=0), X, y)._dense_sets == []
+    (dense,) = posterior_of_fit(ChainCRF("linear", prior_variance=1.0, random_state=0), X, y)._dense_sets
+    assert isinstance(dense, DenseSet)
+    assert coordinates.LATE_SHARE == 0.2
+    assert dense.precision == 1.0
