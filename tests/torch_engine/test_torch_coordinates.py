@@ -8,6 +8,7 @@ from kernelfields import ChainCRF
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.objective import coordinates
 from kernelfields.solvers.lbfgs import StepPairs
+from samples import labelled_sequences
 
 torch = pytest.importorskip("torch")
 on_device = pytest.importorskip("kernelfields.engines.torch.coordinates")
