@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.blas import dtrmm, dtrsm, strmm, strsm
+from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -27,8 +27,8 @@ LATE_SHARE = 0.2
 SAMPLE_RATIO = 2
 # A Gram matrix and its factor cost as much as r^2 / (n q) passes, in about these units; fewer must be saved by them.
 _DEAREST = 64
-# Rows that are multiplied at once: sums over more are kept in float64.
-_ROWS = 4096
+# Rows that are multiplied at once.
+_BLOCK_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,28 @@ def stride_of(n_rows: int, rank: int) -> int:
 
 
 def gram_matrix(features: Any, stride: int) -> np.ndarray:
-    """Return Z^T Z, (r, r) float64, as every ``stride``-th row of an array or of tiles tells it."""
+    """Return Z^T Z, (r, r) in the precision of Z, as every ``stride``-th row of an array or of tiles tells it.
+
+    Of the symmetric matrix the lower half is there, in the order of Fortran.
+    """
+    dtype, rank = np.dtype(features.dtype), features.shape[1]
     rows = np.arange(0, features.shape[0], stride)
-    total = np.zeros((features.shape[1],) * 2)
-    for begin in range(0, len(rows), _ROWS):
-        part = features[rows[begin : begin + _ROWS]]
-        total += part.T @ part
-    return total * (features.shape[0] / max(1, len(rows)))
+    step = max(1, _BLOCK_BYTES // (rank * dtype.itemsize))
+    total = np.zeros((rank, rank), dtype=dtype, order="F")
+    add_products = ssyrk if dtype == np.float32 else dsyrk
+    for begin in range(0, len(rows), step):
+        part = features[rows[begin : begin + step]]
+        total = add_products(1.0, part.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+    total *= features.shape[0] / max(1, len(rows))
+    return total
 
 
 def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
-    """Return C, lower, with C C^T = curvature gram + precision I; None where rounding leaves none."""
-    matrix = curvature * gram
-    matrix[np.diag_indices(len(matrix))] += precision
+    """Return C, lower, with C C^T = curvature gram + precision I, in the place of gram; None if rounding has it."""
+    gram *= curvature
+    gram[np.diag_indices(len(gram))] += precision
     try:
-        return scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True)
+        return scipy.linalg.cholesky(gram, lower=True, overwrite_a=True)
     except (np.linalg.LinAlgError, ValueError):
         return None  # the diagonal will do
 

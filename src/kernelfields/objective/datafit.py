@@ -114,7 +114,7 @@ class Datafit(Protocol):
         """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
 
     def feature_gram(self, index: int) -> np.ndarray:
-        """Return about Z^T Z of a term with dense features, (r, r)."""
+        """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> Any:
         """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
@@ -291,7 +291,7 @@ class LocalDatafit:
         return float(weights.mean()) * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        """Return the lower half of Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
         features = self.designs[index].features
         return gram_matrix(features, stride or stride_of(*features.shape))
 

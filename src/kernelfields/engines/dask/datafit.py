@@ -325,7 +325,7 @@ class DaskDatafit:
         return float(weight / count) * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int) -> np.ndarray:
-        """Return about Z^T Z of a term with dense features, (r, r)."""
+        """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
         design = self.designs[index]
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
         return np.sum(self.group.ask(feature_gram, self._datafit, index, stride), axis=0)
