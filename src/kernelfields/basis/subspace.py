@@ -13,8 +13,9 @@ A kernel with an explicit feature map needs no pivots.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -89,9 +90,17 @@ class Expansion:
 
     def __init__(self, subspace: PivotSubspace, coefficients: np.ndarray):
         self.subspace = subspace
-        self.dual = subspace.dual_coefficients(coefficients)
+        self.coefficients = coefficients
         self.placed: dict[Hashable, Any] = {}
-        self._kernel_rows = subspace.kernel.towards(subspace.pivots)
+
+    @cached_property
+    def dual(self) -> np.ndarray:
+        """The dual coefficients alpha, (r, q)."""
+        return self.subspace.dual_coefficients(self.coefficients)
+
+    @cached_property
+    def _kernel_rows(self) -> Callable[[Any], np.ndarray]:
+        return self.subspace.kernel.towards(self.subspace.pivots)
 
     def scores(self, inputs: Any) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), streamed."""

@@ -94,7 +94,7 @@ class DeviceExpansion:
     def __init__(self, expansion: Expansion, device: torch.device):
         subspace = expansion.subspace
         self._device, self._rank, self._kernel = device, subspace.rank, subspace.kernel
-        self._dual = tensor_from(expansion.dual, device, torch.float64)
+        self._dual = _dual_there(expansion, device)
         self._pivots = DeviceRows(subspace.pivots, device)
         self._kernel_rows = self._kernel.towards(self._pivots[:]) if self._pivots.dense_bytes == 0 else None
 
@@ -113,6 +113,20 @@ class DeviceExpansion:
         step = (max_bytes or block_bytes(self._device)) // (40 * self._rank + rows_there.dense_bytes)
         by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
         return values
+
+
+def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
+    """Return R^-T V on a device: solved there if it has room for R, else on the host."""
+    if device.type != "cpu":
+        try:
+            factor = tensor_from(np.asarray(expansion.subspace.factor), device, torch.float64)
+            return torch.linalg.solve_triangular(
+                factor.T, tensor_from(expansion.coefficients, device, torch.float64), upper=True
+            )
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+    return tensor_from(expansion.dual, device, torch.float64)
 
 
 def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: np.dtype) -> torch.Tensor:
