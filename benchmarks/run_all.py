@@ -18,6 +18,7 @@ SCRIPTS = [
     ["experiments.gpstruct"],
     ["benchmarks.ingest"],
     ["benchmarks.search_speed"],
+    ["benchmarks.prediction_speed"],
     ["benchmarks.graph_speed"],
     ["benchmarks.graph_fit"],
     ["benchmarks.resume_after_kill"],

@@ -13,7 +13,7 @@ from kernelfields.basis.selection import (
     Uniform,
     candidate_scores,
 )
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis.subspace import Expansion, PivotSubspace
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
@@ -177,9 +177,8 @@ def test_new_inputs_are_scored_as_the_subspace_does(rank, kind, device):
     if rank > 0:
         GreedyCholesky().select(panel, np.random.default_rng(0))
     subspace, coefficients = panel.subspace(), np.random.default_rng(1).normal(size=(rank, 3))
-    values = torch_rows.expansion_values(
-        subspace.kernel, subspace.pivots, subspace.dual_coefficients(coefficients), new, torch.device(device), 30_000
-    )
+    there = torch_rows.DeviceExpansion(Expansion(subspace, coefficients), torch.device(device))
+    values = there.scores(new, max_bytes=30_000)
     np.testing.assert_allclose(values, subspace.apply(new, coefficients), rtol=0, atol=1e-10)
 
 

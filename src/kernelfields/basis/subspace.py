@@ -6,17 +6,22 @@ Pivots B and K_BB = R R^T (R lower triangular) span {k(b, .)}; the whitened feat
 
 turn the RKHS norm into the Euclidean one. f is also the kernel expansion k(x, B) alpha with the dual
 coefficients alpha = R^-T v, which is how new inputs are scored: O(n r d) for the kernel rows and O(n r q)
-for the product, no triangular solve per input. A kernel with an explicit feature map needs no pivots.
+for the product, no triangular solve per input. Rounding in alpha is that of z(x): both roads lose the condition of
+R, about 1e-9 of the scores where pivots are as close as they may be. An :class:`Expansion` keeps alpha, O(r^2 q) once.
+A kernel with an explicit feature map needs no pivots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.linalg
 
+from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.triangular import back_substitution
 
@@ -73,15 +78,36 @@ class PivotSubspace:
         values = np.array(coefficients, dtype=np.float64)
         if not isinstance(self.factor, np.ndarray):
             return back_substitution(self.factor, values)
-        return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T")
+        return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T", check_finite=False)
 
     def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
         """Return k(x, B) alpha, (n, q)."""
-        dual = self.dual_coefficients(coefficients)
-        potentials = np.empty((inputs.shape[0], dual.shape[1]))
-        for rows in row_blocks(inputs.shape[0], self.rank):
-            potentials[rows] = self.kernel(inputs[rows], self.pivots) @ dual
-        return potentials
+        return Expansion(self, coefficients).scores(inputs)
+
+
+class Expansion:
+    """f(x) = k(x, B) alpha with all that does not depend on x; ``placed`` holds copies, by the place they lie in."""
+
+    def __init__(self, subspace: PivotSubspace, coefficients: np.ndarray):
+        self.subspace = subspace
+        self.coefficients = coefficients
+        self.placed: dict[Hashable, Any] = {}
+
+    @cached_property
+    def dual(self) -> np.ndarray:
+        """The dual coefficients alpha, (r, q)."""
+        return self.subspace.dual_coefficients(self.coefficients)
+
+    @cached_property
+    def _kernel_rows(self) -> Callable[[Any], np.ndarray]:
+        return self.subspace.kernel.towards(self.subspace.pivots)
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        """Return k(x, B) alpha for each row of inputs, (n, q), streamed."""
+        scores = np.empty((inputs.shape[0], self.dual.shape[1]))
+        for rows in row_blocks(inputs.shape[0], self.subspace.rank):
+            scores[rows] = product(self._kernel_rows(inputs[rows]), self.dual)
+        return scores
 
 
 @dataclass

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
-from kernelfields.basis.subspace import Subspace
+from kernelfields.basis.subspace import Expansion
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
@@ -105,6 +105,6 @@ class Engine(BaseEstimator):
         """Return labelled data in this place."""
         raise NotImplementedError(f"{type(self).__name__} must define place(data, structure, settings)")
 
-    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
-        """Return z(x)^T coefficients of new inputs, (n, q), on the host."""
-        return subspace.apply(inputs, coefficients)
+    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+        """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
+        return expansion.scores(inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -170,7 +171,7 @@ class GraphCRF(FieldEstimator):
     def _field(self) -> Field:
         check_is_fitted(self, "field_")
         # How graphs are inferred may change after the fit.
-        return Field(self.field_.terms, GraphStructure(len(self.classes_), self.inference))
+        return replace(self.field_, structure=GraphStructure(len(self.classes_), self.inference))
 
     def _cliques(self, training: Training) -> NamedCliques:
         graphs = training.data

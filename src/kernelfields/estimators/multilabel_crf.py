@@ -191,7 +191,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     def _field(self) -> Field:
         check_is_fitted(self, "field_")
         # How labels are inferred may change after the fit.
-        return Field(self.field_.terms, replace(self.field_.structure, method=self.inference))  # type: ignore[type-var]
+        structure: Any = replace(self.field_.structure, method=self.inference)  # type: ignore[type-var]
+        return replace(self.field_, structure=structure)
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
         """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""

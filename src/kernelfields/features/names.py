@@ -42,13 +42,15 @@ def join_names(names: list[str]) -> NameText:
     joined = split_names(NAME_END.join(names), len(names))
     if joined is None:
         ended = b"".join(_encoded(name).replace(b"\0", _ZERO) + b"\0" for name in names)
-        joined = _scan(np.frombuffer(ended + bytes(_SPARE), dtype=np.uint8), len(names))
+        joined = _scan(np.frombuffer(bytearray(ended + bytes(_SPARE)), dtype=np.uint8), len(names))
     return joined
 
 
 def split_names(text: str, count: int) -> NameText | None:
     """Return the names of a text with ``NAME_END`` between them; None if it holds more than ``count`` of them."""
-    encoded = np.frombuffer(_encoded(text + NAME_END * _SPARE), dtype=np.uint8)
+    # A bytearray, as the names of a table are: arrays that may not be written to are a type of their own to numba,
+    # and everything would be compiled twice.
+    encoded = np.frombuffer(bytearray(_encoded(text + NAME_END * _SPARE)), dtype=np.uint8)
     names = _scan(encoded, count)
     return names if count == 0 or names.stops[-1] == len(encoded) - _SPARE else None
 
@@ -56,8 +58,6 @@ def split_names(text: str, count: int) -> NameText | None:
 def _scan(text: np.ndarray, count: int) -> NameText:
     from kernelfields.features import names_compiled as compiled
 
-    text = text.view()
-    text.flags.writeable = False
     starts, stops, hashes = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint64)
     compiled.scan(text, starts, stops, hashes)
     return NameText(text, starts, stops, hashes)

@@ -24,7 +24,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -35,6 +35,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 # About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
 _BLOCK_ENTRIES = 2**21
 _SMALLEST_BLOCK = 16
+# A product of more multiplications than the second is shared out to threads by BLAS, one with a vector of more than
+# the first (OpenBLAS; others begin later); up to the third it is done before they are all awake on a busy machine.
+_ALONE_VECTOR, _ALONE, _SMALL_PRODUCT = 9_000, 2**18, 2**24
 #: Rows whose median is taken off before squared distances are computed.
 MEDIAN_SAMPLE = 256
 
@@ -155,7 +158,32 @@ def inner_products(X: Any, Z: Any | None = None) -> np.ndarray:
         # Accumulates straight into the dense result where scikit-learn can: four times as fast as
         # a sparse product when most entries meet, and as fast when few do.
         return safe_sparse_dot(left, right.T, dense_output=True)
-    return np.asarray(X @ Z.T)
+    if Z is X or sparse.issparse(X) or sparse.issparse(Z):
+        return np.asarray(X @ Z.T)
+    return product(X, Z.T)
+
+
+def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) -> np.ndarray:
+    """Return left @ right; one of at most ``small`` multiplications in parts that take no threads of BLAS.
+
+    The scores of a short sequence are such products. Threads would halve a millisecond on a machine with nothing else
+    to do, and wait for each other for tens of them where every core is busy.
+    """
+    n_rows, inner, n_columns = *left.shape, right.shape[1]
+    work, alone = n_rows * inner * n_columns, _ALONE_VECTOR if 1 in (n_rows, n_columns) else _ALONE
+    if work <= alone or work > small:
+        return left @ right
+    out = np.zeros((n_rows, n_columns), dtype=np.result_type(left, right))
+    left = left.astype(out.dtype, copy=False)
+    if inner > n_columns:
+        step = max(1, alone // (n_rows * n_columns))
+        for k in range(0, inner, step):
+            out += left[:, k : k + step] @ right[k : k + step]
+        return out
+    step = max(1, alone // (n_rows * inner))
+    for k in range(0, n_columns, step):
+        np.matmul(left, right[:, k : k + step], out=out[:, k : k + step])
+    return out
 
 
 @with_tensor_twin
@@ -166,20 +194,36 @@ def squared_norms(X: Any) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
+class Destinations(NamedTuple):
+    """Rows Z (m, d) as squared distances to them are computed: in float64, ``shift`` (d,) taken off, and ||z||^2."""
+
+    given: Any
+    shift: Any
+    rows: Any
+    norms: Any
+
+
+@with_tensor_twin
+def destinations(Z: Any) -> Destinations:
+    """Return what squared distances to Z need that does not depend on the other rows; nothing is taken off CSR rows."""
+    if sparse.issparse(Z) or Z.shape[0] == 0:
+        rows = Z.astype(np.float64)
+        return Destinations(Z, None, rows, squared_norms(rows))
+    shift = _median(Z)
+    rows = Z - shift
+    return Destinations(Z, shift, rows, squared_norms(rows))
+
+
 @with_tensor_twin
 def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
-    """Return ||x - z||^2 for all rows, shape (n, m)."""
-    n_columns = X.shape[0] if Z is None else Z.shape[0]
-    distances = np.empty((X.shape[0], n_columns), dtype=block_dtype(X, Z))
+    """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the :class:`Destinations` of rows that stay."""
+    if Z is not None:
+        return _squared_distances_to(X, Z if isinstance(Z, Destinations) else _destinations_for(X, Z))
+    distances = np.empty((X.shape[0], X.shape[0]), dtype=X.dtype)
     if distances.size == 0:
         return distances
-    X, Z = _shifted_to_float64(X, Z)
+    X = X.astype(np.float64) if sparse.issparse(X) else X - _median(X)
     norms = squared_norms(X)
-    if Z is not None:
-        other_norms = squared_norms(Z)
-        for rows in blocks_of(distances):
-            distances[rows] = _from_products(inner_products(X[rows], Z), norms[rows], other_norms)
-        return distances
     for rows in blocks_of(distances):
         above = slice(0, rows.start)
         if rows.start > 0:
@@ -192,12 +236,29 @@ def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
     return distances
 
 
-def _shifted_to_float64(X: Any, Z: Any | None) -> tuple[Any, Any | None]:
-    if sparse.issparse(X) or sparse.issparse(Z):
-        return X.astype(np.float64), None if Z is None else Z.astype(np.float64)
-    rows = X if Z is None else Z
-    median = np.median(rows[:: -(-len(rows) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
-    return X - median, None if Z is None else Z - median
+def _squared_distances_to(X: Any, to: Destinations) -> np.ndarray:
+    distances = np.empty((X.shape[0], to.rows.shape[0]), dtype=block_dtype(X, to.given))
+    if distances.size == 0:
+        return distances
+    if sparse.issparse(X) and to.shift is not None:
+        to = _destinations_for(X, to.given)
+    X = X.astype(np.float64) if to.shift is None else X - to.shift
+    norms = squared_norms(X)
+    for rows in blocks_of(distances):
+        distances[rows] = _from_products(inner_products(X[rows], to.rows), norms[rows], to.norms)
+    return distances
+
+
+def _destinations_for(X: Any, Z: Any) -> Destinations:
+    if not sparse.issparse(X):
+        return destinations(Z)
+    # What is taken off sparse rows would fill them.
+    rows = Z.astype(np.float64)
+    return Destinations(Z, None, rows, squared_norms(rows))
+
+
+def _median(rows: np.ndarray) -> np.ndarray:
+    return np.median(rows[:: -(-len(rows) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
 
 
 def _from_products(products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ and smooth in the first fifty columns. Cost: that of the inner kernel and a copy
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -68,6 +69,11 @@ class Columns(Kernel):
             full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
             return seen.toarray() if full or end - self.begin <= _FEW else sparse.csr_array(seen)
         return contiguous(seen)
+
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return X -> k(X, Z), by that of the part."""
+        block = self.kernel.towards(self._seen(Z))
+        return lambda X: block(self._seen(X))
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         return self.kernel(self._seen(X), None if Z is None else self._seen(Z))

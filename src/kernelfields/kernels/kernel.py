@@ -59,6 +59,11 @@ class Kernel(ComparedByParameters):
             return block_by_host(self._block, X, Z)
         return self._block(X, Z)
 
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do."""
+        Z = arrays.as_rows(Z, "Z")
+        return lambda X: self(X, Z)
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         # As scikit-learn writes it, but its cost doubles with every kernel inside another.
         changed_only = get_config()["print_changed_only"]
@@ -215,6 +220,18 @@ class _OfTwo(Kernel):
         self.left = left
         self.right = right
 
+    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the block of both parts; the left one may be overwritten."""
+        raise NotImplementedError
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        return self._joined(self.left(X, Z), self.right(X, Z))
+
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return X -> k(X, Z), by those of both parts."""
+        left, right = self.left.towards(Z), self.right.towards(Z)
+        return lambda X: self._joined(left(X), right(X))
+
 
 class Sum(_OfTwo):
     """k(x, z) + l(x, z), also written ``k + l``."""
@@ -236,10 +253,9 @@ class Sum(_OfTwo):
             return sparse.hstack([sparse.csr_array(left), sparse.csr_array(right)], format="csr")
         return arrays.side_by_side(left, right)
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        block = self.left(X, Z)
-        block += self.right(X, Z)
-        return block
+    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        left += right
+        return left
 
     def _diagonal(self, X: Any) -> np.ndarray:
         return self.left.diag(X) + self.right.diag(X)
@@ -250,10 +266,9 @@ class Product(_OfTwo):
 
     kind = "product"
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        block = self.left(X, Z)
-        block *= self.right(X, Z)
-        return block
+    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        left *= right
+        return left
 
     def _diagonal(self, X: Any) -> np.ndarray:
         return self.left.diag(X) * self.right.diag(X)
@@ -301,14 +316,19 @@ class Scaled(Kernel):
         return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        block = self.kernel(X, Z)
+        return self._scaled(self.kernel(X, Z))
+
+    def _scaled(self, block: np.ndarray) -> np.ndarray:
         block *= non_negative(self, "factor")
         return block
 
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return X -> k(X, Z), by that of the part."""
+        block = self.kernel.towards(Z)
+        return lambda X: self._scaled(block(X))
+
     def _diagonal(self, X: Any) -> np.ndarray:
-        diagonal = self.kernel.diag(X)
-        diagonal *= non_negative(self, "factor")
-        return diagonal
+        return self._scaled(self.kernel.diag(X))
 
 
 class Normalized(Kernel):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,31 @@ class _Stationary(Kernel):
         return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
 
 
+class _OfSquaredDistances(_Stationary):
+    """A kernel that is a function of ||x - z||^2 alone."""
+
+    def _of_distances(self, distances: np.ndarray) -> np.ndarray:
+        """Return the values for squared distances, which may be overwritten."""
+        raise NotImplementedError
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        return self._of_distances(arrays.squared_distances(X, Z))
+
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return X -> k(X, Z), with what distances to Z need computed once."""
+        if type(self)._block is not _OfSquaredDistances._block:  # a kernel of somebody's own
+            return super().towards(Z)
+        Z = arrays.as_rows(Z, "Z")
+        to = arrays.destinations(Z)
+
+        def block(X: Any) -> np.ndarray:
+            X = arrays.as_rows(X)
+            arrays.check_comparable(X, Z)
+            return self._of_distances(arrays.squared_distances(X, to))
+
+        return block
+
+
 class _Exponential(_Stationary):
     """A kernel exp(-gamma distance); gamma is a number, "scale" or "auto"."""
 
@@ -47,7 +73,7 @@ class _Exponential(_Stationary):
         self.gamma = gamma
 
 
-class RBF(_Exponential):
+class RBF(_OfSquaredDistances, _Exponential):
     """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
 
     kind = "rbf"
@@ -55,9 +81,8 @@ class RBF(_Exponential):
     def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        gamma = positive(self, "gamma")
-        return _exponential(arrays.squared_distances(X, Z), -gamma)
+    def _of_distances(self, distances: np.ndarray) -> np.ndarray:
+        return _exponential(distances, -positive(self, "gamma"))
 
 
 class Laplacian(_Exponential):
@@ -89,7 +114,7 @@ def _order(owner: Any, name: str) -> float:
     return float(nu)
 
 
-class Matern(_Stationary):
+class Matern(_OfSquaredDistances):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
 
         2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
@@ -112,9 +137,8 @@ class Matern(_Stationary):
             return {}
         return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X, weights))}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _of_distances(self, distances: np.ndarray) -> np.ndarray:
         nu, length_scale = _order(self, "nu"), positive(self, "length_scale")
-        distances = arrays.squared_distances(X, Z)
         if nu == np.inf:
             return _exponential(distances, -0.5 / length_scale**2)
         arrays.square_root(distances)

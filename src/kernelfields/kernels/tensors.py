@@ -108,20 +108,25 @@ def squared_norms(X: torch.Tensor) -> torch.Tensor:
     return norms
 
 
-def squared_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
-    """Return ||x - z||^2 for all rows, shape (n, m)."""
-    other = X if Z is None else Z
-    distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
+def destinations(Z: torch.Tensor) -> arrays.Destinations:
+    """Return what squared distances to Z need that does not depend on the other rows."""
+    rows, shift = Z.to(torch.float64), None
+    if len(Z) > 0:
+        shift = rows[:: -(-len(Z) // arrays.MEDIAN_SAMPLE)].median(dim=0).values
+        rows = rows - shift
+    return arrays.Destinations(Z, shift, rows, squared_norms(rows))
+
+
+def squared_distances(X: torch.Tensor, Z: Any = None) -> torch.Tensor:
+    """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the ``Destinations`` of rows that stay."""
+    to = Z if isinstance(Z, arrays.Destinations) else destinations(X if Z is None else Z)
+    distances = torch.empty((len(X), len(to.rows)), dtype=block_dtype(X, to.given), device=X.device)
     if distances.numel() == 0:
         return distances
-    sample = other[:: -(-len(other) // arrays.MEDIAN_SAMPLE)]
-    median = sample.to(torch.float64).median(dim=0).values
-    right = other.to(torch.float64) - median
-    other_norms = squared_norms(right)
     for rows in blocks_of(distances):
-        left = X[rows].to(torch.float64) - median
-        sums = squared_norms(left)[:, None] + other_norms
-        products = (left @ right.T).mul_(-2.0).add_(sums)
+        left = X[rows].to(torch.float64) - to.shift
+        sums = squared_norms(left)[:, None] + to.norms
+        products = (left @ to.rows.T).mul_(-2.0).add_(sums)
         distances[rows] = products.masked_fill_(products <= sums.mul_(32 * np.finfo(np.float64).eps), 0.0)
     if Z is None:
         distances = _mirrored(distances)

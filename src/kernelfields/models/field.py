@@ -8,7 +8,7 @@ The same road serves prediction, scoring and certificates of chains, graphs, sev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.potentials import Potentials
-from kernelfields.objective.term import Scorer, Term
+from kernelfields.objective.term import Expansions, Scorer, Term
 
 
 @dataclass(eq=False)
@@ -30,6 +30,8 @@ class Field:
 
     terms: list[Term]
     structure: LabelStructure
+    #: What scores of new data need again and again.
+    expansions: Expansions = field(default_factory=Expansions, repr=False)
 
     def layout(self, data: Any) -> Layout:
         """Return where the scores of the terms go in the potentials of data."""
@@ -38,21 +40,29 @@ class Field:
     def potentials(self, data: Any, layout: Layout, workers: Workers, place: Scorer | None = None) -> Potentials:
         """Return the potentials of data, constraints not included; ``place`` computes kernels, None for here.
 
-        Terms that share a subspace, as the labels of a multi-label field do, share the work of its features.
+        Terms that share a subspace, as the labels of a multi-label field do, share the work of its kernel rows or
+        features.
         """
         potentials = layout.zeros()
-        subspaces = [id(term.subspace) for term in self.terms]
-        shared: dict[int, Any] = {}
-        for term in self.terms:
-            key = id(term.subspace)
-            if term.tied_everywhere or term.support is not None or subspaces.count(key) == 1:
-                scores = term.scores(data, workers, place)
+        for terms in self._by_subspace():
+            if terms[0].has_pivots and terms[0].support is None:
+                parts = self.expansions.scores(terms, data, place)
+            elif len(terms) == 1:
+                parts = [terms[0].scores(data, workers)]
             else:
-                if key not in shared:
-                    shared[key] = term.features(data)
-                scores = term.scores_of(shared[key], term.known)
-            layout.add_scores(potentials, term.placement(data), scores)
+                features = terms[0].features(data)
+                parts = [term.scores_of(features, term.known) for term in terms]
+            for term, scores in zip(terms, parts, strict=True):
+                layout.add_scores(potentials, term.placement(data), scores)
         return potentials
+
+    def _by_subspace(self) -> list[list[Term]]:
+        """Return the terms that can share their work; a constant or a support of pairs is a term's own."""
+        groups: dict[int, list[Term]] = {}
+        for term in self.terms:
+            own = term.tied_everywhere or term.support is not None
+            groups.setdefault(id(term) if own else id(term.subspace), []).append(term)
+        return list(groups.values())
 
     def answers(self, data: Any, workers: Workers, place: Scorer | None = None) -> Answers:
         """Return what can be asked of data."""

@@ -10,6 +10,7 @@ scores of new data. Cost of scores: that of the features and O(n r q).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
+from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.threads import Workers
@@ -29,8 +30,8 @@ from kernelfields.objective.potentials import Placement
 class Scorer(Protocol):
     """Where scores of new inputs are computed: what a term asks of an engine."""
 
-    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
-        """Return z(x)^T V for each row of inputs, (n, q), on the host."""
+    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+        """Return k(x, B) alpha for each row of inputs, (n, q), on the host."""
 
 
 class Sample(Protocol):
@@ -135,19 +136,13 @@ class Term:
             return (features @ self.support.matrix(coefficients)).toarray()
         return self.in_labels(coefficients if features is None else features @ coefficients)
 
-    def scores(self, data: Any, workers: Workers, place: Scorer | None = None) -> np.ndarray:
-        """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike.
-
-        ``place`` computes kernels; None for this process.
-        """
+    def scores(self, data: Any, workers: Workers) -> np.ndarray:
+        """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike."""
         if self.tied_everywhere:
             return self.tied_scores
         if self.support is not None:
             return self._scorer.scores(self.features(data), workers)
-        inputs, coefficients = self.clique.view(data), self.known
-        if place is None:
-            return self.in_labels(self.subspace.apply(inputs, coefficients))
-        return self.in_labels(place.scores(self.subspace, inputs, coefficients))
+        return self.in_labels(self.subspace.apply(self.clique.view(data), self.known))
 
     def slope(self, data: Any, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
@@ -168,6 +163,43 @@ class Term:
         """The coefficients of a fitted term."""
         assert self.coefficients is not None, f"term {self.name!r} is not fitted"
         return self.coefficients
+
+
+class Expansions:
+    """Kernel expansions of fitted terms, made when they are first asked for and kept for the next time.
+
+    Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
+    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that ask
+    for the first time at once each make it, and one of them is kept.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Expansion, list[np.ndarray]]] = {}
+
+    def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
+        return Expansions, ()
+
+    def scores(self, terms: Sequence[Term], data: Any, place: Scorer | None = None) -> list[np.ndarray]:
+        """Return the potentials of the cliques of new data, (n, L^k), for each of the terms of one subspace.
+
+        ``place`` computes kernels; None for this process.
+        """
+        expansion, inputs = self._of(terms), terms[0].clique.view(data)
+        scores = expansion.scores(inputs) if place is None else place.scores(expansion, inputs)
+        ends = np.cumsum([term.known.shape[1] for term in terms])
+        return [term.in_labels(part) for term, part in zip(terms, np.split(scores, ends[:-1], axis=1), strict=True)]
+
+    def _of(self, terms: Sequence[Term]) -> Expansion:
+        subspace, coefficients = terms[0].subspace, [term.known for term in terms]
+        known = self._known.get(id(subspace))
+        if known is not None:
+            expansion, stacked = known
+            same = len(stacked) == len(coefficients) and all(map(operator.is_, stacked, coefficients))
+            if same and expansion.subspace is subspace:
+                return expansion
+        expansion = Expansion(subspace, coefficients[0] if len(terms) == 1 else np.hstack(coefficients))
+        self._known[id(subspace)] = expansion, coefficients
+        return expansion
 
 
 def shared_features(terms: Sequence[Term], data: Any) -> list[Any]:

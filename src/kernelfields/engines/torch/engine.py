@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.basis.subspace import Subspace
+from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.engine import Engine, SampleSettings
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 
@@ -55,15 +55,14 @@ class Torch(Engine):
 
         return TorchSample(data, structure, settings, self.resolved_device())
 
-    def scores(self, subspace: Subspace, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
-        """Return z(x)^T coefficients for each row of inputs, (n, q), computed on the device."""
-        if not hasattr(subspace, "pivots"):
-            return subspace.apply(inputs, coefficients)
-        from kernelfields.engines.torch.rows import expansion_values
+    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+        """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""
+        from kernelfields.engines.torch.rows import DeviceExpansion
 
-        pivots: Any = subspace
-        dual = pivots.dual_coefficients(coefficients)
-        return expansion_values(pivots.kernel, pivots.pivots, dual, inputs, self.resolved_device())
+        device = self.resolved_device()
+        if device not in expansion.placed:
+            expansion.placed[device] = DeviceExpansion(expansion, device)
+        return expansion.placed[device].scores(inputs)
 
 
 def cuda_is_there() -> bool:

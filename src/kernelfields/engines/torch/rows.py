@@ -1,6 +1,6 @@
 """Rows of inputs on a device, and work on blocks of them that shrink when memory runs out.
 
-``expansion_values`` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
+:class:`DeviceExpansion` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
 :class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
 rows dense, zeros included, only for the block that is asked for: (rows, d) values at a time.
 
@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 import torch
 
+from kernelfields.basis.subspace import Expansion
 from kernelfields.kernels.arrays import as_rows, is_tensor
 from kernelfields.kernels.tensors import tensor_from
 
@@ -83,29 +84,49 @@ class DeviceRows:
         return dense.view(n_rows, n_columns)
 
 
-def expansion_values(
-    kernel: Any, pivots: Any, dual: np.ndarray, inputs: Any, device: torch.device, max_bytes: int | None = None
-) -> np.ndarray:
-    """Return k(x, B) alpha, (n, q) float64 on the host, for pivots B (r, d) and dual coefficients alpha (r, q).
+class DeviceExpansion:
+    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) lie there.
 
-    Products with alpha are in float64: its entries may be large and cancel. Pivots are made dense. Blocks of rows take
-    ``max_bytes``, or what suits the device.
+    Products with alpha are in float64: its entries may be large and cancel. Sparse pivots are kept sparse, and made
+    dense for each call.
     """
-    n_rows, rank = inputs.shape[0], pivots.shape[0]
-    values = np.empty((n_rows, dual.shape[1]))
-    if rank == 0:
-        values[:] = 0.0
+
+    def __init__(self, expansion: Expansion, device: torch.device):
+        subspace = expansion.subspace
+        self._device, self._rank, self._kernel = device, subspace.rank, subspace.kernel
+        self._dual = _dual_there(expansion, device)
+        self._pivots = DeviceRows(subspace.pivots, device)
+        self._kernel_rows = self._kernel.towards(self._pivots[:]) if self._pivots.dense_bytes == 0 else None
+
+    def scores(self, inputs: Any, max_bytes: int | None = None) -> np.ndarray:
+        """Return k(x, B) alpha, (n, q) on the host; blocks of rows take ``max_bytes`` or what suits the device."""
+        n_rows, rows_there = inputs.shape[0], DeviceRows(inputs, self._device)
+        values = np.zeros((n_rows, self._dual.shape[1]))
+        if self._rank == 0:
+            return values
+        kernel_rows = self._kernel_rows or self._kernel.towards(self._pivots[:])
+
+        def fill(rows: slice) -> None:
+            block: Any = kernel_rows(rows_there[rows])
+            values[rows] = (block.to(torch.float64) @ self._dual).cpu().numpy()
+
+        step = (max_bytes or block_bytes(self._device)) // (40 * self._rank + rows_there.dense_bytes)
+        by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
         return values
-    given, right = DeviceRows(pivots, device), tensor_from(dual, device, torch.float64)
-    rows_there, pivots_there = DeviceRows(inputs, device), given[:]
 
-    def fill(rows: slice) -> None:
-        block = kernel(rows_there[rows], pivots_there).to(torch.float64)
-        values[rows] = (block @ right).cpu().numpy()
 
-    step = (max_bytes or block_bytes(device)) // (40 * rank + rows_there.dense_bytes)
-    by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {rank:,}")
-    return values
+def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
+    """Return R^-T V on a device: solved there if it has room for R, else on the host."""
+    if device.type != "cpu":
+        try:
+            factor = tensor_from(np.asarray(expansion.subspace.factor), device, torch.float64)
+            return torch.linalg.solve_triangular(
+                factor.T, tensor_from(expansion.coefficients, device, torch.float64), upper=True
+            )
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+    return tensor_from(expansion.dual, device, torch.float64)
 
 
 def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: np.dtype) -> torch.Tensor:

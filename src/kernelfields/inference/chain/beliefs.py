@@ -109,7 +109,7 @@ class ChainBeliefs:
         past, ahead, d_marginals = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
         self._workers.each(
             lambda first, last: score_expectations(
-                first, last, self.offsets, d_node, moved, passes, past, ahead, d_marginals
+                first, last, self.offsets, d_node, moved, passes, past, ahead, d_marginals, room_to_work(d_node)
             ),
             self._runs,
         )
@@ -151,6 +151,11 @@ class ChainBeliefs:
         self._passes.alpha[rows] = self._passes.inverse_predicted[rows] = 0.0
 
 
+def room_to_work(node: np.ndarray) -> np.ndarray:
+    """Return an array that one run of the scaled passes may write to, (4, L)."""
+    return np.empty((4, node.shape[1]))
+
+
 def infer_chains(
     node: np.ndarray,
     edge: np.ndarray,
@@ -187,7 +192,7 @@ def infer_chains(
     runs = workers.runs(offsets, shape[1])
     workers.each(
         lambda first, last: forward_backward(
-            first, last, offsets, node, has_forbidden, passes, log_partition, troubled
+            first, last, offsets, node, has_forbidden, passes, log_partition, troubled, room_to_work(node)
         ),
         runs,
     )

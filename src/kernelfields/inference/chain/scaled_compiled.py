@@ -15,14 +15,17 @@ Conditional expectations of a direction's score (du, dw), no exponentials needed
     B_t(a) = 1/future_t(a) sum_b T_{t+1}(a,b) gamma_{t+1}(b) (dw_{t+1}(a,b) + du_{t+1}(b) + B_{t+1}(b))
     E      = sum_b m_T(b) A_T(b),    dm_t = m_t (A_t + B_t - E)
 
-Arrays: (N, L) float64; transfer T (E, L, L) with E = 1 or N; ``ScaledPasses`` of beliefs.py keeps them. Cost
-O(N L^2) time, O(N L) memory. A sequence is flagged as troubled where a probability that is not structurally zero
-leaves the range of doubles; the caller then recomputes it in the log domain.
+Arrays: (N, L) float64; transfer T (E, L, L) with E = 1 or N; ``ScaledPasses`` of beliefs.py keeps them. Cost O(N L^2)
+time, O(N L) memory. Arrays to work in come from the caller, and loops call no functions: numba takes longer to
+compile an allocation or a call than a loop, and a new user waits for it. A sequence is flagged as troubled where a
+probability that is not structurally zero leaves the range of doubles; the caller then recomputes it in the log
+domain.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+
 from numba import njit
 
 from kernelfields.inference.sums_compiled import REORDER
@@ -32,99 +35,81 @@ TINY = 1e-250
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _add_weighted_rows(matrix, weights, out):
-    """out += weights @ matrix, four rows at a time so that out is read and written less often."""
-    size = weights.shape[0]
-    whole = size - size % 4
-    for a in range(0, whole, 4):
-        w0, w1, w2, w3 = weights[a], weights[a + 1], weights[a + 2], weights[a + 3]
-        r0, r1, r2, r3 = matrix[a], matrix[a + 1], matrix[a + 2], matrix[a + 3]
-        for b in range(size):
-            out[b] += w0 * r0[b] + w1 * r1[b] + w2 * r2[b] + w3 * r3[b]
-    for a in range(whole, size):
-        weight, row = weights[a], matrix[a]
-        for b in range(size):
-            out[b] += weight * row[b]
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _dot(row, vector):
-    total = 0.0
-    for b in range(vector.shape[0]):
-        total += row[b] * vector[b]
-    return total
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def forward_backward(first, last, offsets, node, has_forbidden, passes, log_partition, troubled):
+def forward_backward(first, last, offsets, node, has_forbidden, passes, log_partition, troubled, work):
     """Fill the arrays above for sequences first..last-1; troubled[s] is True where doubles do not do.
 
-    passes are ``ScaledPasses``, with transfer and shift filled and zeros elsewhere.
+    passes are ``ScaledPasses``, with transfer and shift filled and zeros elsewhere. work (4, L) is overwritten.
     """
     transfer, shift = passes.transfer, passes.shift
     alpha, inverse_predicted, marginals = passes.alpha, passes.inverse_predicted, passes.marginals
     n_labels = node.shape[1]
+    whole = n_labels - n_labels % 4
     stride = 0 if transfer.shape[0] == 1 else 1
-    predicted = np.empty(n_labels)
-    gamma = np.empty(n_labels)
-    reachable = np.ones(n_labels, dtype=np.bool_)
-    reached_before = np.ones(n_labels, dtype=np.bool_)
+    predicted, gamma, reachable, reached_before = work[0], work[1], work[2], work[3]
     for s in range(first, last):
-        begin = offsets[s]
-        end = offsets[s + 1]
+        begin, end = offsets[s], offsets[s + 1]
         total = 0.0
         fine = True
         for t in range(begin, end):
+            scores, now, step = node[t], alpha[t], transfer[t * stride]
+            start = 1.0 if t == begin else 0.0
+            top = -math.inf
+            for b in range(n_labels):
+                predicted[b] = start
+                if scores[b] > top:
+                    top = scores[b]
+            if top == -math.inf:
+                fine = False
+                break
             if t == begin:
                 for b in range(n_labels):
-                    predicted[b] = 1.0
-                    reachable[b] = True
+                    reachable[b] = 1.0
             else:
-                for b in range(n_labels):
-                    predicted[b] = 0.0
-                _add_weighted_rows(transfer[t * stride], alpha[t - 1], predicted)
+                before = alpha[t - 1]
+                # Four rows at a time, so that sums are read and written less often.
+                for a in range(0, whole, 4):
+                    w0, w1, w2, w3 = before[a], before[a + 1], before[a + 2], before[a + 3]
+                    r0, r1, r2, r3 = step[a], step[a + 1], step[a + 2], step[a + 3]
+                    for b in range(n_labels):
+                        predicted[b] += w0 * r0[b] + w1 * r1[b] + w2 * r2[b] + w3 * r3[b]
+                for a in range(whole, n_labels):
+                    weight = before[a]
+                    for b in range(n_labels):
+                        predicted[b] += weight * step[a, b]
                 total += shift[t * stride]
                 if has_forbidden:
                     for b in range(n_labels):
                         reached_before[b] = reachable[b]
-                        reachable[b] = False
+                        reachable[b] = 0.0
                     for a in range(n_labels):
-                        if reached_before[a]:
-                            for b in range(n_labels):
-                                if transfer[t * stride, a, b] > 0.0:
-                                    reachable[b] = True
-            top = -np.inf
-            for b in range(n_labels):
-                if node[t, b] > top:
-                    top = node[t, b]
-            if top == -np.inf:
-                fine = False
-                break
+                        for b in range(n_labels):
+                            if reached_before[a] > 0.0 and step[a, b] > 0.0:
+                                reachable[b] = 1.0
             scale = 0.0
             for b in range(n_labels):
-                value = predicted[b] * np.exp(node[t, b] - top)
-                alpha[t, b] = value
-                scale += value
+                now[b] = predicted[b] * math.exp(scores[b] - top)
+                scale += now[b]
             if not scale > TINY:
                 fine = False
                 break
             inverse_scale = 1.0 / scale
-            lowest = np.inf
+            lowest = math.inf
             for b in range(n_labels):
-                alpha[t, b] *= inverse_scale
-                lowest = min(lowest, alpha[t, b])
+                now[b] *= inverse_scale
+                if now[b] < lowest:
+                    lowest = now[b]
             if t > begin:
                 for b in range(n_labels):
                     inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > 0.0 else 0.0
             if lowest < TINY:
                 for b in range(n_labels):
-                    if node[t, b] == -np.inf:
-                        reachable[b] = False
-                    elif alpha[t, b] < TINY and reachable[b]:
+                    if scores[b] == -math.inf:
+                        reachable[b] = 0.0
+                    elif now[b] < TINY and reachable[b] > 0.0:
                         fine = False
                 if not fine:
                     break
-            total += np.log(scale) + top
+            total += math.log(scale) + top
         if fine:
             for b in range(n_labels):
                 marginals[end - 1, b] = alpha[end - 1, b]
@@ -133,55 +118,57 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
                     gamma[b] = marginals[t + 1, b] * inverse_predicted[t + 1, b]
                 step = transfer[(t + 1) * stride]
                 for a in range(n_labels):
-                    value = _dot(step[a], gamma)
+                    value = 0.0
+                    for b in range(n_labels):
+                        value += step[a, b] * gamma[b]
                     marginals[t, a] = alpha[t, a] * value
-                    if not np.isfinite(value):
+                    if not math.isfinite(value):
                         fine = False
         log_partition[s] = total
         troubled[s] = not fine
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def score_expectations(first, last, offsets, d_node, moved, passes, past, ahead, d_marginals):
-    """Fill past = A, ahead = du + B - E and d_marginals = dm for sequences first..last-1; moved is T * dw."""
+def score_expectations(first, last, offsets, d_node, moved, passes, past, ahead, d_marginals, work):
+    """Fill past = A, ahead = du + B - E and d_marginals = dm for sequences first..last-1; moved is T * dw.
+
+    work (4, L) is overwritten.
+    """
     transfer, alpha = passes.transfer, passes.alpha
     inverse_predicted, marginals = passes.inverse_predicted, passes.marginals
     n_labels = d_node.shape[1]
     stride = 0 if transfer.shape[0] == 1 else 1
-    expected = np.empty(n_labels)
-    weighted = np.empty(n_labels)
-    gamma = np.empty(n_labels)
+    expected, weighted, gamma = work[0], work[1], work[2]
     for s in range(first, last):
-        begin = offsets[s]
-        end = offsets[s + 1]
-        for b in range(n_labels):
-            past[begin, b] = d_node[begin, b]
-        for t in range(begin + 1, end):
+        begin, end = offsets[s], offsets[s + 1]
+        for t in range(begin, end):
+            step = t * stride
             for b in range(n_labels):
                 expected[b] = 0.0
-                weighted[b] = alpha[t - 1, b] * past[t - 1, b]
-            _add_weighted_rows(transfer[t * stride], weighted, expected)
-            _add_weighted_rows(moved[t * stride], alpha[t - 1], expected)
+            if t > begin:
+                for a in range(n_labels):
+                    weight = alpha[t - 1, a]
+                    known = weight * past[t - 1, a]
+                    for b in range(n_labels):
+                        expected[b] += known * transfer[step, a, b] + weight * moved[step, a, b]
             for b in range(n_labels):
                 past[t, b] = d_node[t, b] + expected[b] * inverse_predicted[t, b]
         mean = 0.0
         for b in range(n_labels):
             mean += marginals[end - 1, b] * past[end - 1, b]
-        for b in range(n_labels):
             expected[b] = 0.0
         for t in range(end - 1, begin - 1, -1):
             if t < end - 1:
+                step = (t + 1) * stride
                 for b in range(n_labels):
                     gamma[b] = marginals[t + 1, b] * inverse_predicted[t + 1, b]
                     weighted[b] = gamma[b] * (d_node[t + 1, b] + expected[b])  # B_{t+1} is used up here
-                step, moved_step = transfer[(t + 1) * stride], moved[(t + 1) * stride]
                 for a in range(n_labels):
-                    value = _dot(step[a], weighted) + _dot(moved_step[a], gamma)
+                    value = 0.0
+                    for b in range(n_labels):
+                        value += transfer[step, a, b] * weighted[b] + moved[step, a, b] * gamma[b]
                     # 1 / future_t(a); a label of probability zero has no use for its expectation
-                    if marginals[t, a] > 0.0:
-                        expected[a] = value * alpha[t, a] / marginals[t, a]
-                    else:
-                        expected[a] = 0.0
+                    expected[a] = value * alpha[t, a] / marginals[t, a] if marginals[t, a] > 0.0 else 0.0
             for b in range(n_labels):
                 d_marginals[t, b] = marginals[t, b] * (past[t, b] + expected[b] - mean)
                 ahead[t, b] = d_node[t, b] + expected[b] - mean
