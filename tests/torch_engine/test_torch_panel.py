@@ -284,3 +284,26 @@ def test_the_setting_for_tf32_neither_changes_the_columns_nor_is_changed():
     finally:
         matmul.fp32_precision = kept
     np.testing.assert_allclose(panel.features.cpu().numpy(), host.features, rtol=0, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("shape", [(1, 1, 1), (300, 7, 40), (1000, 256, 333), (129, 130, 31), (5, 256, 0)])
+def test_products_by_matrix_units_are_as_accurate_as_float32(shape):
+    from kernelfields.engines.torch.triton_products import subtract_product
+    from kernelfields.kernels.tensors import float32_products
+
+    rows, columns, depth = shape
+    rng = np.random.default_rng(0)
+    block, left, right = (
+        torch.tensor(rng.normal(size=size), dtype=torch.float32, device="cuda")
+        for size in ((rows, columns), (rows, depth + 5), (columns, depth))
+    )
+    left = left[:, :depth]  # as the columns of a panel stand: rows further apart than they are long
+    exact = block.double() - left.double() @ right.double().T
+    scale = block.double().abs() + left.double().abs() @ right.double().abs().T
+    plain, fast = block.clone(), block.clone()
+    with float32_products():
+        torch_panel.subtract_plain_product(plain, left, right)
+    subtract_product(fast, left, right)
+    assert ((plain - exact).abs() / scale).max() < 1e-6
+    assert ((fast - exact).abs() / scale).max() < 1e-6

@@ -8,9 +8,9 @@ residual d and the floor (N,) in float64, copied once per panel of pivots, and b
 
 Policy, floors and order are those of the panel in memory: with float64 columns the same seed gives the same pivots
 where candidates do not tie to within rounding. (They do in the first panel of ``extend`` if k(x, x) varies, since
-floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are
-computed in full float32; columns and residuals then agree with those of the kernel to about 1e-5 of the largest
-k(x, x).
+floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are as
+accurate as float32, on CUDA by matrix units (triton_products.py); columns and residuals then agree with those of the
+kernel to about 1e-5 of the largest k(x, x).
 
 Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
 no room for them, smaller ones are tried (rows.py). Too little memory for Z itself is a MemoryError at once.
@@ -18,6 +18,8 @@ no room for them, smaller ones are tried (rows.py). Too little memory for Z itse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,20 @@ from kernelfields.kernels.tensors import float32_products, tensor_from
 
 # Arrays as long as a block of new columns that a step holds at once, counted in float64.
 _TEMPORARIES = 5
+
+
+def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
+    """Return the function that takes A B^T from a block: by matrix units for float32 on CUDA, else by the library."""
+    if columns.is_cuda and columns.dtype == torch.float32 and find_spec("triton") is not None:
+        from kernelfields.engines.torch.triton_products import subtract_product
+
+        return subtract_product
+    return subtract_plain_product
+
+
+def subtract_plain_product(block: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Take A B^T from a block in place, in the precision of its numbers."""
+    block.addmm_(left, right.T, alpha=-1.0)
 
 
 class TorchPanel(PanelCholesky):
@@ -177,11 +193,13 @@ class TorchPanel(PanelCholesky):
         decrease = torch.empty(n_rows, dtype=torch.float64, device=self.device)
 
         def fill(rows: slice) -> None:
-            block = self.kernel(self.rows[rows], inputs).to(dtype)
-            columns = block.addmm_(self._tensor[rows, :begin], narrow.T, alpha=-1.0) @ right
+            block = self.kernel(self.rows[rows], inputs).to(dtype).contiguous()
+            subtract_product(block, self._tensor[rows, :begin], narrow)
+            columns = block @ right
             self._tensor[rows, begin:end] = columns
             decrease[rows] = columns.to(torch.float64).square_().sum(dim=1)
 
+        subtract_product = _product_of(self._tensor)
         step = min(self._step, self._rows_at_once(size))
         with float32_products():
             reached = by_row_blocks(n_rows, step, fill, f"the columns of rank {end:,} of {self.capacity:,}")
