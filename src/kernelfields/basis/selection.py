@@ -88,12 +88,16 @@ class RandomCholesky(Basis):
         panel.append(proposals[kept[:room]], factor[:room, :room])
 
 
+# Large panels are fast: which inputs are drawn does not depend on those before but for duplicates.
+_DRAWN_AT_ONCE = 1024
+
+
 class Uniform(Basis):
     """Inputs drawn uniformly without replacement (Nystrom)."""
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         n_outside = panel.n_outside
-        count = min(n_outside, panel.capacity - panel.rank, 256)
+        count = min(n_outside, panel.capacity - panel.rank, _DRAWN_AT_ONCE)
         panel.extend(panel.outside_at(random.choice(n_outside, size=count, replace=False)))
 
 

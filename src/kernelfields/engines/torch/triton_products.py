@@ -1,8 +1,9 @@
-"""block <- block - A B^T in float32 with the matrix units of a CUDA device, as accurate as float32 itself.
+"""block <- block - A B^T in float32 with the matrix units of a CUDA device, about as accurate as float32 itself.
 
-Each operand is cut into two parts of 11 bits in registers, and three products of parts are summed in float32 (Triton
-calls this tf32x3): about 2^-22 of a term is lost, where products of float32 lose 2^-24, at several times their speed.
-Arrays: block (n, p), A (n, k), B (p, k), float32, the last axis contiguous.
+    A = A_h + A_l,   B = B_h + B_l,   parts of 11 bits each:     A B^T ~ A_h B_h^T + A_h B_l^T + A_l B_h^T
+
+About 2^-22 of a term is lost, where products of float32 lose 2^-24, at several times their speed. A is cut in one pass
+over it, some columns at a time. Arrays: block (n, p), A (n, k), B (p, k), float32, the last axis contiguous.
 """
 
 # mypy: allow-incomplete-defs
@@ -13,51 +14,42 @@ import torch
 import triton
 import triton.language as tl
 
-_ROWS, _COLUMNS, _DEPTH = 128, 128, 32
+from kernelfields.kernels.tensors import float32_products
+
+#: Columns of A that are cut at once.
+_DEPTH = 2048
+_WIDTH = 1024
 
 
-@triton.jit
-def _subtract_product(
-    block,
-    left,
-    right,
-    n_rows,
-    n_columns,
-    depth,
-    block_stride,
-    left_stride,
-    right_stride,
-    rows: tl.constexpr,
-    columns: tl.constexpr,
-    step: tl.constexpr,
-):
-    # Programs that share rows of A stand next to each other: these are read from memory once.
-    row = tl.program_id(1).to(tl.int64) * rows + tl.arange(0, rows)
-    column = tl.program_id(0).to(tl.int64) * columns + tl.arange(0, columns)
-    inner = tl.arange(0, step)
-    has_row, has_column = row < n_rows, column < n_columns
-    a = left + row[:, None] * left_stride + inner[None, :]
-    b = right + column[None, :] * right_stride + inner[:, None]
-    total = tl.zeros((rows, columns), dtype=tl.float32)
-    for begin in range(0, depth, step):
-        has_inner = inner < depth - begin
-        parts = tl.load(a, mask=has_row[:, None] & has_inner[None, :], other=0.0)
-        others = tl.load(b, mask=has_column[None, :] & has_inner[:, None], other=0.0)
-        total += tl.dot(parts, others, input_precision="tf32x3")
-        a += step
-        b += step
-    place = block + row[:, None] * block_stride + column[None, :]
-    inside = has_row[:, None] & has_column[None, :]
-    tl.store(place, tl.load(place, mask=inside, other=0.0) - total, mask=inside)
+@triton.jit(do_not_specialize=["n_columns", "stride"])
+def _cut(source, high, low, n_columns, stride, width: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * width + tl.arange(0, width)
+    inside = column < n_columns
+    values = tl.load(source + row * stride + column, mask=inside, other=0.0)
+    bits = values.to(tl.int32, bitcast=True)
+    rounded = ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).to(tl.float32, bitcast=True)
+    place = row * n_columns + column
+    tl.store(high + place, rounded, mask=inside)
+    tl.store(low + place, values - rounded, mask=inside)
+
+
+def cut(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return float32 values rounded to 11 significant bits, ties to even, and what that leaves of them."""
+    high, low = (torch.empty(values.shape, dtype=torch.float32, device=values.device) for _ in range(2))
+    grid = (values.shape[0], triton.cdiv(values.shape[1], _WIDTH))
+    _cut[grid](values, high, low, values.shape[1], values.stride(0), _WIDTH)
+    return high, low
 
 
 def subtract_product(block: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
     """Take A B^T from a block in place."""
-    (n_rows, n_columns), depth = block.shape, left.shape[1]
-    if depth == 0 or n_rows == 0 or n_columns == 0:
+    if len(block) == 0:
         return
-    grid = (triton.cdiv(n_columns, _COLUMNS), triton.cdiv(n_rows, _ROWS))
-    strides = block.stride(0), left.stride(0), right.stride(0)
-    _subtract_product[grid](
-        block, left, right, n_rows, n_columns, depth, *strides, _ROWS, _COLUMNS, _DEPTH, num_warps=8, num_stages=3
-    )
+    with float32_products("tf32"):
+        for begin in range(0, left.shape[1], _DEPTH):
+            columns = slice(begin, begin + _DEPTH)
+            left_high, left_low = cut(left[:, columns])
+            right_high, right_low = cut(right[:, columns])
+            for one, other in ((left_high, right_high), (left_high, right_low), (left_low, right_high)):
+                block.addmm_(one, other.T, alpha=-1.0)
