@@ -262,6 +262,7 @@ def candidates(loss: float) -> list[dict]:
         "L-BFGS, 6 pairs": LBFGS(6),
         "L-BFGS, 20 pairs": LBFGS(20),
         "Newton-CG": "newton-cg",
+        "ascent of the dual, L-BFGS 20": LBFGS(20, StochasticStart()),
         **{f"SGD {epochs} epochs, L-BFGS 20": LBFGS(20, StochasticStart(epochs)) for epochs in (2, 4, 8)},
     }
     rows = []

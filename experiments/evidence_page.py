@@ -134,7 +134,7 @@ def _choices(sheet: ResultPage, rows: list[dict]) -> None:
     larger = [row for row in rows if row["evidence"]["log_evidence"] > row["cross-validation"]["log_evidence"]]
     misled = [row for row in larger if row["difference"] < 0]
     sheet.text(
-        "Points are those with few pivots, and those with all of them. Evidence is not bound to the grid; "
+        "Points are those with few pivots or sequences, and those with all of them. Evidence is not bound to the grid; "
         "cross-validation could be given a finer one, in more time. The search did find more evidence than "
         f"cross-validation's choice has in {len(larger)} of {len(rows)} splits; in {len(misled)} of those the "
         "choice with more evidence has the lower held-out likelihood. There it is the evidence that misleads, not "

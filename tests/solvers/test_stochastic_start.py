@@ -175,7 +175,7 @@ def test_a_start_that_is_no_help_is_not_used(value, monkeypatch):
     posterior = tagging_posterior()
     parts = posterior.split(np.full(posterior.size, value))
     monkeypatch.setattr(posterior.datafit, "stochastic_descent", lambda: _Descent(parts))
-    assert not StochasticStart().point(posterior).any()
+    assert not StochasticStart(epochs=4).point(posterior).any()
 
 
 def test_the_callers_start_goes_before_the_rules_own():

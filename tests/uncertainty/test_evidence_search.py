@@ -15,6 +15,7 @@ from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.uncertainty.evidence import problem as evidence_problem
+from kernelfields.uncertainty.evidence import search as evidence_search
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import Laplace
 from tests.samples import labelled_sequences
@@ -157,6 +158,28 @@ def test_large_fields_are_climbed_with_few_pivots_first():
     assert coarse.field_.terms[0].subspace.rank == plain.field_.terms[0].subspace.rank == 15
     assert coarse.laplace(X, y).value == pytest.approx(coarse.evidence_path_.best.value, abs=1e-3)
     assert coarse.evidence_path_.best.value > plain.evidence_path_.best.value - 0.5
+
+
+def test_fields_of_many_labels_are_climbed_on_a_share_of_the_sequences_first(monkeypatch):
+    X, y = labelled_sequences(24)
+    start = ChainCRF(RBF(2.0), rank=10, prior_variance=0.05, random_state=0)
+    plain = clone(start).fit(X, y, optimize=SHORT)
+    assert not any(step.coarse for step in plain.evidence_path_.steps)
+    monkeypatch.setattr(evidence_search, "_MANY_LABELS", 2)
+    monkeypatch.setattr(evidence_search, "_MANY_SEQUENCES", 24)
+    shared, again = (clone(start).fit(X, y, optimize=SHORT) for _ in range(2))
+    steps = shared.evidence_path_.steps
+    stages = [step.coarse for step in steps]
+    assert stages[0]
+    assert stages == sorted(stages, reverse=True)
+    quarter = clone(start).fit(X[::4], y[::4], optimize=SHORT)
+    assert abs(steps[0].value) < 0.5 * abs(steps[stages.index(False)].value)
+    assert len(quarter.evidence_path_.steps) >= sum(stages), "that top is found loosely"
+    assert shared.evidence_path_.best.value > plain.evidence_path_.best.value - 0.5
+    assert shared.laplace(X, y).value == pytest.approx(shared.evidence_path_.best.value, abs=1e-3)
+    assert [step.value for step in again.evidence_path_.steps] == [step.value for step in steps]
+    few = clone(start).fit(X, y, optimize=clone(SHORT).set_params(coarse_rank=None))
+    assert not any(step.coarse for step in few.evidence_path_.steps)
 
 
 def test_a_looser_tolerance_takes_fewer_points():

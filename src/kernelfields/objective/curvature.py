@@ -245,13 +245,13 @@ class BlockedChains:
             tables = {index: self.table(design, rows) for index, design in self.nodes}
             node, steps = self.step_responses(run, rows)
             for place, (index, design) in enumerate(self.edges):
-                own = node @ _factor(design) if design.term.label_factor is not None else node
+                own = _in_outputs(node, design)
                 for other, beside in self.nodes:
                     pulled = _pull_back(tables[other], _factor(beside), own)
                     matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
-                own = steps.reshape(len(steps) ** 2, -1) @ _factor(design)
+                own = _in_outputs(steps.reshape(len(steps) ** 2, -1), design)
                 for other, beside in self.edges[: place + 1]:
-                    matrix[blocks[other].rows, blocks[index].rows] += _factor(beside).T @ own
+                    matrix[blocks[other].rows, blocks[index].rows] += _in_outputs(own.T, beside).T
         return matrix
 
     def _mirrored(self, matrix: np.ndarray) -> np.ndarray:
@@ -313,6 +313,11 @@ class BlockedChains:
 def _factor(design: LocalDesign) -> np.ndarray:
     factor = design.term.label_factor
     return np.eye(design.n_configurations) if factor is None else factor
+
+
+def _in_outputs(rows: np.ndarray, design: LocalDesign) -> np.ndarray:
+    """Return rows A, (..., L^k) to (..., q); as they are where there is no label factor."""
+    return rows if design.term.label_factor is None else rows @ design.term.label_factor
 
 
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:

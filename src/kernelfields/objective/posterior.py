@@ -359,6 +359,18 @@ class LogPosterior:
         self.datafit.passes += epochs
         return start
 
+    def dual_start(self, random: np.random.Generator) -> np.ndarray | None:
+        """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent."""
+        from kernelfields.objective.dual_ascent import dual_ascent
+
+        descent = self.datafit.stochastic_descent()
+        ascent = None if descent is None else dual_ascent(descent)
+        if ascent is None:
+            return None
+        parts = ascent.run(random)
+        self.datafit.passes += ascent.epochs
+        return None if parts is None or not ascent.value < self.value_at_zero else self.flatten(parts)
+
     @property
     def passes(self) -> float:
         """Passes over the features so far."""

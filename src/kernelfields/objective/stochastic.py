@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class StochasticDescent:
         masks: ConstraintMasks | None = None,
     ):
         self.chains = chains
+        self.n_labels = n_labels
+        self.terms = [design.term for design in (node, edge) if design is not None]
         self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
         self._node, self._edge = node, edge
         self._features = node.features
@@ -71,29 +74,54 @@ class StochasticDescent:
             self._epoch(state, random.permutation(self.chains.n_sequences), rate)
         return self._coefficients(state)
 
+    def parts(self, node: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients of the sets from one number per pair of features and labels, and of labels."""
+        node = node.reshape(-1, 1)
+        if self._node.term.support is None:
+            node = node.reshape(self._features.shape[1], -1)
+            if self._node.term.label_factor is not None:
+                node = node @ self._node.term.label_factor
+        return [node] if self._edge is None else [node, edge.reshape(self._edge.shape)]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many pairs of features and labels there are, and how many of labels."""
+        return self._support.size, len(self._before)
+
+    def observed_steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return sequence and pair of labels of every step in the data whose pair has a coefficient."""
+        chains, n_labels = self.chains, self.n_labels
+        assert chains.labels is not None
+        places = np.full(n_labels**2, -1)
+        places[self._before * n_labels + self._after] = np.arange(len(self._before))
+        steps = np.flatnonzero(~chains.is_start)
+        pairs = places[chains.labels[steps - 1] * n_labels + chains.labels[steps]]
+        sequences = np.repeat(np.arange(chains.n_sequences), chains.lengths)[steps]
+        return sequences[pairs >= 0], pairs[pairs >= 0]
+
+    def compiled_parts(self) -> tuple[Any, Any, Any]:
+        """Return sequences, pairs and penalties as compiled code takes them."""
+        from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
+
+        chains, features, support, masks = self.chains, self._features, self._support, self._masks
+        return (
+            SparseChains(
+                chains.offsets, chains.labels, chains.weights, features.indptr, features.indices, features.data
+            ),
+            WeightedPairs(support.begin, support.outcomes, self._before, self._after),
+            Penalties(masks.edge, masks.start, masks.end, masks.label),
+        )
+
     def _fresh(self) -> _State:
         return _State(np.zeros(self._support.size), np.zeros(len(self._before)))
 
     def _epoch(self, state: _State, order: np.ndarray, rate: float, moving: bool = True) -> float:
-        from kernelfields.objective.stochastic_compiled import (
-            Penalties,
-            Schedule,
-            SparseChains,
-            WeightedPairs,
-            descend,
-        )
+        from kernelfields.objective.stochastic_compiled import Schedule, descend
 
-        chains, features, support, masks = self.chains, self._features, self._support, self._masks
-        sequences = SparseChains(
-            chains.offsets, chains.labels, chains.weights, features.indptr, features.indices, features.data
-        )
-        pairs = WeightedPairs(support.begin, support.outcomes, self._before, self._after)
         cooling = max(rate * self._decay[0], self._least_cooling)
         state.scale, state.n_steps, loss = descend(
             order,
-            sequences,
-            pairs,
-            Penalties(masks.edge, masks.start, masks.end, masks.label),
+            *self.compiled_parts(),
             state.node,
             state.edge,
             state.scale,
@@ -126,15 +154,7 @@ class StochasticDescent:
         return rate
 
     def _coefficients(self, state: _State) -> list[np.ndarray]:
-        node = (state.scale * state.node).reshape(-1, 1)
-        if self._node.term.support is None:
-            node = node.reshape(self._features.shape[1], -1)
-            if self._node.term.label_factor is not None:
-                node = node @ self._node.term.label_factor
-        parts = [node]
-        if self._edge is not None:
-            parts.append(state.edge.reshape(self._edge.shape))
-        return parts
+        return self.parts(state.scale * state.node, state.edge)
 
 
 def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -> StochasticDescent | None:

@@ -1,12 +1,22 @@
-"""Stochastic gradient steps on a sparse chain field, one sequence after another, compiled.
+"""Stochastic steps on a sparse chain field, one sequence after another, compiled.
 
-Per sequence: scores from the pairs of its features, forward-backward with scaling, and a step along its gradient.
-What constraints forbid has a penalty of minus infinity, hence probability zero and no part in a step.
+Per sequence: scores from the pairs of its features, forward-backward with scaling, and a step. What constraints forbid
+has a penalty of minus infinity, hence probability zero and no part in a step. Sequences whose probabilities leave the
+range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
+
+*Descent* moves coefficients along the gradient of the sequence:
 
     w <- (1 - rate / s) w - rate * weight * gradient of the sequence            rate per sequence, s scaled by n
 
-The decay of node coefficients is one running factor, ``scale``: the coefficients are scale * node. Sequences whose
-probabilities leave the range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
+The decay of node coefficients is one running factor, ``scale``: the coefficients are scale * node.
+
+*Ascent* moves the marginals mu_i kept for the sequence towards those that the coefficients give it, p_i:
+
+    mu_i <- mu_i + a (p_i - mu_i),   d = sum_i weight_i Z_i^T (y_i - mu_i),   w = s soft(d, l1),   soft shrinks by l1
+    a = 2 F / (2 F + q),   F = weight sum (mu - p)^2 / (mu + p),   q = s ||weight Z_i^T (mu_i - p_i)||^2
+
+Entropy is gained about as F (1 - (1 - a)^2), F being near the divergence of mu_i from p_i, and a^2 q / 2 lost at most.
+Only coefficients that are not zero before or after count in q.
 """
 
 from __future__ import annotations
@@ -57,6 +67,129 @@ class Schedule(NamedTuple):
     cooling: float
 
 
+class Priors(NamedTuple):
+    """s and l1 of the node coefficients and of those of edges."""
+
+    node_variance: float
+    node_l1: float
+    edge_variance: float
+    edge_l1: float
+
+
+class Dual(NamedTuple):
+    """d of nodes (P,) and edges (E,), mu of positions (N, L), of steps summed (S, E), and what is left of F (S,)."""
+
+    node: np.ndarray
+    edge: np.ndarray
+    marginals: np.ndarray
+    step_sums: np.ndarray
+    gaps: np.ndarray
+
+
+class Room(NamedTuple):
+    """Where one sequence is inferred: positions by labels, and labels by labels."""
+
+    scores: np.ndarray
+    alpha: np.ndarray
+    inverse: np.ndarray
+    marginals: np.ndarray
+    predicted: np.ndarray
+    steps: np.ndarray
+    transfer: np.ndarray
+    expected: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def _room(order, offsets, n_labels):
+    longest = 0
+    for s in order:
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    shape, square = (longest, n_labels), (n_labels, n_labels)
+    return Room(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(n_labels),
+        np.zeros(square),
+        np.empty(square),
+        np.empty(square),
+    )
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def _forward(room, labels, penalties):
+    """Fill alpha from scores (n, L) and steps; return the loss, infinite where doubles do not hold it."""
+    scores, alpha, predicted, transfer = room.scores, room.alpha, room.predicted, room.transfer
+    length, n_labels = len(labels), len(predicted)
+    for a in range(n_labels):
+        for b in range(n_labels):
+            transfer[a, b] = np.exp(room.steps[a, b] + penalties.edge[a, b])
+    loss = 0.0
+    for t in range(length):
+        row, label = scores[t], labels[t]
+        for b in range(n_labels):
+            row[b] += penalties.label[b]
+        if t == length - 1:
+            for b in range(n_labels):
+                row[b] += penalties.end[b]
+        if t == 0:
+            for b in range(n_labels):
+                row[b] += penalties.start[b]
+                predicted[b] = 1.0
+        else:
+            loss -= room.steps[labels[t - 1], label]
+            for b in range(n_labels):
+                predicted[b] = 0.0
+            for a in range(n_labels):
+                share = alpha[t - 1, a]
+                for b in range(n_labels):
+                    predicted[b] += share * transfer[a, b]
+        loss -= row[label]
+        # Of labels that cannot be here, scores say nothing.
+        top = -np.inf
+        for b in range(n_labels):
+            if predicted[b] > 0.0:
+                top = max(top, row[b])
+        mass = 0.0
+        for b in range(n_labels):
+            alpha[t, b] = predicted[b] * np.exp(row[b] - top)
+            mass += alpha[t, b]
+        if not (mass > 1e-280 and mass < 1e280):
+            return np.inf
+        for b in range(n_labels):
+            alpha[t, b] /= mass
+            room.inverse[t, b] = 1.0 / predicted[b] if predicted[b] > 1e-280 else 0.0
+        loss += np.log(mass) + top
+    return loss
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def _backward(room, length):
+    """Fill marginals, and their sums over the steps."""
+    alpha, marginals, transfer, expected, gamma = (
+        room.alpha,
+        room.marginals,
+        room.transfer,
+        room.expected,
+        room.predicted,
+    )
+    n_labels = len(gamma)
+    expected[:] = 0.0
+    for b in range(n_labels):
+        marginals[length - 1, b] = alpha[length - 1, b]
+    for t in range(length - 2, -1, -1):
+        for b in range(n_labels):
+            gamma[b] = marginals[t + 1, b] * room.inverse[t + 1, b]
+        for a in range(n_labels):
+            value, share = 0.0, alpha[t, a]
+            for b in range(n_labels):
+                flow = transfer[a, b] * gamma[b]
+                value += flow
+                expected[a, b] += share * flow
+            marginals[t, a] = share * value
+
+
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, schedule, moving):
     """Visit the sequences in ``order``; return the new scale, the steps so far and the summed loss.
@@ -66,89 +199,30 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
     offsets, labels, weights, indptr, indices, values = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
-    longest = 0
-    for s in order:
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    scores = np.empty((longest, n_labels))
-    alpha = np.empty((longest, n_labels))
-    inverse = np.empty((longest, n_labels))
-    marginals = np.empty((longest, n_labels))
-    predicted = np.empty(n_labels)
-    gamma = np.empty(n_labels)
-    steps = np.zeros((n_labels, n_labels))
-    transfer = np.empty((n_labels, n_labels))
-    expected = np.empty((n_labels, n_labels))
+    room = _room(order, offsets, n_labels)
+    scores, marginals, expected = room.scores, room.marginals, room.expected
     total = 0.0
     for s in order:
         start, length = offsets[s], offsets[s + 1] - offsets[s]
         for p in range(len(edge)):
-            steps[before[p], after[p]] = edge[p]
-        for a in range(n_labels):
-            for b in range(n_labels):
-                transfer[a, b] = np.exp(steps[a, b] + penalties.edge[a, b])
-                expected[a, b] = 0.0
-        loss, fine = 0.0, True
+            room.steps[before[p], after[p]] = edge[p]
         for t in range(length):
             row = scores[t]
-            for b in range(n_labels):
-                row[b] = 0.0
+            row[:] = 0.0
             for k in range(indptr[start + t], indptr[start + t + 1]):
                 f, value = indices[k], values[k]
                 for p in range(begin[f], begin[f + 1]):
                     row[outcomes[p]] += value * node[p]
             for b in range(n_labels):
-                row[b] = scale * row[b] + penalties.label[b]
-            if t == length - 1:
-                for b in range(n_labels):
-                    row[b] += penalties.end[b]
-            label = labels[start + t]
-            if t == 0:
-                for b in range(n_labels):
-                    row[b] += penalties.start[b]
-                    predicted[b] = 1.0
-            else:
-                loss -= steps[labels[start + t - 1], label]
-                for b in range(n_labels):
-                    predicted[b] = 0.0
-                for a in range(n_labels):
-                    share = alpha[t - 1, a]
-                    for b in range(n_labels):
-                        predicted[b] += share * transfer[a, b]
-            loss -= row[label]
-            # Of labels that cannot be here, scores say nothing.
-            top = -np.inf
-            for b in range(n_labels):
-                if predicted[b] > 0.0:
-                    top = max(top, row[b])
-            mass = 0.0
-            for b in range(n_labels):
-                alpha[t, b] = predicted[b] * np.exp(row[b] - top)
-                mass += alpha[t, b]
-            if not (mass > 1e-280 and mass < 1e280):
-                fine = False
-                break
-            for b in range(n_labels):
-                alpha[t, b] /= mass
-                inverse[t, b] = 1.0 / predicted[b] if predicted[b] > 1e-280 else 0.0
-            loss += np.log(mass) + top
-        if not fine:
+                row[b] *= scale
+        loss = _forward(room, labels[start : start + length], penalties)
+        if loss == np.inf:
             total = np.inf
             continue
         total += weights[s] * loss
         if not moving:
             continue
-        for b in range(n_labels):
-            marginals[length - 1, b] = alpha[length - 1, b]
-        for t in range(length - 2, -1, -1):
-            for b in range(n_labels):
-                gamma[b] = marginals[t + 1, b] * inverse[t + 1, b]
-            for a in range(n_labels):
-                value, share = 0.0, alpha[t, a]
-                for b in range(n_labels):
-                    flow = transfer[a, b] * gamma[b]
-                    value += flow
-                    expected[a, b] += share * flow
-                marginals[t, a] = share * value
+        _backward(room, length)
         speed = schedule.rate / (1.0 + schedule.cooling * n_steps)
         n_steps += 1
         scale *= 1.0 - min(0.5, speed * schedule.node_decay)
@@ -167,3 +241,98 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
         for p in range(len(edge)):
             edge[p] = shrink * edge[p] - speed * weights[s] * expected[before[p], after[p]]
     return scale, n_steps, total
+
+
+@njit(inline="always")
+def _soft(value, l1):
+    if value > l1:
+        return value - l1
+    return value + l1 if value < -l1 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _most_pairs(order, sequences, begin):
+    """Return how many pairs a sequence meets at most, one counted as often as it is met."""
+    most = 0
+    for s in order:
+        met = 0
+        for k in range(sequences.indptr[sequences.offsets[s]], sequences.indptr[sequences.offsets[s + 1]]):
+            f = sequences.indices[k]
+            met += begin[f + 1] - begin[f]
+        most = max(most, met)
+    return most
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def ascend(order, sequences, pairs, penalties, dual, priors, change):
+    """Visit the sequences in ``order``; return the summed loss and the mean step.
+
+    ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
+    """
+    offsets, labels, weights, indptr, indices, values = sequences
+    begin, outcomes, before, after = pairs
+    n_labels = len(penalties.label)
+    room = _room(order, offsets, n_labels)
+    scores, marginals, expected = room.scores, room.marginals, room.expected
+    node, edge = dual.node, dual.edge
+    variance, l1 = priors.node_variance, priors.node_l1
+    edge_change = np.empty(len(edge))
+    met = np.empty(_most_pairs(order, sequences, begin), np.int64)
+    total, steps = 0.0, 0.0
+    for s in order:
+        start, length, weight = offsets[s], offsets[s + 1] - offsets[s], weights[s]
+        for p in range(len(edge)):
+            room.steps[before[p], after[p]] = priors.edge_variance * _soft(edge[p], priors.edge_l1)
+        for t in range(length):
+            row = scores[t]
+            row[:] = 0.0
+            for k in range(indptr[start + t], indptr[start + t + 1]):
+                f, value = indices[k], values[k] * variance
+                for p in range(begin[f], begin[f + 1]):
+                    row[outcomes[p]] += value * _soft(node[p], l1)
+        loss = _forward(room, labels[start : start + length], penalties)
+        if loss == np.inf:
+            total = np.inf
+            continue
+        total += weight * loss
+        _backward(room, length)
+        gap, n_met = 0.0, 0
+        for t in range(length):
+            row, kept = marginals[t], dual.marginals[start + t]
+            for b in range(n_labels):
+                away = kept[b] - row[b]
+                gap += away * away / (kept[b] + row[b] + 1e-12)
+                row[b] = away
+            for k in range(indptr[start + t], indptr[start + t + 1]):
+                f, value = indices[k], weight * values[k]
+                for p in range(begin[f], begin[f + 1]):
+                    if change[p] == 0.0:
+                        met[n_met] = p
+                        n_met += 1
+                    change[p] += value * row[outcomes[p]]
+        gap *= weight
+        square = 0.0
+        for j in range(n_met):
+            moved = change[met[j]]
+            if abs(node[met[j]]) > l1 or abs(node[met[j]] + moved) > l1:
+                square += moved * moved
+        lost = variance * square
+        square = 0.0
+        for p in range(len(edge)):
+            edge_change[p] = moved = weight * (dual.step_sums[s, p] - expected[before[p], after[p]])
+            if abs(edge[p]) > priors.edge_l1 or abs(edge[p] + moved) > priors.edge_l1:
+                square += moved * moved
+        lost += priors.edge_variance * square
+        step = 2.0 * gap / (2.0 * gap + lost) if gap > 0.0 else 1.0
+        steps += step
+        dual.gaps[s] = gap * (1.0 - step) ** 2
+        for j in range(n_met):
+            node[met[j]] += step * change[met[j]]
+            change[met[j]] = 0.0
+        for p in range(len(edge)):
+            edge[p] += step * edge_change[p]
+            dual.step_sums[s, p] += step * (expected[before[p], after[p]] - dual.step_sums[s, p])
+        for t in range(length):
+            for b in range(n_labels):
+                dual.marginals[start + t, b] -= step * marginals[t, b]
+    return total, steps / max(1, len(order))

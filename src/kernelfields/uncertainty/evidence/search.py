@@ -1,9 +1,9 @@
 """Prior variances and kernel parameters by maximising the evidence.
 
 L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
-from restarts. Large fields are climbed with few pivots first. The first restart begins at the best point so far
-with pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is
-not finite the search steps back, and says so.
+from restarts. Large fields are climbed with few pivots first, those of many labels on a share of the sequences. The
+first restart begins at the best point so far with pivots chosen anew for its kernels, further ones at random. The best
+point seen is kept. Where the evidence is not finite the search steps back, and says so.
 
 The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
 roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
@@ -28,8 +28,11 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.threads import LocalSample
+from kernelfields.fields.chains import Chains
 from kernelfields.models.build import build_designs
 from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.curvature import works_in_blocks
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.uncertainty.evidence.parameters import (
@@ -75,9 +78,16 @@ class Climb:
         self.best: ClimbedPoint | None = None
         self.coarse_best: ClimbedPoint | None = None
         self.failures: list[str] = []
+        self._loose = 1.0
 
-    def run(self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False) -> None:
-        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own."""
+    def run(
+        self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False, loose: float = 1.0
+    ) -> None:
+        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own.
+
+        A ``loose`` climb ends at so many times the tolerance.
+        """
+        self._loose = loose
         low, high = np.array(self.bounds).T
         first = np.clip(logs, low, high)
         value, gradient, curvature = self._visit(problem, first, start, coarse)
@@ -140,7 +150,7 @@ class Climb:
 
     def _least(self, value: float) -> float:
         """Return the gain in nats that is worth another point."""
-        return self.search.tol * max(1.0, abs(value))
+        return self._loose * self.search.tol * max(1.0, abs(value))
 
     def _promise(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
         """Return what a Newton step would gain, roughly; nothing beyond the bounds."""
@@ -179,7 +189,7 @@ class Climb:
         )
         self.say(
             f"evidence: start {start}, point {len(self.path.steps)}, log evidence {value:.4f}"
-            f"{' with few pivots' if coarse else ''}"
+            f"{', coarse' if coarse else ''}"
         )
         if np.isfinite(value):
             self._keep_if_best(problem, laplace, logs, coarse)
@@ -201,6 +211,12 @@ class Climb:
 _SMALL_FEATURES = 1_000_000
 # Random restarts begin up to this factor away from the given parameters.
 _RESTART_FACTOR = 30.0
+# With "auto", fields of so many labels are climbed on every fourth sequence first, if there are so many of them.
+_MANY_LABELS = 10
+_MANY_SEQUENCES = 400
+_SHARE = 4
+# That top is a start and no more: it is found to so many times the tolerance.
+_LOOSE = 10.0
 # With "auto", a set of fewer pivots than this is not cut, nor to fewer than a third of them.
 _SMALL_RANK = 90
 
@@ -243,7 +259,9 @@ def maximise_evidence(
     small = sum(design.features.size for design in designs if design.features is not None) < _SMALL_FEATURES
     anew = _has_pivots(designs, parameters)
 
-    def problem_on(designs: Sequence[LocalDesign], near: ClimbedPoint | None = None) -> EvidenceProblem:
+    def problem_on(
+        designs: Sequence[LocalDesign], near: ClimbedPoint | None = None, sample: Any = sample
+    ) -> EvidenceProblem:
         problem = EvidenceProblem(designs, parameters, sample, search, seed)
         if near is not None:
             problem.continue_from(near.mode)
@@ -255,9 +273,14 @@ def maximise_evidence(
 
     try:
         with blas_threads(1 if small else None):
-            near = _coarse_top(search, climb, problem_on, designs, first)
+            share = _share_of(search, posterior, sample)
+            if share is None:
+                near = _coarse_top(search, climb, problem_on, designs, first)
+            else:
+                near = _top_on_share(climb, problem_on, [design.term.on(share) for design in designs], first, share)
             logs = first if near is None else near.logs
-            climb.run(problem_on(rebuilt(logs) if near is not None and anew else designs, near), logs, 0)
+            anew_now = near is not None and anew and share is None
+            climb.run(problem_on(rebuilt(logs) if anew_now else designs, near), logs, 0)
             for number in range(1, search.restarts + 1):
                 near = climb.best if number == 1 and anew else None
                 logs = _random_start(first, random) if near is None else near.logs
@@ -300,6 +323,32 @@ def _coarse_top(
         return None
     climb.run(problem_on(cut), first, 0, coarse=True)
     return climb.coarse_best
+
+
+def _share_of(search: EvidenceSearch, posterior: LogPosterior, sample: Any) -> LocalSample | None:
+    """Return every fourth sequence, where labels are many and Hessians of all sequences dear; else None."""
+    data = sample.data
+    many = isinstance(data, Chains) and data.n_sequences >= _MANY_SEQUENCES
+    if search.coarse_rank != "auto" or not many or not works_in_blocks(posterior):
+        return None
+    if sample.structure.n_labels < _MANY_LABELS:
+        return None
+    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.structure, sample.settings)
+
+
+def _top_on_share(
+    climb: Climb,
+    problem_on: Callable[..., EvidenceProblem],
+    designs: Sequence[LocalDesign],
+    first: np.ndarray,
+    share: LocalSample,
+) -> ClimbedPoint | None:
+    """Climb with a share of the sequences; the curvature of the likelihood is then as of all of them."""
+    climb.run(problem_on(designs, sample=share), first, 0, coarse=True, loose=_LOOSE)
+    top = climb.coarse_best
+    if top is not None and top.mode.curvature is not None:
+        top.mode.curvature *= _SHARE
+    return top
 
 
 def _random_start(first: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -50,8 +50,10 @@ _PROBED_MODE = 1e-8
 # Products with float32 features know no gap below this one.
 _ROUNDED_MODE = 1e-6
 _MODE_ITERATIONS = 100
-# A Hessian spelled out in blocks takes about as long as a product for each so many coefficients.
-_PRODUCTS_PER_HESSIAN = 30
+# A Hessian spelled out in blocks takes about as long as a product for each so many coefficients, if labels are few;
+# with many its columns cost as much as products do, and one is worth but the fewer coefficients.
+_COEFFICIENTS_PER_PRODUCT = 30
+_FEW_LABELS = 4
 _FEW_PRODUCTS = 20
 # A pivot of fewer than so many roundings of its entry of the diagonal may be wrong by a tenth of a nat.
 _ROUNDINGS_PER_PIVOT = 10.0
@@ -277,6 +279,12 @@ def mode_of(
     return point
 
 
+def _products_of_a_hessian(posterior: LogPosterior) -> int:
+    """Return how many Hessian products take as long as a Hessian in blocks, roughly."""
+    n_labels = max(design.n_labels for design in posterior.datafit.designs)
+    return posterior.size * max(n_labels, _FEW_LABELS) // (_FEW_LABELS * _COEFFICIENTS_PER_PRODUCT)
+
+
 class GuidedNewton:
     """Inexact Newton with exact Hessian products, preconditioned by D^-1 + J, or by D^-1 while J is not known.
 
@@ -287,7 +295,7 @@ class GuidedNewton:
 
     def __init__(self, posterior: LogPosterior, curvature: np.ndarray | None, *, renews: bool):
         self._precision = posterior.prior_precision
-        self._patience = max(_FEW_PRODUCTS, posterior.size // _PRODUCTS_PER_HESSIAN) if renews else np.inf
+        self._patience = max(_FEW_PRODUCTS, _products_of_a_hessian(posterior)) if renews else np.inf
         self._products = 0
         self._factor: tuple[np.ndarray, bool] | None = None
         if curvature is not None:
