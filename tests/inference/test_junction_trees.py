@@ -102,12 +102,12 @@ def test_tables_that_are_not_kept_give_the_same_numbers():
 
 def test_runs_of_many_graphs_stay_below_a_number_of_entries(monkeypatch):
     monkeypatch.setattr("kernelfields.inference.junction.inference._ENTRIES_PER_RUN", 10)
-    monkeypatch.setattr("kernelfields.inference.junction.inference._MOST_ENTRIES_PER_RUN", 100)
+    monkeypatch.setattr("kernelfields.inference.junction.inference._MOST_ENTRIES_PER_RUN", 30)
     triangles = (np.array([[0, 1], [1, 2], [2, 0]]) + 3 * np.arange(300)[:, None, None]).reshape(-1, 2)
     plan = JunctionInference(np.arange(301) * 3, [triangles], 2)
     entries = np.diff(plan.plan.layout.table_start[plan.offsets[[first for first, _ in plan.runs]]])
-    assert len(plan.runs) == 300 * (8 + 4 + 2) // 100
-    assert entries.max() <= 100 + 14
+    assert len(plan.runs) == 300 * (8 + 4 + 2) // 30
+    assert entries.max() <= 30 + 14
 
 
 def test_a_long_second_order_chain_equals_the_chain_of_pairs():

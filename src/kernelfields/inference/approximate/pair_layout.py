@@ -24,6 +24,9 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from kernelfields.inference.packing import distinct_pairs, grouped
 
+#: Nodes from which on a graph is cut into parts that sweeps visit side by side.
+LEAST_PARTED = 10_000
+
 
 class PairGraph(NamedTuple):
     """Who is joined to whom, as the compiled passes read it."""
@@ -77,11 +80,13 @@ class Messages(NamedTuple):
 class PairLayout:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: int = LEAST_PARTED):
         n_nodes = int(offsets[-1])
         ends, _, pair_of = distinct_pairs(members, n_nodes)
         low, high = ends.T
         order = growth_order(offsets, low, high)
+        #: Graphs of at least ``least_parted`` nodes that sweeps visit in parts, and those (parts.py).
+        self.parts = _cut_large(offsets, order, low, high, least_parted)
         rank = np.empty(n_nodes, dtype=np.int64)
         rank[order] = np.arange(n_nodes)
         parent = np.where(rank[low] < rank[high], low, high)
@@ -168,6 +173,26 @@ class _Sources(NamedTuple):
     log_of: np.ndarray  # (P,)
     flipped: np.ndarray  # (P,)
     sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
+
+
+def _cut_large(
+    offsets: np.ndarray, order: np.ndarray, low: np.ndarray, high: np.ndarray, least: int
+) -> dict[int, list[tuple[int, int]]]:
+    """Return the ranges of positions of each large graph that can be cut, and order its nodes by them."""
+    large = np.flatnonzero(np.diff(offsets) >= least)
+    if not len(large):
+        return {}
+    from kernelfields.inference.approximate.parts import cut_apart
+
+    ranges = {}
+    for graph in large.tolist():
+        begin, end = int(offsets[graph]), int(offsets[graph + 1])
+        mine = (low >= begin) & (low < end)
+        cut = cut_apart(order[begin:end] - begin, low[mine] - begin, high[mine] - begin)
+        if cut is not None:
+            order[begin:end] = begin + cut[0]
+            ranges[graph] = [(begin + first, begin + last) for first, last in cut[1]]
+    return ranges
 
 
 def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -107,7 +107,8 @@ def plan_junction(
             f"{amount(memory)} allowed"
         )
     layout = _lay_out(order, members, n_labels, starts, higher, parents)
-    return JunctionPlan(layout, int(largest.max()) - 1, float(needed.sum()))
+    scratch = 16.0 * float(n_labels) ** int(largest.max())
+    return JunctionPlan(layout, int(largest.max()) - 1, float(np.sum(16 * entries + 32 * entries / n_labels)) + scratch)
 
 
 def available_memory() -> float:
