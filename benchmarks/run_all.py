@@ -19,6 +19,8 @@ SCRIPTS = [
     ["benchmarks.ingest"],
     ["benchmarks.search_speed"],
     ["benchmarks.graph_speed"],
+    ["benchmarks.graph_speed", "--threads"],
+    ["benchmarks.label_graph"],
     ["benchmarks.graph_fit"],
     ["benchmarks.resume_after_kill"],
     ["benchmarks.gaussian_process_speed"],
