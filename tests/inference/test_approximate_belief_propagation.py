@@ -306,9 +306,9 @@ def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_thre
         np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=0.02)
 
 
-def test_a_large_tree_in_parts_is_exact():
+def test_a_large_forest_in_parts_is_exact():
     rng = np.random.default_rng(2)
-    pairs = np.array([(max(0, v - 1 - rng.integers(3)), v) for v in range(1, 200)])
+    pairs = np.array([(rng.integers(v - v % 10, v), v) for v in range(200) if v % 10])
     node, factors = rng.normal(size=(200, 2)), [rng.normal(size=(1, 2, 2))]
     exact = plan_inference([0, 200], [pairs], 2, "tree").infer(node, factors)
     for method in ("trw", "loopy"):

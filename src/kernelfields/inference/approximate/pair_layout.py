@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from kernelfields.inference.approximate.parts import cut_apart, growth_order
 from kernelfields.inference.packing import distinct_pairs, grouped
 
 #: Nodes from which on a graph is cut into parts that sweeps visit side by side.
@@ -182,8 +181,6 @@ def _cut_large(
     large = np.flatnonzero(np.diff(offsets) >= least)
     if not len(large):
         return {}
-    from kernelfields.inference.approximate.parts import cut_apart
-
     ranges = {}
     for graph in large.tolist():
         begin, end = int(offsets[graph]), int(offsets[graph + 1])
@@ -193,33 +190,3 @@ def _cut_large(
             order[begin:end] = begin + cut[0]
             ranges[graph] = [(begin + first, begin + last) for first, last in cut[1]]
     return ranges
-
-
-def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Order nodes (N,) graph by graph so that all but the first of each component follow a neighbour.
-
-    The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
-    """
-    n_nodes, n_graphs = int(offsets[-1]), len(offsets) - 1
-    graphs = np.repeat(np.arange(n_graphs), np.diff(offsets))
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_nodes, n_nodes)).tocsr()
-    _, component = connected_components(joined, directed=False)
-    first = np.unique(component, return_index=True)[1]
-    led = np.zeros(n_nodes, dtype=bool)
-    led[high] = True
-    led[first] = True
-    order = np.arange(n_nodes)
-    astray = np.unique(graphs[~led])
-    if not len(astray):
-        return order
-    symmetric = (joined + joined.T).tocsr()
-    roots = np.split(first[np.argsort(first)], np.searchsorted(np.sort(first), offsets[1:-1]))
-    for graph in astray:
-        rows = slice(offsets[graph], offsets[graph + 1])
-        local = symmetric[rows, :][:, rows]
-        walks = [
-            breadth_first_order(local, root - offsets[graph], directed=False, return_predecessors=False)
-            for root in roots[graph]
-        ]
-        order[rows] = offsets[graph] + np.concatenate(walks)
-    return order
