@@ -4,9 +4,8 @@
 
 Parts of the training instances are held out: the fields with all pairs (the default), with none and with learnt pairs
 are fitted to the rest, and their log-likelihoods of the held-out part compared. A search draws random numbers, so that
-the fit after it has another basis: the learnt pairs are fitted once more as given ones, on the basis that all pairs had,
-and that is compared. The test part is not read. Seconds are
-those of whole fits, by the clock and of processors.
+the fit after it has another basis: the learnt pairs are fitted once more as given ones, on the basis that all pairs
+had, and that is compared. The test part is not read. Seconds are those of whole fits, by the clock and of processors.
 """
 
 from __future__ import annotations
