@@ -6,17 +6,26 @@ Random trees (1,000 of 50 nodes with 10 labels, and half as many for the cost pe
 engine beside ``infer_chains``, a second-order chain through junction trees, and tree-reweighted and loopy belief
 propagation on a grid of 300 x 300 nodes with 11 labels and one with half the rows. Potentials are standard normal.
 The fastest of a few repetitions counts, after one that is not counted; planning is timed once.
+
+    python -m benchmarks.graph_speed --threads
+
+One grid of 300 x 300 nodes alone: seconds until junction trees are refused as too wide, and ten sweeps of belief
+propagation with one thread and with two, in turns; the ratio is that of the fastest of each.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.result_files import write_results
+from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.junction.orders import TooWide
+from kernelfields.inference.junction.plan import plan_junction
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 
@@ -119,7 +128,55 @@ def approximate_row(method: str, height: int, width: int, n_labels: int) -> dict
     }
 
 
+def refusal_seconds(height: int, width: int, n_labels: int) -> tuple[float, float]:
+    """Return seconds, by the clock and of processors, until a grid is found too wide for a junction tree."""
+    offsets, members = grid(height, width)
+    seconds = []
+    for _ in range(4):
+        start, work = time.perf_counter(), time.process_time()
+        try:
+            plan_junction(offsets, members, n_labels)
+        except TooWide:
+            seconds.append((time.perf_counter() - start, time.process_time() - work))
+    return min(seconds)
+
+
+def thread_seconds(method: LoopyBelief | TreeReweighted, height: int, width: int, n_labels: int) -> dict[int, float]:
+    """Return seconds for a fixed number of sweeps over one grid, by the number of threads."""
+    offsets, members = grid(height, width)
+    best: dict[int, float] = {}
+    results = []
+    for n_threads in 3 * (1, 2):
+        plan = plan_inference(offsets, members, n_labels, method)
+        node, factors = normal_potentials(np.random.default_rng(0), plan, tied=True)
+        workers = Workers(n_threads)
+        start = time.perf_counter()
+        results.append(plan.infer(node, factors, workers=workers).node_marginals)
+        best[n_threads] = min(best.get(n_threads, np.inf), time.perf_counter() - start)
+    assert all((each == results[0]).all() for each in results), "the number of threads changes nothing"
+    return best
+
+
+def print_threads() -> None:
+    """Print how one large graph is refused and swept."""
+    wall, work = refusal_seconds(300, 300, 11)
+    print(f"grid 300 x 300, 11 labels: refused for junction trees in {wall:.3f} s ({work:.3f} s of processors)")
+    rows = []
+    for method in (LoopyBelief, TreeReweighted):
+        options = method(max_iter=10, tolerance=0.0, warm_start=False)
+        seconds = thread_seconds(options, 300, 300, 11)
+        ratio = seconds[1] / seconds[2]
+        print(f"{method.__name__:15s} one thread {seconds[1]:.2f} s, two {seconds[2]:.2f} s: {ratio:.2f} times as fast")
+        rows.append({"method": method.__name__, "seconds": seconds, "ratio": ratio})
+    write_results("graph_threads.json", [{"refusal": wall, "refusal_work": work, "sweeps": rows}])
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", action="store_true", help="one large graph with one thread and with two")
+    if parser.parse_args().threads:
+        print_threads()
+        return
     rng = np.random.default_rng(0)
     rows = []
     for count in (500, 1000):

@@ -20,6 +20,8 @@ SCRIPTS = [
     ["benchmarks.search_speed"],
     ["benchmarks.prediction_speed"],
     ["benchmarks.graph_speed"],
+    ["benchmarks.graph_speed", "--threads"],
+    ["benchmarks.label_graph"],
     ["benchmarks.graph_fit"],
     ["benchmarks.resume_after_kill"],
     ["benchmarks.gaussian_process_speed"],

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
-from kernelfields.inference.approximate.pair_layout import PairLayout
+from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
+from kernelfields.inference.approximate.belief_propagation import BeliefPropagation
+from kernelfields.inference.approximate.pair_layout import PairLayout, growth_order
+from kernelfields.inference.approximate.parts import cut_apart
 from kernelfields.inference.plan import plan_inference
+from kernelfields.numerics.threads import Workers
 from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]
@@ -249,3 +252,68 @@ def test_options_can_be_searched_over():
 
     options = clone(TreeReweighted(damping=0.2)).set_params(tolerance=1e-3)
     assert options.get_params() == {"damping": 0.2, "max_iter": 500, "tolerance": 1e-3, "warm_start": True}
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_parts_of_a_large_graph_meet_in_the_separator_alone(shuffled):
+    pairs, n_nodes = np.concatenate(grid(40, 12)[1]), 480
+    order = np.arange(n_nodes)
+    if shuffled:
+        names = np.random.default_rng(0).permutation(n_nodes)
+        pairs = names[pairs]
+        order = growth_order(np.array([0, n_nodes]), *np.sort(pairs, axis=1).T)
+    cut, ranges = cut_apart(order, *pairs.T, n_ranges=4)
+    np.testing.assert_array_equal(np.sort(cut), np.arange(n_nodes))
+    assert [first for first, _ in ranges] == [0, *(last for _, last in ranges[:-1])]
+    assert ranges[-1][1] == n_nodes
+    place, owner = np.argsort(cut), np.repeat(np.arange(len(ranges)), [last - first for first, last in ranges])
+    first, second = np.sort(place[pairs], axis=1).T
+    assert np.all((owner[first] == owner[second]) | (owner[first] == 0))
+    assert set(second.tolist()) == set(range(1, n_nodes)), "every node but the first follows a neighbour"
+
+
+def test_a_graph_without_small_separators_stays_whole():
+    rng = np.random.default_rng(0)
+    ends = np.array([(rng.integers(v), v) for v in range(1, 300) for _ in range(6)])
+    assert cut_apart(np.arange(300), *ends.T) is None
+
+
+@pytest.mark.parametrize("method", ["trw", "loopy"])
+def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_threads(method):
+    rng = np.random.default_rng(1)
+    small, large = (np.concatenate(grid(*size)[1]) for size in ((3, 2), (40, 10)))
+    members = [np.concatenate([small, 6 + large, 406 + small])]
+    offsets = np.array([0, 6, 406, 412])
+    node, factors = rng.normal(size=(412, 3)), [rng.normal(size=(1, 3, 3))]
+    whole = plan_inference(offsets, members, 3, method).infer(node, factors)
+    results = []
+    for n_jobs in (1, 2, 3):
+        plan = BeliefPropagation(offsets, members, 3, OPTIONS[method](), least_parted=400)
+        assert list(plan.pairs.parts) == [1]
+        beliefs = plan.infer(node, factors, workers=Workers(n_jobs))
+        assert beliefs.diagnostics["converged"].all()
+        results.append([beliefs.log_partition, *beliefs.gradient()[1], beliefs.node_marginals])
+    for ours in results[1:]:
+        np.testing.assert_array_equal(ours[0], results[0][0])
+        np.testing.assert_array_equal(ours[2], results[0][2])
+        np.testing.assert_allclose(ours[1], results[0][1], rtol=1e-12)
+    if method == "loopy":  # with trees of its own order a bound is another one
+        np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=1e-6)
+        np.testing.assert_allclose(results[0][2], whole.node_marginals, atol=1e-4)
+    else:
+        exact = plan_inference(offsets, members, 3, "junction").infer(node, factors).log_partition
+        assert np.all(results[0][0] >= exact - 1e-9)
+        np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=0.02)
+
+
+def test_a_large_forest_in_parts_is_exact():
+    rng = np.random.default_rng(2)
+    pairs = np.array([(rng.integers(v - v % 10, v), v) for v in range(200) if v % 10])
+    node, factors = rng.normal(size=(200, 2)), [rng.normal(size=(1, 2, 2))]
+    exact = plan_inference([0, 200], [pairs], 2, "tree").infer(node, factors)
+    for method in ("trw", "loopy"):
+        plan = BeliefPropagation(np.array([0, 200]), [pairs], 2, OPTIONS[method](), least_parted=100)
+        assert len(plan.pairs.parts[0]) > 2
+        ours = plan.infer(node, factors, workers=Workers(2))
+        np.testing.assert_allclose(ours.log_partition, exact.log_partition, rtol=1e-10)
+        np.testing.assert_allclose(ours.node_marginals, exact.node_marginals, atol=1e-9)

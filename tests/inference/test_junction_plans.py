@@ -10,6 +10,7 @@ from small_graphs import random_graphs
 from kernelfields.inference.junction import orders as junction_orders
 from kernelfields.inference.junction.orders import (
     eliminate,
+    is_wide_in_the_middle,
     later_neighbours,
     min_degree_order,
     min_fill_order,
@@ -37,7 +38,7 @@ def test_cliques_are_those_of_elimination_by_the_definition(seed):
     rng = np.random.default_rng(seed)
     _, members = random_graphs(rng, largest=12, n_graphs=1)
     size = 12
-    orders = [rng.permutation(size), min_degree_order(neighbour_sets(size, members), size)]
+    orders = [rng.permutation(size), min_degree_order(size, members, size)]
     orders.append(min_fill_order(neighbour_sets(size, members)))
     for order in orders:
         np.testing.assert_array_equal(np.sort(order), np.arange(size))
@@ -59,6 +60,48 @@ def test_a_graph_too_wide_is_left_early_and_the_others_are_not():
     assert largest.tolist() == [4, 2]
     assert parents[5:].tolist() == [6, 7, -1]
     assert np.diff(starts)[5:].tolist() == [1, 1, 0]
+
+
+def fewest_first(n_nodes, members):
+    """The min-degree order by the definition: of the nodes with the fewest neighbours always the first."""
+    neighbours, order = neighbour_sets(n_nodes, members), []
+    while len(order) < n_nodes:
+        v = min((u for u in range(n_nodes) if u not in order), key=lambda u: (len(neighbours[u]), u))
+        order.append(v)
+        for u in neighbours[v]:
+            neighbours[u] = (neighbours[u] | neighbours[v]) - {u, v}
+    return order
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_compiled_min_degree_order_is_that_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    members = [np.array([rng.permutation(30)[:order] for _ in range(count)]) for order, count in ((2, 40), (3, 4))]
+    expected = fewest_first(30, members)
+    assert min_degree_order(30, members, 30).tolist() == expected
+    width = max(len(each) for each in filled_in(30, members, expected))
+    assert min_degree_order(30, members, width + 1) is not None
+    assert min_degree_order(30, members, width) is None
+
+
+def lattice(height, width):
+    cell = np.arange(height * width).reshape(height, width)
+    return [
+        np.column_stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()]),
+        np.column_stack([cell[:-1].ravel(), cell[1:].ravel()]),
+    ]
+
+
+@pytest.mark.parametrize(("height", "width", "wide"), [(60, 60, True), (1200, 3, False), (3600, 1, False)])
+def test_a_large_lattice_is_refused_by_its_middle(height, width, wide, monkeypatch):
+    members = [each for each in lattice(height, width) if len(each)]
+    assert is_wide_in_the_middle(height * width, members, 4) == wide
+    tried = []
+    monkeypatch.setattr(junction_orders, "min_degree_order", lambda *given: tried.append(given))
+    if wide:
+        with pytest.raises(MemoryError, match="tables over more than 4 nodes at once"):
+            plan_junction(np.array([0, height * width]), members, 8, memory=16 * 8.0**4)
+        assert not tried
 
 
 def test_min_fill_reaches_the_width_that_networkx_reports():

@@ -11,6 +11,7 @@ from small_graphs import (
     random_potentials,
 )
 
+from kernelfields.inference.junction.inference import JunctionInference
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 from tests.oracles.graphs import GraphEnumeration
@@ -78,6 +79,35 @@ def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
     for other in results[1:]:
         for ours, theirs in zip(other, results[0], strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_tables_that_are_not_kept_give_the_same_numbers():
+    rng = np.random.default_rng(5)
+    offsets, members = random_graphs(rng, n_graphs=30)
+    node, factors = random_potentials(rng, offsets, members, 3, (True, False, True), spread=300.0)
+    direction, weights = directions_like(rng, node, factors), rng.random(30)
+    results = []
+    for kept_tables in (np.inf, 0.0):
+        plan = JunctionInference(offsets, members, 3, kept_tables=kept_tables)
+        plan.runs = [(first, first + 5) for first in range(0, 30, 5)]
+        beliefs = plan.infer(node, factors, weights=weights, workers=Workers(2))
+        assert plan.keeps == (len(beliefs._kept) > 0) == (kept_tables > 0)
+        gradient, response = beliefs.gradient(), beliefs.hessian_product(*direction)
+        marginals = [beliefs.factor_marginals(group) for group in range(3)]
+        draws = plan.sample(node, factors, 3, random=0)
+        results.append([beliefs.log_partition, gradient[0], *gradient[1], response[0], *response[1], *marginals, draws])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_runs_of_many_graphs_stay_below_a_number_of_entries(monkeypatch):
+    monkeypatch.setattr("kernelfields.inference.junction.inference._ENTRIES_PER_RUN", 10)
+    monkeypatch.setattr("kernelfields.inference.junction.inference._MOST_ENTRIES_PER_RUN", 30)
+    triangles = (np.array([[0, 1], [1, 2], [2, 0]]) + 3 * np.arange(300)[:, None, None]).reshape(-1, 2)
+    plan = JunctionInference(np.arange(301) * 3, [triangles], 2)
+    entries = np.diff(plan.plan.layout.table_start[plan.offsets[[first for first, _ in plan.runs]]])
+    assert len(plan.runs) == 300 * (8 + 4 + 2) // 30
+    assert entries.max() <= 30 + 14
 
 
 def test_a_long_second_order_chain_equals_the_chain_of_pairs():

@@ -193,6 +193,7 @@ def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
         ({"cliques": "learn", "candidates": 3}, "candidates must be a list of clique sets"),
         ({"cliques": "learn", "candidates": ["lag2"]}, r"cliques\[2\] is 'lag2'"),
         ({"cliques": "learn", "candidates": StructureSearch(max_additions=0)}, "max_additions must be"),
+        ({"cliques": "learn", "candidates": StructureSearch(at_once=0)}, "at_once must be"),
         ({"cliques": "learn", "candidates": StructureSearch(validation=1.0)}, "validation must be a share"),
         ({"cliques": "learn", "candidates": StructureSearch(threshold=-1.0)}, "threshold must be at least 0"),
         ({"cliques": "learn", "candidates": StructureSearch(ranking="best")}, "ranking must be 'bound'"),

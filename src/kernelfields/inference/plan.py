@@ -40,8 +40,8 @@ def plan_inference(
     """Choose a method for these graphs and prepare it.
 
     ``method`` is one of ``METHODS`` or an object of options for an approximate one. "auto" takes "tree" for
-    forests of pairs, else "junction" where its tables fit into ``memory`` bytes (None: 2 GiB, or a quarter of
-    what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
+    forests of pairs, else "junction" where the tables of each graph fit into ``memory`` bytes (None: 2 GiB, or a
+    quarter of what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
     result says what was chosen and why.
     """
     graphs = check_structure(offsets, members, n_labels)

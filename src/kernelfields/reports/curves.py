@@ -313,12 +313,17 @@ def read_structure(given: Any) -> StructureFigures:
         raise ValueError(f"nothing was added, so there is nothing to draw: the search ended because {reason}")
     scores = [_needed(step, "score") for step in steps]
     return StructureFigures(
-        [str(_needed(step, "added")) for step in additions],
+        [_step_name(step) for step in additions],
         [bool(_needed(step, "kept")) for step in additions],
         {name: np.array([_needed(step, name) for step in additions], dtype=float) for name in _IMPROVEMENTS},
         None if None in scores else np.array(scores, dtype=float),
         reason,
     )
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    others = len(step.get("others", ()))
+    return f"{_needed(step, 'added')}{f' + {others}' if others else ''}"
 
 
 def _needed(part: Mapping[str, Any], name: str) -> Any:

@@ -14,7 +14,7 @@ Cost: for each structure that candidates need, one pass of inference; half a pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,9 +35,17 @@ class Promise(NamedTuple):
     estimate: float
 
 
-def place(design: Design) -> Hashable:
-    """Return what candidates must share to be judged by one pass of inference: their factors, tied or not."""
-    return design.group, design.group is not None and design.tied_everywhere
+#: Given the designs of a field, cuts candidates into batches; one pass of inference judges all of a batch.
+Batches = Callable[[Sequence[Design], Sequence[Design]], Iterable[Sequence[Design]]]
+
+
+def by_place(present: Sequence[Design], candidates: Sequence[Design]) -> Iterable[Sequence[Design]]:
+    """Return batches of candidates that share their factors, tied or not."""
+    batches: dict[Hashable, list[Design]] = {}
+    for design in candidates:
+        key = design.group, design.group is not None and design.tied_everywhere
+        batches.setdefault(key, []).append(design)
+    return batches.values()
 
 
 def improvement_bounds(
@@ -45,15 +53,12 @@ def improvement_bounds(
     coefficients: Sequence[np.ndarray],
     candidates: Sequence[Design],
     sample: Sample,
-    together: Callable[[Design], Hashable] = place,
+    batches: Batches = by_place,
 ) -> dict[str, Promise]:
     """Return what each candidate could bring to a field at its optimum, at most and about."""
     parts = [design.compress(full) for design, full in zip(present, coefficients, strict=True)]
-    batches: dict[Hashable, list[Design]] = {}
-    for candidate in candidates:
-        batches.setdefault(together(candidate), []).append(candidate)
     promises: dict[str, Promise] = {}
-    for batch in batches.values():
+    for batch in batches(present, candidates):
         datafit = sample.datafit([*present, *batch])
         zeros = [np.zeros(design.shape) for design in batch]
         evaluation = datafit.evaluate(datafit.potentials([*parts, *zeros], range(len(present))))

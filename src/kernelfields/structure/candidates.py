@@ -11,14 +11,19 @@ are named. For several labels of an instance, which pairs of them meet is given 
     [(j, k), ..]    these pairs, by number or by name
 
 The search for pairs begins with independent labels, bounds what each pair could bring, adds the best and fits again;
-pairs that do not raise the likelihood of held-out instances are taken back. Pairs are judged by their tables alone;
-with an edge kernel the fit that follows gives the chosen ones functions of the inputs, too.
+pairs that do not raise the likelihood of held-out instances are taken back. "learn" adds more and more pairs at once
+as long as these agree. Pairs are judged by their tables alone; with an edge kernel the fit that follows gives the
+chosen ones functions of the inputs, too.
+
+The marginals of a pair that does not meet yet need inference on a graph in which it does: all pairs are judged by one
+table of all labellings where there are few labels, else in batches that keep the graph narrow. Pairs that would make
+exact inference too wide are left out.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +46,8 @@ from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.instance_terms import InstanceTerms, pair_names
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.graph import Edge, InstanceStructure, refuse_approximate
-from kernelfields.structure.bounds import place
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.graph import Edge, InstanceStructure, labels_fit, refuse_approximate
 from kernelfields.structure.search import StructurePath, StructureSearch, learn_structure
 
 GRAPHS = ("auto", "none", "tree", "full", "learn")
@@ -50,8 +55,6 @@ GRAPHS = ("auto", "none", "tree", "full", "learn")
 MOST_LABELS_IN_FULL = 16
 # Three labels in a row have L^3 scores: beyond this many they are not proposed unasked.
 _MOST_TRIPLES = 10_000
-# Labels up to which all pairs are judged by one table of all labellings.
-_JUDGED_TOGETHER = 14
 
 
 def resolve_search(candidates: Any) -> StructureSearch:
@@ -217,7 +220,7 @@ def spanning_tree(weight: np.ndarray) -> list[Edge]:
 def resolve_label_search(label_graph: Any) -> StructureSearch | None:
     """Return the search that the parameter asks for, None if it asks for none."""
     if isinstance(label_graph, str) and label_graph == "learn":
-        return StructureSearch(max_additions=1000)
+        return StructureSearch(max_additions=1000, at_once=None)
     if isinstance(label_graph, StructureSearch):
         label_graph.check()
         return label_graph
@@ -249,6 +252,12 @@ def learn_label_edges(
     tables = [design for design in made.pair_designs(edges) if design.name in pairs]
     held_out = instances.subset(held) if len(held) else None
 
+    tied = all(clique.kernel is None for _, clique in made.pairs)
+
+    def fits(designs: Sequence[Design]) -> bool:
+        meeting = [pairs[design.group] for design in designs if design.group is not None]
+        return labels_fit(n_names, meeting, inference, n_instances=instances.n_instances, tied=tied)
+
     def score(fitted: FittedField) -> float:
         assert held_out is not None
         field, total = Field(fitted.terms, structure), 0.0
@@ -265,10 +274,29 @@ def learn_label_edges(
         search,
         options,
         score=None if held_out is None else score,
-        together=(lambda design: 0) if n_names <= _JUDGED_TOGETHER else place,
+        batches=lambda present, candidates: _narrow_batches(present, candidates, fits),
+        fits=fits,
         say=say,
     )
     return sorted(pairs[name] for name in path.added), path
+
+
+def _narrow_batches(
+    present: Sequence[Design], candidates: Sequence[Design], fits: Callable[[Sequence[Design]], bool]
+) -> Iterator[list[Design]]:
+    """Cut candidates into batches that each fit into a field together with those that are present."""
+    left = list(candidates)
+    if left and fits([*present, *left]):
+        yield left
+        return
+    while left:
+        batch: list[Design] = []
+        for design in left:
+            if not batch or fits([*present, *batch, design]):
+                batch.append(design)
+        names = {design.name for design in batch}
+        left = [design for design in left if design.name not in names]
+        yield batch
 
 
 def _split_rows(count: int, share: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,8 @@ upper bound whether or not the sweeps have converged, and ``gradient`` is its ex
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
+Graphs are shared out among threads, and so are the parts of a large graph (parts.py), except in decoding.
+
 Arrays as in inference/beliefs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
 graph in which forbidden labels leave a node without any.
@@ -19,12 +21,13 @@ graph in which forbidden labels leave a node without any.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kernelfields.inference.approximate.base import ApproximateInference, LoopyBelief, TreeReweighted, diagnose
-from kernelfields.inference.approximate.pair_layout import Messages, PairGraph, PairLayout, PairTables
+from kernelfields.inference.approximate.pair_layout import LEAST_PARTED, Messages, PairGraph, PairLayout, PairTables
 from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
@@ -81,12 +84,13 @@ class PropagatedBeliefs(GraphBeliefs):
 class BeliefPropagation(ApproximateInference):
     """Tree-reweighted or loopy belief propagation, as the options say.
 
-    With ``warm_start`` the plan keeps the last messages and begins the next call with them.
+    With ``warm_start`` the plan keeps the last messages and begins the next call with them. Graphs of at least
+    ``least_parted`` nodes are swept in parts, side by side.
     """
 
     options: TreeReweighted | LoopyBelief
 
-    def __init__(self, offsets, members, n_labels, options):
+    def __init__(self, offsets, members, n_labels, options, *, least_parted=LEAST_PARTED):
         super().__init__(offsets, members, n_labels, options)
         self.reweighted = isinstance(options, TreeReweighted)
         self.method = "trw" if self.reweighted else "loopy"
@@ -97,7 +101,7 @@ class BeliefPropagation(ApproximateInference):
                     f"factor group {group} joins {nodes.shape[1]} nodes, and {self.method!r} takes pairs only; "
                     'use "mean-field" or "gibbs", or "junction" where the graphs are narrow'
                 )
-        self.pairs = PairLayout(offsets, members)
+        self.pairs = PairLayout(offsets, members, least_parted)
         what = (
             "tree-reweighted belief propagation: the log partition function from above"
             if self.reweighted
@@ -125,7 +129,14 @@ class BeliefPropagation(ApproximateInference):
             if self.reweighted:
                 tree_marginals(first, last, graph, tables, down, beliefs, marginals)
 
-        workers.each(run, self._runs(workers))
+        workers.each(run, self._whole_runs(workers))
+        for g, ranges in self.pairs.parts.items():
+            from kernelfields.inference.approximate.parted_sweeps import PartedSweeps
+
+            sweeps = PartedSweeps(graph, bool(graph.forest[g]), ranges, tables, node, messages, workers)
+            report[g] = sweeps.propagate(*limits)
+            if self.reweighted:
+                sweeps.tree_marginals()
         raise_if_infeasible(report[:, 0], InfeasibleGraph)
         if options.warm_start:
             # What was impossible now may be possible at the next potentials: nothing infinite is carried over.
@@ -153,6 +164,14 @@ class BeliefPropagation(ApproximateInference):
         )
         raise_if_infeasible(bounds, InfeasibleGraph)
         return self.climb(given, labels, workers)
+
+    def _whole_runs(self, workers: Workers) -> list[tuple[int, int]]:
+        """Return runs of graphs as below, without those that are swept in parts."""
+        runs = []
+        for first, last in self._runs(workers):
+            cuts = [first - 1, *(g for g in self.pairs.parts if first <= g < last), last]
+            runs += [(before + 1, after) for before, after in pairwise(cuts) if before + 1 < after]
+        return runs
 
     def _runs(self, workers: Workers) -> list[tuple[int, int]]:
         return workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)

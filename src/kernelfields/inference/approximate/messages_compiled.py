@@ -48,7 +48,7 @@ ROUNDING = 1e-13
 # A sweep that raises the bound is drawn back by half, so many times before it is given up.
 HALVINGS = 8
 # After so many sweeps without halving the change, loopy messages are damped.
-_PATIENCE = 10
+PATIENCE = 10
 # Max-product sweeps end after so many that hardly lower the bound.
 _IDLE = 5
 
@@ -200,9 +200,10 @@ def _mix(message, linear, x, other, share):
 
 
 @njit(nogil=True, cache=True)
-def copy_messages(graph, g, source, target):
-    """Copy the messages of the pairs of graph g."""
-    for v in range(graph.offsets[g], graph.offsets[g + 1]):
+def copy_messages(first, last, graph, source, target):
+    """Copy the messages of the pairs of nodes at positions first..last-1 and their parents."""
+    for k in range(first, last):
+        v = graph.order[k]
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
             for x in range(source.shape[2]):
                 target[0, e, x] = source[0, e, x]
@@ -210,40 +211,75 @@ def copy_messages(graph, g, source, target):
 
 
 @njit(nogil=True, cache=True)
+def draw_back(first, last, graph, source, target):
+    """Move the same messages of the target half the way to those of the source."""
+    for k in range(first, last):
+        v = graph.order[k]
+        for e in range(graph.up_start[v], graph.up_start[v + 1]):
+            for x in range(source.shape[2]):
+                _mix(target[0, e], target[1, e], x, source[0, e, x], 0.5)
+
+
+@njit(nogil=True, cache=True)
+def summed(shares):
+    """Return the sum, last first and corrected for rounding: values are compared from sweep to sweep."""
+    sums = np.zeros(2)
+    for k in range(len(shares) - 1, -1, -1):
+        collect(shares[k], sums)
+    return sums[0] + sums[1]
+
+
+@njit(nogil=True, cache=True)
 def sweep_up(graph, g, tables, maximise, node, messages):
     """Renew messages upward, beliefs and their softmax in graph g; return the value, -inf if it is infeasible."""
+    first, last = graph.offsets[g], graph.offsets[g + 1]
+    shares = np.empty(last - first)
+    return summed(shares) if up_range(first, last, graph, tables, maximise, node, messages, shares) else -np.inf
+
+
+@njit(nogil=True, cache=True)
+def up_range(first, last, graph, tables, maximise, node, messages, shares):
+    """Renew what nodes at positions first..last-1 send upward, and their beliefs; fill their shares of the value.
+
+    Return whether every node has a label left.
+    """
     up, down, beliefs, chances = messages.up, messages.down, messages.beliefs, messages.chances
     scratch = np.empty((2, node.shape[1]))
-    sums = np.zeros(2)  # corrected for rounding: the value is compared from sweep to sweep
-    for k in range(graph.offsets[g + 1] - 1, graph.offsets[g] - 1, -1):
+    for k in range(last - 1, first - 1, -1):
         v = graph.order[k]
         belief, chance = beliefs[v], chances[v]
         top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
         if top == -np.inf:
-            return -np.inf
+            return False
         share, local = 1.0, 0.0
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
             rho = graph.rho[e]
             share -= rho
             constant = send(graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch)
             if constant == -np.inf:
-                return -np.inf
+                return False
             local += rho * constant
         if abs(share) > 1e-9:
             local += share * (top if maximise else offset)
-        collect(local, sums)
-    return sums[0] + sums[1]
+        shares[k - first] = local
+    return True
 
 
 @njit(nogil=True, cache=True)
 def sweep_down(graph, g, tables, maximise, damping, node, messages):
     """Renew messages downward in graph g; return the largest change of a node's softmax."""
+    return down_range(graph.offsets[g], graph.offsets[g + 1], graph, tables, maximise, damping, node, messages)
+
+
+@njit(nogil=True, cache=True)
+def down_range(first, last, graph, tables, maximise, damping, node, messages):
+    """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     up, down, chances = messages.up, messages.down, messages.chances
     size = node.shape[1]
     belief, chance, before = np.empty(size), np.empty(size), np.empty(size)
     scratch = np.empty((2, size))
     change = 0.0
-    for k in range(graph.offsets[g], graph.offsets[g + 1]):
+    for k in range(first, last):
         v = graph.order[k]
         top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
         if top == -np.inf:
@@ -269,7 +305,8 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
     The bound is convex in the messages downward: a sweep that raises it has gone too far and is halved.
     """
     down, saved = messages.down, messages.saved
-    copy_messages(graph, g, down, saved)
+    first, last = graph.offsets[g], graph.offsets[g + 1]
+    copy_messages(first, last, graph, down, saved)
     change = sweep_down(graph, g, tables, maximise, damping, node, messages)
     fresh = sweep_up(graph, g, tables, maximise, node, messages)
     slack = ROUNDING * (1.0 + abs(value)) * (graph.offsets[g + 1] - graph.offsets[g])
@@ -277,12 +314,9 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
     while fresh > value + slack and halvings < HALVINGS:
         halvings += 1
         if halvings == HALVINGS:
-            copy_messages(graph, g, saved, down)
+            copy_messages(first, last, graph, saved, down)
         else:
-            for v in range(graph.offsets[g], graph.offsets[g + 1]):
-                for e in range(graph.up_start[v], graph.up_start[v + 1]):
-                    for x in range(node.shape[1]):
-                        _mix(down[0, e], down[1, e], x, saved[0, e, x], 0.5)
+            draw_back(first, last, graph, saved, down)
         fresh = sweep_up(graph, g, tables, maximise, node, messages)
     return fresh, change, halvings < HALVINGS
 
@@ -309,7 +343,7 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
             if graph.forest[g]:
                 change = 0.0
             converged = change <= tolerance
-            if not bounded and sweeps % _PATIENCE == 0:
+            if not bounded and sweeps % PATIENCE == 0:
                 if change > 0.5 * milestone:
                     kept = damping
                 milestone = change
@@ -341,23 +375,28 @@ def _follow(tables, e, rho, x, cavity, out):
 @njit(nogil=True, cache=True)
 def tree_marginals(first, last, graph, tables, down, beliefs, marginals):
     """Replace the marginals of all nodes but roots by averages over their parents: the gradient of the bound."""
+    tree_marginals_range(graph.offsets[first], graph.offsets[last], graph, tables, down, beliefs, marginals)
+
+
+@njit(nogil=True, cache=True)
+def tree_marginals_range(first, last, graph, tables, down, beliefs, marginals):
+    """The same for the nodes at positions first..last-1, given those of their parents."""
     size = beliefs.shape[1]
     cavity, chance = np.empty(size), np.empty(size)
-    for g in range(first, last):
-        for k in range(graph.offsets[g], graph.offsets[g + 1]):
-            v = graph.order[k]
-            if graph.up_start[v] == graph.up_start[v + 1]:
-                continue
-            for y in range(size):
-                marginals[v, y] = 0.0
-            for e in range(graph.up_start[v], graph.up_start[v + 1]):
-                u, rho = graph.parent[e], graph.rho[e]
-                exclude(beliefs[v], down[0, e], cavity)
-                for x in range(size):
-                    if marginals[u, x] > 0.0:
-                        _follow(tables, e, rho, x, cavity, chance)
-                        for y in range(size):
-                            marginals[v, y] += rho * marginals[u, x] * chance[y]
+    for k in range(first, last):
+        v = graph.order[k]
+        if graph.up_start[v] == graph.up_start[v + 1]:
+            continue
+        for y in range(size):
+            marginals[v, y] = 0.0
+        for e in range(graph.up_start[v], graph.up_start[v + 1]):
+            u, rho = graph.parent[e], graph.rho[e]
+            exclude(beliefs[v], down[0, e], cavity)
+            for x in range(size):
+                if marginals[u, x] > 0.0:
+                    _follow(tables, e, rho, x, cavity, chance)
+                    for y in range(size):
+                        marginals[v, y] += rho * marginals[u, x] * chance[y]
 
 
 @njit(nogil=True, cache=True)

@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from kernelfields.inference.approximate.parts import cut_apart, growth_order
 from kernelfields.inference.packing import distinct_pairs, grouped
+
+#: Nodes from which on a graph is cut into parts that sweeps visit side by side.
+LEAST_PARTED = 10_000
 
 
 class PairGraph(NamedTuple):
@@ -77,11 +79,13 @@ class Messages(NamedTuple):
 class PairLayout:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: int = LEAST_PARTED):
         n_nodes = int(offsets[-1])
         ends, _, pair_of = distinct_pairs(members, n_nodes)
         low, high = ends.T
         order = growth_order(offsets, low, high)
+        #: Graphs of at least ``least_parted`` nodes that sweeps visit in parts, and those (parts.py).
+        self.parts = _cut_large(offsets, order, low, high, least_parted)
         rank = np.empty(n_nodes, dtype=np.int64)
         rank[order] = np.arange(n_nodes)
         parent = np.where(rank[low] < rank[high], low, high)
@@ -170,31 +174,19 @@ class _Sources(NamedTuple):
     sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
 
 
-def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Order nodes (N,) graph by graph so that all but the first of each component follow a neighbour.
-
-    The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
-    """
-    n_nodes, n_graphs = int(offsets[-1]), len(offsets) - 1
-    graphs = np.repeat(np.arange(n_graphs), np.diff(offsets))
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_nodes, n_nodes)).tocsr()
-    _, component = connected_components(joined, directed=False)
-    first = np.unique(component, return_index=True)[1]
-    led = np.zeros(n_nodes, dtype=bool)
-    led[high] = True
-    led[first] = True
-    order = np.arange(n_nodes)
-    astray = np.unique(graphs[~led])
-    if not len(astray):
-        return order
-    symmetric = (joined + joined.T).tocsr()
-    roots = np.split(first[np.argsort(first)], np.searchsorted(np.sort(first), offsets[1:-1]))
-    for graph in astray:
-        rows = slice(offsets[graph], offsets[graph + 1])
-        local = symmetric[rows, :][:, rows]
-        walks = [
-            breadth_first_order(local, root - offsets[graph], directed=False, return_predecessors=False)
-            for root in roots[graph]
-        ]
-        order[rows] = offsets[graph] + np.concatenate(walks)
-    return order
+def _cut_large(
+    offsets: np.ndarray, order: np.ndarray, low: np.ndarray, high: np.ndarray, least: int
+) -> dict[int, list[tuple[int, int]]]:
+    """Return the ranges of positions of each large graph that can be cut, and order its nodes by them."""
+    large = np.flatnonzero(np.diff(offsets) >= least)
+    if not len(large):
+        return {}
+    ranges = {}
+    for graph in large.tolist():
+        begin, end = int(offsets[graph]), int(offsets[graph + 1])
+        mine = (low >= begin) & (low < end)
+        cut = cut_apart(order[begin:end] - begin, low[mine] - begin, high[mine] - begin)
+        if cut is not None:
+            order[begin:end] = begin + cut[0]
+            ranges[graph] = [(begin + first, begin + last) for first, last in cut[1]]
+    return ranges

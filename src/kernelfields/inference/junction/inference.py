@@ -5,12 +5,18 @@
 
 Arrays as in inference/beliefs.py, the equations in passes_compiled.py, the layout of tables in plan.py. The way up
 runs in the range of doubles, with tables exponentiated once, and in the log domain for graphs that doubles cannot
-hold: so potentials of any size are safe. Beliefs keep the conditional tables q and the separator marginals S;
-marginals of factors, gradients and Hessian products are summed from them when asked for.
+hold: so potentials of any size are safe.
+
+Graphs are taken in runs of some millions of table entries, each with the conditional tables q and the separator
+marginals S of its own graphs. Beliefs keep those of all runs where they are small in all, and sum marginals of factors,
+gradients and Hessian products from them when asked for. Else a run's tables are let go as soon as its marginals and
+its share of the gradient are summed, and made again for what is asked later: the same numbers, in the memory of one
+run for each thread.
 
 Cost: the sum over nodes of L^(1 + later neighbours), a pass over the clique tables, for log partition and
-marginals, gradient, Hessian product, decoding alike; memory the same, a copy of the potentials of factors, and a
-second set of tables for a Hessian product.
+marginals, gradient, Hessian product (three where tables are made again), decoding alike; memory the tables of a run
+for each thread or those of all graphs, a copy of the potentials of factors, and a second set of tables for a Hessian
+product.
 
 Fails: TooWide (a MemoryError) before the work starts; ValueError naming the graph where every labelling is
 forbidden.
@@ -18,7 +24,7 @@ forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,7 +32,7 @@ import numpy as np
 
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
 from kernelfields.inference.junction.orders import TooWide
-from kernelfields.inference.junction.plan import plan_junction
+from kernelfields.inference.junction.plan import Layout, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
@@ -36,6 +42,10 @@ __all__ = ["JunctionBeliefs", "JunctionInference", "TooWide"]
 # them come out the same with any number of threads.
 _ENTRIES_PER_RUN = 50_000
 _MOST_RUNS = 64
+# Beyond this many, runs of more graphs than one are cut smaller, however many that makes.
+_MOST_ENTRIES_PER_RUN = 4_000_000
+#: Bytes of tables of all graphs, as plans count them, up to which beliefs keep them.
+KEPT_TABLES = 2.0**28
 
 
 class Derivatives(NamedTuple):
@@ -46,6 +56,23 @@ class Derivatives(NamedTuple):
     centres: np.ndarray  # (N,), that mean
     separators: np.ndarray  # (entries of separators,), dS
     node: np.ndarray  # (N, L), of the weighted marginals
+
+
+class RunTables(NamedTuple):
+    """Tables of a run of graphs, calibrated; passes_compiled.py has the equations."""
+
+    layout: Layout  # which counts them from zero
+    tables: np.ndarray  # (entries of the run's cliques,), q
+    separators: np.ndarray  # (entries of their separators,), S
+
+
+class ReadyPotentials(NamedTuple):
+    """Potentials, and the exponentials that the way up multiplies."""
+
+    given: GraphPotentials
+    values: np.ndarray  # exponentials of all tables, end to end
+    places: np.ndarray  # (items,), where each item's table starts among them
+    item_shift: np.ndarray  # (items,), logarithm that was taken off before
 
 
 class ItemSums(NamedTuple):
@@ -72,20 +99,25 @@ class JunctionInference(GraphInference):
         *,
         memory: float | None = None,
         order: np.ndarray | None = None,
+        kept_tables: float = KEPT_TABLES,
     ):
         super().__init__(offsets, members, n_labels)
         self.plan = plan_junction(offsets, members, n_labels, memory, order)
         self.runs = self._cut()
+        #: Whether beliefs keep the tables of all graphs.
+        self.keeps = self.plan.memory <= kept_tables
         #: Number of entries of a table of each group.
         self.entries = np.array([n_labels ** each.shape[1] for each in members], dtype=np.int64)
+        held = "" if self.keeps else ", held for some graphs at a time"
         self.description = (
             f"junction trees of width {self.plan.width} with {n_labels} labels: exact, "
-            f"at most {self.plan.memory / 1024**2:.3g} MiB of tables"
+            f"at most {self.plan.memory / 1024**2:.3g} MiB of tables{held}"
         )
 
     def _cut(self) -> list[tuple[int, int]]:
         ends = self.plan.layout.table_start[self.offsets]
-        wanted = max(1, min(self.n_graphs, _MOST_RUNS, int(ends[-1]) // _ENTRIES_PER_RUN))
+        many = max(_MOST_RUNS, int(ends[-1]) // _MOST_ENTRIES_PER_RUN)
+        wanted = max(1, min(self.n_graphs, many, int(ends[-1]) // _ENTRIES_PER_RUN))
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_graphs]).tolist()))
 
@@ -97,79 +129,119 @@ class JunctionInference(GraphInference):
         return bases[group] + np.where(counts > 1, sizes, 0)[group] * factor
 
     def _infer(self, given: GraphPotentials, workers: Workers) -> JunctionBeliefs:
-        from kernelfields.inference.junction.passes_compiled import downward
+        ready = self._prepare(given, workers)
+        log_partition, marginals = np.empty(self.n_graphs), np.empty_like(given.node)
+        beliefs = JunctionBeliefs(self, given, log_partition, marginals, workers)
+        beliefs.ready = ready
 
-        layout = self.plan.layout
-        tables, log_partition = self._condition(given, workers)
-        separators, marginals = np.zeros(layout.separator_start[-1]), np.empty_like(given.node)
-        workers.each(
-            lambda first, last: downward(first, last, self.offsets, layout, tables, separators, marginals), self.runs
-        )
-        return JunctionBeliefs(self, given, log_partition, marginals, tables, separators, workers)
+        def run(first: int, last: int) -> None:
+            tables = self.calibrate(ready, first, last, log_partition, marginals)
+            if tables is not None:
+                beliefs.take(first, last, tables)
 
-    def _condition(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Run the upward pass: return the tables q and log partition functions."""
-        from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
+        workers.each(run, self.runs)
+        raise_if_infeasible(log_partition, InfeasibleGraph)
+        return beliefs
+
+    def _prepare(self, given: GraphPotentials, workers: Workers) -> ReadyPotentials:
         from kernelfields.inference.tree.passes_compiled import exponentials
 
-        offsets, layout, node = self.offsets, self.plan.layout, given.node
-        tables, messages = np.empty(layout.table_start[-1]), np.empty(layout.separator_start[-1])
-        log_partition = np.empty(self.n_graphs)
         values, shifts = exponentials(given.tables, workers)
         places = self.item_places(given.tables, self.entries)
         item_shift = shifts[self.item_places(given.tables, np.ones_like(self.entries))]
+        return ReadyPotentials(given, values, places, item_shift)
 
-        def run(first: int, last: int) -> None:
-            factors = values, places, item_shift
-            condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
+    def calibrate(
+        self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
+    ) -> RunTables | None:
+        """Fill in what is known of a run of graphs, and return its tables; None where a graph is infeasible."""
+        from kernelfields.inference.junction.passes_compiled import downward
 
-        def run_in_logarithms(first: int, last: int) -> None:
-            condition(first, last, offsets, layout, node, flat, places, tables, messages, log_partition)
+        layout, tables = self._condition(ready, first, last, log_partition)
+        if np.isneginf(log_partition[first:last]).any():
+            return None
+        separators = np.zeros(layout.separator_start[self.offsets[last]])
+        downward(first, last, self.offsets, layout, tables, separators, marginals)
+        return RunTables(layout, tables, separators)
 
-        workers.each(run, self.runs)
-        troubled = np.flatnonzero(np.isnan(log_partition)).tolist()
-        if troubled:
-            flat = end_to_end(given.tables)
-            workers.each(run_in_logarithms, [(graph, graph + 1) for graph in troubled])
-        raise_if_infeasible(log_partition, InfeasibleGraph)
-        return tables, log_partition
+    def _run_layout(self, first: int, last: int) -> Layout:
+        return self.plan.layout.of_cliques(int(self.offsets[first]), int(self.offsets[last]))
+
+    def _condition(
+        self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray
+    ) -> tuple[Layout, np.ndarray]:
+        """Run the upward pass over a run of graphs: return its layout and tables q; fill log partition functions."""
+        from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
+
+        offsets, layout, node = self.offsets, self._run_layout(first, last), ready.given.node
+        tables = np.empty(layout.table_start[offsets[last]])
+        messages = np.empty(layout.separator_start[offsets[last]])
+        factors = ready.values, ready.places, ready.item_shift
+        condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
+        troubled = first + np.flatnonzero(np.isnan(log_partition[first:last]))
+        if troubled.size:
+            flat = end_to_end(ready.given.tables)
+            for graph in troubled.tolist():
+                condition(graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition)
+        return layout, tables
 
     def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.junction.passes_compiled import best_labelling
 
-        offsets, layout = self.offsets, self.plan.layout
+        offsets = self.offsets
         potentials = given.node, end_to_end(given.tables), self.item_places(given.tables, self.entries)
-        messages = np.empty(layout.separator_start[-1])
-        choices = np.empty(layout.separator_start[-1], dtype=np.int32)
         labels, scores = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
-        workers.each(
-            lambda first, last: best_labelling(
-                first, last, offsets, layout, *potentials, messages, choices, labels, scores
-            ),
-            self.runs,
-        )
+
+        def run(first: int, last: int) -> None:
+            layout = self._run_layout(first, last)
+            size = layout.separator_start[offsets[last]]
+            room = np.empty(size), np.empty(size, dtype=np.int32)
+            best_labelling(first, last, offsets, layout, *potentials, *room, labels, scores)
+
+        workers.each(run, self.runs)
         raise_if_infeasible(scores, InfeasibleGraph)
         return labels, scores
 
     def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
         from kernelfields.inference.junction.passes_compiled import draw_labellings
 
-        tables, _ = self._condition(given, Workers(1))
+        ready, log_partition = self._prepare(given, Workers(1)), np.empty(self.n_graphs)
         uniforms = random.random((n_samples, self.n_nodes))
         labels = np.zeros((n_samples, self.n_nodes), dtype=np.int64)
-        draw_labellings(0, self.n_graphs, self.offsets, self.plan.layout, tables, uniforms, labels)
+        for first, last in self.runs:
+            layout, tables = self._condition(ready, first, last, log_partition)
+            raise_if_infeasible(log_partition[:last], InfeasibleGraph)
+            draw_labellings(first, last, self.offsets, layout, tables, uniforms, labels)
         return labels
 
 
 class JunctionBeliefs(GraphBeliefs):
-    """Calibrated cliques: conditional tables q and separator marginals S; see passes_compiled.py."""
+    """Calibrated cliques of runs of graphs, kept or made again; see passes_compiled.py."""
 
     inference: JunctionInference
+    ready: ReadyPotentials
 
-    def __init__(self, inference, given, log_partition, node_marginals, tables, separators, workers):
+    def __init__(self, inference, given, log_partition, node_marginals, workers):
         super().__init__(inference, given, log_partition, node_marginals, workers)
-        self._tables = tables
-        self._separators = separators
+        self._kept: dict[int, RunTables] = {}
+        #: Where tables are not kept, the gradient is summed while they are there.
+        self._sums = None if inference.keeps else _FactorSums(inference, self.tied)
+
+    def take(self, first: int, last: int, tables: RunTables) -> None:
+        """Keep the tables of a run of graphs, or what a gradient takes from them."""
+        if self._sums is None:
+            self._kept[first] = tables
+        else:
+            self._add_marginals(first, last, tables, self._graph_weights(), self._sums.of_run(first))
+
+    def _tables(self, first: int, last: int) -> RunTables:
+        """Return the tables of a run of graphs."""
+        if first in self._kept:
+            return self._kept[first]
+        again = np.empty_like(self.log_partition), np.empty_like(self.node_marginals)
+        tables = self.inference.calibrate(self.ready, first, last, *again)
+        assert tables is not None, "the graphs were feasible"
+        return tables
 
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
@@ -177,40 +249,44 @@ class JunctionBeliefs(GraphBeliefs):
         marginals = np.zeros(self.inference.table_shape(group, False))
         targets = np.where(layout.item_group == group, layout.item_factor * self.inference.entries[group], -1)
         sums = ItemSums(targets, np.zeros(len(targets), dtype=np.bool_), marginals.reshape(-1), np.zeros(0))
-        self._add_marginals(np.ones(self.inference.n_graphs), lambda first: sums)
+        ones = np.ones(self.inference.n_graphs)
+        self._workers.each(
+            lambda first, last: self._add_marginals(first, last, self._tables(first, last), ones, sums),
+            self.inference.runs,
+        )
         return marginals
 
     def _expected_tables(self) -> list[np.ndarray]:
-        sums = _FactorSums(self.inference, self.tied)
-        self._add_marginals(self._graph_weights(), sums.of_run)
+        if self._sums is not None:
+            return self._sums.tables()
+        sums, weights = _FactorSums(self.inference, self.tied), self._graph_weights()
+        self._workers.each(
+            lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.of_run(first)),
+            self.inference.runs,
+        )
         return sums.tables()
 
     def _graph_weights(self) -> np.ndarray:
         return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
 
-    def _add_marginals(self, weights: np.ndarray, sums_of: Callable[[int], ItemSums]) -> None:
-        """Add the marginals of factors to sums; ``sums_of`` gives those of the run that starts at a graph."""
+    def _add_marginals(self, first: int, last: int, tables: RunTables, weights: np.ndarray, sums: ItemSums) -> None:
+        """Add the marginals of the factors of a run of graphs to sums."""
         from kernelfields.inference.junction.passes_compiled import factor_sums
 
-        offsets, layout = self.inference.offsets, self.inference.plan.layout
-        tables, separators = self._tables, self._separators
-        self._workers.each(
-            lambda first, last: factor_sums(first, last, offsets, layout, tables, separators, weights, sums_of(first)),
-            self.inference.runs,
-        )
+        factor_sums(first, last, self.inference.offsets, *tables, weights, sums)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
 
-        inference, q, separators = self.inference, self._tables, self._separators
-        offsets, layout, weights = inference.offsets, inference.plan.layout, self._graph_weights()
+        inference, offsets, weights = self.inference, self.inference.offsets, self._graph_weights()
         direction = d_node, end_to_end(d_tables), inference.item_places(d_tables, inference.entries)
-        expected, d_separators = np.zeros_like(separators), np.zeros_like(separators)
         centres, d_marginals = np.zeros(inference.n_nodes), np.empty_like(d_node)
-        derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
         sums = _FactorSums(inference, self.tied)
 
         def run(first: int, last: int) -> None:
+            layout, q, separators = self._tables(first, last)
+            expected, d_separators = np.zeros_like(separators), np.zeros_like(separators)
+            derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
             score_expectations(first, last, offsets, layout, *direction, q, derivatives)
             belief_responses(first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first))
 

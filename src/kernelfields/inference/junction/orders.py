@@ -10,13 +10,18 @@ first, once per distinct structure:
     min-fill     the node whose elimination adds the fewest edges, by networkx; only where tables are large enough
                  for it to pay, and only where networkx is installed
 
+A part of a graph is no wider than the graph. So of a large one the nodes around its middle are looked at first: where
+their min-degree order is twice as wide as tables allow, that of all nodes is not tried.
+
 Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths,
-min-fill about N^2. Fails: :class:`TooWide` where no order keeps the tables within memory.
+min-fill about N^2. All but min-fill stop at the first clique that is too large. Fails: :class:`TooWide` where no order
+keeps the tables within memory.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
@@ -153,11 +158,11 @@ def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fi
             if largest[0] <= fits:
                 narrow.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
 
-    neighbours = neighbour_sets(size, rows)
     consider(np.arange(size))
-    consider(min_degree_order(neighbours, fits))
-    if not narrow or min(entries for entries, _ in narrow) > WORTH_MIN_FILL:
-        consider(min_fill_order(neighbours))
+    if narrow or not is_wide_in_the_middle(size, rows, fits):
+        consider(min_degree_order(size, rows, fits))
+    if size <= MOST_NODES_FOR_MIN_FILL and min([np.inf, *(entries for entries, _ in narrow)]) > WORTH_MIN_FILL:
+        consider(min_fill_order(neighbour_sets(size, rows)))
     if not narrow:
         hint = "" if find_spec("networkx") else "; one more order is tried where networkx is installed"
         raise TooWide(
@@ -179,29 +184,154 @@ def neighbour_sets(n_nodes: int, factors: Iterable[np.ndarray]) -> list[set[int]
     return neighbours
 
 
-def min_degree_order(neighbours: list[set[int]], widest: int) -> np.ndarray | None:
-    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up."""
-    neighbours = [set(each) for each in neighbours]
-    heap = [(len(each), v) for v, each in enumerate(neighbours)]
+def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> np.ndarray | None:
+    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up.
+
+    ``factors`` are arrays (M, k) of nodes; of nodes with equally many neighbours the first one is taken.
+    """
+    order = _eliminate_fewest(n_nodes, _joined_nodes(factors), widest)
+    return order if len(order) == n_nodes else None
+
+
+def is_wide_in_the_middle(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> bool:
+    """Whether the nodes around the middle one alone make a clique of more than twice ``widest`` nodes.
+
+    They are (4 ``widest``)^2 nodes, breadth first: a square of them is wide enough. False for smaller graphs.
+    """
+    count = (4 * widest) ** 2
+    if n_nodes < 4 * count:
+        return False
+    local, pairs = _neighbourhood(n_nodes, _joined_nodes(factors), count)
+    return len(_eliminate_fewest(local, pairs, 2 * widest)) < local
+
+
+def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the pairs of nodes (n, 2) that share a factor, repeats included."""
+    pairs = [
+        members[:, list(pair)] for members in factors for pair in itertools.combinations(range(members.shape[1]), 2)
+    ]
+    return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+
+
+@njit(nogil=True, cache=True)
+def _neighbourhood(n_nodes, pairs, count):
+    """Return how many of ``count`` nodes are reached from the middle one, and the pairs of those, counted anew."""
+    first, follower = np.full(n_nodes, -1, np.int64), np.empty(2 * len(pairs), np.int64)
+    for k in range(len(pairs)):
+        for side in range(2):
+            follower[2 * k + side] = first[pairs[k, side]]
+            first[pairs[k, side]] = 2 * k + side
+    number = np.full(n_nodes, -1, np.int64)
+    reached = np.empty(count, np.int64)
+    reached[0] = n_nodes // 2
+    number[n_nodes // 2] = 0
+    n_reached, at = 1, 0
+    while at < n_reached < count:
+        step = first[reached[at]]
+        while step >= 0 and n_reached < count:
+            other = pairs[step // 2, 1 - step % 2]
+            if number[other] < 0:
+                number[other] = n_reached
+                reached[n_reached] = other
+                n_reached += 1
+            step = follower[step]
+        at += 1
+    inner = np.empty_like(pairs)
+    n_inner = 0
+    for k in range(len(pairs)):
+        if number[pairs[k, 0]] >= 0 and number[pairs[k, 1]] >= 0:
+            inner[n_inner, 0] = number[pairs[k, 0]]
+            inner[n_inner, 1] = number[pairs[k, 1]]
+            n_inner += 1
+    return n_reached, inner[:n_inner]
+
+
+@njit(nogil=True, cache=True)
+def _eliminate_fewest(n_nodes, pairs, widest):
+    """Return the nodes in the order of elimination, up to the first clique of more than ``widest`` nodes.
+
+    Neighbours are in linked lists, which keep those that were eliminated; a hash table of pairs keeps them distinct.
+    """
+    first = np.full(n_nodes, -1, np.int64)
+    degrees = np.zeros(n_nodes, np.int64)
+    capacity = 16
+    while capacity < 4 * len(pairs):
+        capacity *= 2
+    keys = np.full(capacity, -1, np.int64)
+    follower, neighbour = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    n_pairs = 0
+    for k in range(len(pairs)):
+        n_pairs = _join(pairs[k, 0], pairs[k, 1], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
+    heap = [degrees[v] * n_nodes + v for v in range(n_nodes)]
     heapq.heapify(heap)
-    order = []
-    eliminated = [False] * len(neighbours)
-    while heap:
-        degree, v = heapq.heappop(heap)
-        if eliminated[v] or degree != len(neighbours[v]):
+    order = np.empty(n_nodes, np.int64)
+    eliminated = np.zeros(n_nodes, np.bool_)
+    around = np.empty(n_nodes, np.int64)
+    done = 0
+    while len(heap) > 0:
+        degree, v = divmod(heapq.heappop(heap), n_nodes)
+        if eliminated[v] or degree != degrees[v]:
             continue  # an entry from before the degree changed
         if degree >= widest:
-            return None
+            break
         eliminated[v] = True
-        order.append(v)
-        around = neighbours[v]
-        for u in around:
-            mine = neighbours[u]
-            mine |= around
-            mine.discard(u)
-            mine.discard(v)
-            heapq.heappush(heap, (len(mine), u))
-    return np.array(order, dtype=np.int64)
+        order[done] = v
+        done += 1
+        count, at = 0, first[v]
+        while at >= 0:
+            if not eliminated[neighbour[at]]:
+                around[count] = neighbour[at]
+                count += 1
+            at = follower[at]
+        while 2 * (n_pairs + count * count) > len(keys):
+            keys, follower, neighbour = _grown(keys, follower, neighbour)
+        for i in range(count):
+            degrees[around[i]] -= 1
+            for j in range(i):
+                n_pairs = _join(around[i], around[j], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
+        for i in range(count):
+            heapq.heappush(heap, degrees[around[i]] * n_nodes + around[i])
+    return order[:done]
+
+
+@njit(nogil=True, cache=True)
+def _slot(key, keys):
+    """Return where a key is in a hash table of 2^n places, or where it would go."""
+    mask = len(keys) - 1
+    place = (key ^ (key >> 17) * 0x9E3779B1) & mask
+    while keys[place] != -1 and keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@njit(nogil=True, cache=True)
+def _join(u, v, n_nodes, keys, first, follower, neighbour, degrees, n_pairs):
+    """Make two nodes neighbours unless they are; return the number of pairs."""
+    key = min(u, v) * n_nodes + max(u, v)
+    place = _slot(key, keys)
+    if keys[place] == key:
+        return n_pairs
+    keys[place] = key
+    for node, other, at in ((u, v, 2 * n_pairs), (v, u, 2 * n_pairs + 1)):
+        neighbour[at] = other
+        follower[at] = first[node]
+        first[node] = at
+        degrees[node] += 1
+    return n_pairs + 1
+
+
+@njit(nogil=True, cache=True)
+def _grown(keys, follower, neighbour):
+    """Return a hash table of twice as many places, and linked lists likewise."""
+    size = len(keys)
+    wider = np.full(2 * size, -1, np.int64)
+    for place in range(size):
+        if keys[place] != -1:
+            wider[_slot(keys[place], wider)] = keys[place]
+    lists = np.empty((2, 2 * size), np.int64)
+    lists[0, :size] = follower
+    lists[1, :size] = neighbour
+    return wider, lists[0], lists[1]
 
 
 def min_fill_order(neighbours: list[set[int]]) -> np.ndarray | None:

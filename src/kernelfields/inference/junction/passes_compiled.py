@@ -331,12 +331,21 @@ def _deliver(i, layout, belief, weight, sums):
 
 
 @njit(nogil=True, cache=True)
+def _wanted(i, layout, sums):
+    """Whether some factor that clique i takes up is summed."""
+    wanted = False
+    for k in range(layout.item_start[i], layout.item_start[i + 1]):
+        wanted = wanted or sums.start[k] >= 0
+    return wanted
+
+
+@njit(nogil=True, cache=True)
 def factor_sums(first, last, offsets, layout, tables, separators, weights, sums):
     """Add the marginals of factors, times the weights of their graphs, to ``sums``."""
     scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
     for graph in range(first, last):
         for i in range(offsets[graph], offsets[graph + 1]):
-            if layout.item_start[i + 1] > layout.item_start[i]:
+            if _wanted(i, layout, sums):
                 belief = scratch[: layout.table_start[i + 1] - layout.table_start[i]]
                 _belief(i, layout, tables, separators, belief)
                 _deliver(i, layout, belief, weights[graph], sums)

@@ -59,13 +59,22 @@ class Layout(NamedTuple):
     low_start: np.ndarray  # (P + 1,)
     low: np.ndarray
 
+    def of_cliques(self, first: int, last: int) -> Layout:
+        """Return the layout with the tables of some cliques counted from zero; those of others must not be read."""
+        starts = []
+        for whole in (self.table_start, self.separator_start):
+            part = np.empty_like(whole)  # what is not written takes no memory
+            part[first : last + 1] = whole[first : last + 1] - whole[first]
+            starts.append(part)
+        return self._replace(table_start=starts[0], separator_start=starts[1])
+
 
 class JunctionPlan(NamedTuple):
     """A layout and its size: ``width`` is the largest number of nodes in a separator."""
 
     layout: Layout
     width: int
-    memory: float  # bytes, at its highest, in a Hessian product
+    memory: float  # bytes of the tables of all graphs, at their highest, in a Hessian product
 
 
 def plan_junction(
@@ -77,7 +86,7 @@ def plan_junction(
 ) -> JunctionPlan:
     """Lay the cliques out for an order of elimination, or for the best one found.
 
-    TooWide where the tables need more than ``memory`` bytes; ``order`` lists the nodes graph by graph.
+    TooWide where the tables of a graph need more than ``memory`` bytes; ``order`` lists the nodes graph by graph.
     """
     memory = available_memory() if memory is None else float(memory)
     search = order is None
@@ -88,18 +97,18 @@ def plan_junction(
     if wide.size and search:
         improve_order(order, wide, offsets, members, n_labels, memory)
         starts, higher, parents, largest = eliminate(offsets, *later_neighbours(order, members), LARGEST_CLIQUE)
-    graph = int(np.argmax(largest))
-    clique = int(largest[graph])
-    separators = np.diff(starts)
-    entries = float(np.sum(float(n_labels) ** (separators + 1)))
-    needed = 8.0 * (2 * entries + 4 * entries / n_labels + 2 * float(n_labels) ** clique)
-    if clique > LARGEST_CLIQUE or needed > memory:
+    entries = np.add.reduceat(float(n_labels) ** (np.diff(starts) + 1), offsets[:-1])
+    needed = 8.0 * (2 * entries + 4 * entries / n_labels + 2 * float(n_labels) ** largest)
+    graph = int(np.argmax(np.where(largest > LARGEST_CLIQUE, np.inf, needed)))
+    if largest[graph] > LARGEST_CLIQUE or needed[graph] > memory:
         raise TooWide(
-            f"exact inference needs tables over {clique} nodes at once (graph {graph}, width {clique - 1}, "
-            f"{n_labels} labels) and {amount(needed)} in all, more than the {amount(memory)} allowed"
+            f"exact inference needs tables over {largest[graph]} nodes at once (graph {graph}, width "
+            f"{largest[graph] - 1}, {n_labels} labels) and {amount(needed[graph])} for the graph, more than the "
+            f"{amount(memory)} allowed"
         )
     layout = _lay_out(order, members, n_labels, starts, higher, parents)
-    return JunctionPlan(layout, clique - 1, needed)
+    scratch = 16.0 * float(n_labels) ** int(largest.max())
+    return JunctionPlan(layout, int(largest.max()) - 1, float(np.sum(16 * entries + 32 * entries / n_labels)) + scratch)
 
 
 def available_memory() -> float:

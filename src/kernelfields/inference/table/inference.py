@@ -10,8 +10,12 @@ half of the nodes and of the rest scores s_i(a) + r_i(b) + w(a, b), and w is the
 
 so that S graphs cost a few products of (S, L^(K/2)) with (L^(K/2), L^(K/2)) matrices and no exponential of an
 (S, L^K) table, and the joint marginals of tied factors are never held per graph. Derivatives of these equations
-along a direction give Hessian products. Where a factor has a table for each graph, where Z underflows, and for
-best labellings and samples, the (S, L^K) table is made, in blocks of graphs (rows.py).
+along a direction give Hessian products, and the marginals of all pairs u < v of one graph are
+
+    I_A^T diag(E_i) W diag(F_i) I_B / Z_i,     I_A^T diag(p_i(a)) I_A,     I_B^T diag(p_i(b)) I_B     (I as in rows.py)
+
+Where a factor has a table for each graph, where Z underflows, and for best labellings and samples, the (S, L^K)
+table is made, in blocks of graphs (rows.py).
 
 Arrays as in inference/beliefs.py. Time O(S L^K) multiplications where tied, O(S L^K K) otherwise; memory L^K and
 blocks. Fails: ValueError if the graphs differ in structure, MemoryError if there are too many labellings, and
@@ -20,8 +24,10 @@ ValueError naming the graph where every labelling is forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +41,8 @@ MOST_LABELLINGS = 2**20
 #: Below this a sum may have lost terms to underflow, and the graph is done again in logarithms.
 _SAFE_SUM = 1e-250
 _MOST_BLOCKS = 16
+# Marginals of all pairs of all graphs are kept up to this many numbers, 256 MiB.
+_MOST_PAIR_VALUES = 2**25
 
 
 @dataclass
@@ -61,10 +69,33 @@ class LabelTableBeliefs(GraphBeliefs):
 
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
-        rows = self.inference.rows
+        rows, shape = self.inference.rows, self.inference.table_shape(group, False)
+        if len(shape) == 3 and self.inference.halved(self._given.tables):
+            return self._pair_marginals(group).reshape(shape)
         masses_of_blocks = rows.probabilities(self._given.node, self._given.tables)
         parts = [rows.factor_sums(masses, [group])[0] for _, masses in masses_of_blocks]
-        return np.concatenate(parts).reshape(self.inference.table_shape(group, False))
+        return np.concatenate(parts).reshape(shape)
+
+    def _pair_marginals(self, group: int) -> np.ndarray:
+        """Return the marginals (S, factors of a graph, L, L) of a group of pairs."""
+        rows, n_graphs = self.inference.rows, self.inference.n_graphs
+        if n_graphs * (rows.n_columns * rows.n_labels) ** 2 <= _MOST_PAIR_VALUES:
+            return rows.pair_tables(self._pairs, group)
+        tables = np.empty((n_graphs, len(rows.local[group]), rows.n_labels, rows.n_labels))
+        self.inference.each_pair_block(
+            self._given,
+            self._workers,
+            lambda graphs, pairs: tables.__setitem__(graphs, rows.pair_tables(pairs, group)),
+        )
+        return tables
+
+    @cached_property
+    def _pairs(self) -> np.ndarray:
+        """The marginals of every pair of nodes, (S, K L, K L): one pass over the tables for all groups."""
+        size = self.inference.n_columns * self.inference.n_labels
+        pairs = np.empty((self.inference.n_graphs, size, size))
+        self.inference.each_pair_block(self._given, self._workers, pairs.__setitem__)
+        return pairs
 
     def _expected_tables(self) -> list[np.ndarray]:
         return self._sums
@@ -102,13 +133,13 @@ class LabelTables(GraphInference):
 
     def _infer(self, given: GraphPotentials, workers: Workers) -> LabelTableBeliefs:
         log_partition, sums = np.full(self.n_graphs, -np.inf), LabelSums(self.rows, given.tables, given.weights)
-        if self._halved(given.tables):
+        if self.halved(given.tables):
             sums.add_joint(self._infer_halves(given, workers, log_partition, sums))
         left = np.flatnonzero(np.isneginf(log_partition))
         sums.add(self.rows.probabilities(given.node, given.tables, left, log_partition))
         return LabelTableBeliefs(self, given, log_partition, sums.node.reshape(given.node.shape), sums.factors, workers)
 
-    def _halved(self, factors: Sequence[np.ndarray]) -> bool:
+    def halved(self, factors: Sequence[np.ndarray]) -> bool:
         """Whether one table serves the factors of all graphs, and some labelling is allowed by it."""
         tied = all(len(each) == 1 or each.size == 0 for each in factors)
         return tied and bool(np.isfinite(self.rows.shared_scores(factors).max()))
@@ -155,13 +186,32 @@ class LabelTables(GraphInference):
 
         return table * workers.sum(part, self._blocks)
 
+    def each_pair_block(
+        self, given: GraphPotentials, workers: Workers, take: Callable[[Any, np.ndarray], None]
+    ) -> None:
+        """Give ``take`` graphs and the marginals (.., K L, K L) of their pairs of nodes u < v, block by block."""
+        table, _ = self._table(given.tables)
+        whole = np.zeros(self.n_graphs, dtype=np.bool_)
+
+        def part(first: int, last: int) -> None:
+            halves = self._halves(given.node, table, first, last)
+            whole[first:last] = halves.inverse[:, 0] == 0.0
+            left, right_sums = halves.left * halves.inverse, halves.right_sums * halves.inverse
+            sides = left * halves.left_sums, right_sums * halves.right
+            take(slice(first, last), self.rows.joined_pairs(left, table, halves.right, sides))
+
+        size = max(1, self.rows.block_entries // (self.rows.half * self.n_labels * self.rows.shape[1] + 1))
+        workers.each(part, [(at, min(at + size, self.n_graphs)) for at in range(0, self.n_graphs, size)])
+        for graphs, masses in self.rows.probabilities(given.node, given.tables, np.flatnonzero(whole)):
+            take(graphs, self.rows.pair_sums(masses))
+
     def responses(
         self, given: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return how marginals (N, L) and weighted factor sums respond to a direction in the potentials."""
         rows, left = self.rows, np.arange(self.n_graphs)
         sums = LabelSums(rows, given.tables, given.weights)
-        if self._halved(given.tables):
+        if self.halved(given.tables):
             joint, left = self._respond_halves(given, d_node, d_tables, workers, sums)
             sums.add_joint(joint)
         shared = rows.shared_scores(d_tables)

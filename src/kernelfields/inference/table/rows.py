@@ -158,7 +158,7 @@ class LabelTableRows:
         """Return the mass of every label at every node, (S, K L), from the masses of both halves."""
         return np.hstack([left @ self.indicators[0], right @ self.indicators[1]])
 
-    def _pair_sums(self, masses: np.ndarray) -> np.ndarray:
+    def pair_sums(self, masses: np.ndarray) -> np.ndarray:
         """Return the mass of the labels at every pair of nodes u < v, (S, K L, K L), the rest left empty."""
         left, right = self.indicators
         cut, width = left.shape[1], left.shape[1] + right.shape[1]
@@ -168,11 +168,36 @@ class LabelTableRows:
         sums[:, cut:, cut:] = (right.T * masses.sum(axis=1)[:, None, :]) @ right
         return sums
 
+    def joined_pairs(
+        self, left: np.ndarray, table: np.ndarray, right: np.ndarray, sides: tuple[np.ndarray, np.ndarray]
+    ) -> np.ndarray:
+        """Return the same where the masses are left_i(a) table(a, b) right_i(b) and ``sides`` their sums over b, a."""
+        first, last = self.indicators
+        (n_rows, cut), width = (len(left), first.shape[1]), first.shape[1] + last.shape[1]
+        sums = np.empty((n_rows, width, width))
+        # One large product in place of one for each graph.
+        carried = (left[:, None, :] * first.T).reshape(n_rows * cut, len(first)) @ table
+        carried = (carried.reshape(n_rows, cut, len(last)) * right[:, None, :]).reshape(n_rows * cut, len(last))
+        sums[:, :cut, cut:] = (carried @ last).reshape(n_rows, cut, width - cut)
+        for side, indicators, own in zip(sides, self.indicators, (slice(cut), slice(cut, width)), strict=True):
+            both = indicators[:, :, None] * indicators[:, None, :]
+            sums[:, own, own] = (side @ both.reshape(len(both), -1)).reshape(n_rows, *both.shape[1:])
+        return sums
+
+    def pair_tables(self, pairs: np.ndarray, group: int) -> np.ndarray:
+        """Return the marginals (S, factors of a graph, L, L) of a group of pairs, given those of all pairs."""
+        step, tables = self.n_labels, np.empty((len(pairs), len(self.local[group]), *(self.n_labels,) * 2))
+        for place, nodes in enumerate(self.local[group]):
+            u, v = min(nodes) * step, max(nodes) * step
+            part = pairs[:, u : u + step, v : v + step]
+            tables[:, place] = part if nodes[0] < nodes[1] else part.swapaxes(1, 2)
+        return tables
+
     def factor_sums(self, masses: np.ndarray, groups: Sequence[int]) -> list[np.ndarray]:
         """Return the masses of the labels at factors, (S, factors of a graph, L, .., L), for some groups."""
         shaped, axes = masses.reshape(len(masses), *(self.n_labels,) * self.n_columns), range(1 + self.n_columns)
         step, sums = self.n_labels, []
-        pairs = self._pair_sums(masses) if any(len(n) == 2 for group in groups for n in self.local[group]) else None
+        pairs = self.pair_sums(masses) if any(len(n) == 2 for group in groups for n in self.local[group]) else None
         for group in groups:
             tables = []
             for nodes in self.local[group]:

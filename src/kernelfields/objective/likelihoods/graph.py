@@ -40,6 +40,8 @@ _INSTANCE_BATCH_VALUES = 16 * 2**20
 _SMALL_TABLE = 14
 # With tables of pairs that depend on the inputs, one for each instance, tables of labellings are, too.
 _MOST_LABELS = {True: 20, False: 16}
+# Tables of one instance that a search for the graph of labels allows: those of about 9 labels at once.
+_SEARCHED_BYTES = 2.0**17
 _KINDS = ("lag", "order")
 
 Edge = tuple[int, int]
@@ -328,6 +330,28 @@ def plan_labels(
     # A table of all labellings is two halves of K / 2 labels, multiplied by fast matrix products.
     narrow = chosen.exact and chosen.plan.width < n_names // 2  # type: ignore[attr-defined]
     return chosen if narrow or n_names > _MOST_LABELS[tied] else LabelTables(offsets, members, 2)
+
+
+def labels_fit(
+    n_names: int, edges: Sequence[Edge], method: Any, *, n_instances: int, tied: bool, each: float = _SEARCHED_BYTES
+) -> bool:
+    """Whether labels that meet along some edges are inferred without approximation, as a search for edges asks.
+
+    Junction trees may have tables of ``each`` bytes for an instance: a search makes many fits. Methods that are
+    approximate, or are no name, take any edges.
+    """
+    members = [np.array([edge]) for edge in edges]
+    if method == "tree":
+        return not _has_circle(np.array([0, n_names]), members)
+    if method not in ("auto", "junction") or (method == "auto" and n_names <= _MOST_LABELS[tied]):
+        return True
+    from kernelfields.inference.junction.plan import TooWide, available_memory, plan_junction
+
+    try:
+        plan_junction(np.array([0, n_names]), members, 2, min(each, available_memory() / n_instances))
+    except TooWide:
+        return False
+    return True
 
 
 def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
