@@ -213,6 +213,8 @@ def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
 
 
 def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
+    if type(item) is np.ndarray and item.ndim == 2 and item.dtype.kind == "f":
+        return item  # as most tables are: nothing to look at
     if sp.issparse(item):
         array = item.tocsr() if item.ndim == 2 else item
     elif type(item) is np.ndarray:
@@ -387,6 +389,8 @@ def _expected(nouns: Nouns) -> str:
 
 
 def _label_array(item: Any, where: str, nouns: Nouns) -> np.ndarray:
+    if type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU":
+        return item
     refuse_tensor(item, where)
     if isinstance(item, Iterable) and not isinstance(item, str | bytes | Mapping | list | tuple | np.ndarray):
         item = np.asarray(item) if hasattr(item, "__array__") else list(item)
