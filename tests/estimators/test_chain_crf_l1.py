@@ -62,7 +62,7 @@ PENALTIES = {
 @pytest.mark.parametrize("name", PENALTIES)
 def test_the_optimum_satisfies_the_subgradient_conditions(name):
     settings = PENALTIES[name]
-    crf = fit(**settings)
+    crf = fit(**settings, tol=1e-8)
     l1, variance = settings["l1"], settings.get("prior_variance", 1.0)
     penalties = {
         "node": (l1, variance),

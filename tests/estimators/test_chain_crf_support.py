@@ -291,7 +291,8 @@ def test_pickles_and_files_answer_bit_for_bit(tmp_path):
     for name in ("support", "edge_support", "min_freq", "l1", "edge_l1"):
         assert getattr(loaded, name) == getattr(crf, name)
     again = loaded.set_params(warm_start=True).fit(STRINGS, WORDS)
-    assert again.solution_.iterations == 0
+    assert again.solution_.iterations <= 1  # with l1 a bound may need a second cut
+    assert again.solution_.value == pytest.approx(crf.solution_.value, rel=1e-6)
 
 
 def test_files_whose_pairs_do_not_fit_are_refused(tmp_path):

@@ -29,7 +29,7 @@ def test_no_edge_brings_more_than_its_bound():
     sample, terms = field()
     base, candidates = terms.label_designs(), terms.pair_designs(EDGES)
     before = fit_field(base, sample, OPTIONS)
-    bounds = improvement_bounds(base, before.coefficients, candidates, sample, lambda each: 0)
+    bounds = improvement_bounds(base, before.coefficients, candidates, sample, lambda present, offered: [offered])
     one_by_one = improvement_bounds(base, before.coefficients, candidates, sample)
     assert [each.bound for each in bounds.values()] == pytest.approx(
         [each.bound for each in one_by_one.values()], rel=1e-9
@@ -49,7 +49,7 @@ def test_a_search_finds_the_pairs_that_depend_on_each_other():
         sample,
         StructureSearch(max_additions=2, threshold=1.0, validation=0.0),
         OPTIONS,
-        together=lambda each: 0,
+        batches=lambda present, offered: [offered],
     )
     assert set(path.added) == {"pair 0 ~ 1", "pair 2 ~ 3"}
     sample, terms = field()
