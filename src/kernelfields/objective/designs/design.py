@@ -33,6 +33,7 @@ Z^T (R_1 A_1 .. R_m A_m). The labels of a multi-label field are such designs.
 from __future__ import annotations
 
 import copy
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -75,8 +76,12 @@ class FeatureTable(Protocol):
         """Return Z^T R, (r, q) float64."""
 
 
+# Of the two ways to write Z V, the library is faster by a third with Z first on x86, with V first elsewhere.
+_FEATURES_FIRST = platform.machine().lower() in ("x86_64", "amd64")
+
+
 class DenseTable:
-    """A dense Z, multiplied in its own precision with the short side first, the faster layout for q << r."""
+    """A dense Z, multiplied in its own precision; in Z^T R the short side comes first, the faster layout for q << r."""
 
     def __init__(self, features: np.ndarray):
         self.features = features
@@ -98,7 +103,8 @@ class DenseTable:
         out = np.empty((self.shape[0], len(short)))
 
         def run(first: int, last: int) -> None:
-            out[first:last] = (short @ self.features[first:last].T).T
+            rows = self.features[first:last]
+            out[first:last] = rows @ short.T if _FEATURES_FIRST else (short @ rows.T).T
 
         workers.each(run, workers.pieces(self.shape[0], self.stored_values * len(short)))
         return out
