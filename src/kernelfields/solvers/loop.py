@@ -9,10 +9,10 @@ The line search takes a step a when
     P(a) <= P(0) + c1 a slope(0) + rounding      and      |slope(a)| <= c2 |slope(0)|
 
 The function on the line is convex, so a positive slope (or a value above P(0)) bounds the minimiser from above
-and a negative one from below; the next trial is the secant root inside the bracket. Where one end moves twice in
-a row, the slope at the other is halved (the Illinois rule): far from the minimiser the likelihood is close to
-piecewise linear, and plain secants would crawl. Trials cost inference but no pass over the features, so the search
-may be fairly exact (c2 = 0.4).
+and a negative one from below; the next trial is the secant root inside the bracket, or beyond the last one while
+nothing bounds it from above. Where one end moves twice in a row, the slope at the other is halved (the Illinois
+rule): far from the minimiser the likelihood is close to piecewise linear, and plain secants would crawl. Trials cost
+inference but no pass over the features, so the search may be fairly exact (c2 = 0.4).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Solution:
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
-MAX_GROWTH = 4.0
+LEAST_GROWTH, MAX_GROWTH = 1.2, 4.0
 # Near the optimum a decrease is smaller than the rounding of the value itself: the slope decides alone.
 ROUNDING = 1e-13
 
@@ -122,7 +122,8 @@ def search(
     """Return an acceptable step, or None if rounding leaves none."""
     if not line.slope < 0:
         return None
-    low, high = _End(0.0, line.slope), None
+    earlier = low = _End(0.0, line.slope)
+    high = None
     step, fallback, last_moved = first_step, None, None
     allowance = ROUNDING * abs(value)
     for _ in range(MAX_TRIALS):
@@ -139,17 +140,21 @@ def search(
         else:
             if last_moved is low and high is not None:
                 high.slope /= 2.0
-            last_moved = low = _End(step, slope)
-        following = _next_trial(low, high)
+            earlier, low = low, _End(step, slope)
+            last_moved = low
+        following = _next_trial(low, high, earlier)
         if following == step or (high is not None and high.step - low.step <= 1e-12 * high.step):
             break
         step = following
     return fallback
 
 
-def _next_trial(low: _End, high: _End | None) -> float:
+def _next_trial(low: _End, high: _End | None, earlier: _End) -> float:
     if high is None:
-        return low.step * MAX_GROWTH
+        # Where the slope would vanish if it went on to rise as between the last two steps.
+        rise = (low.slope - earlier.slope) / (low.step - earlier.step)
+        root = low.step - low.slope / rise if rise > 0 else np.inf
+        return float(np.clip(root, LEAST_GROWTH * low.step, MAX_GROWTH * low.step))
     width = high.step - low.step
     if np.isfinite(high.slope) and high.slope > 0:
         root = low.step + width * low.slope / (low.slope - high.slope)
