@@ -29,7 +29,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan
 from sklearn.utils.extmath import safe_sparse_dot
 
 # About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
@@ -282,6 +281,9 @@ def manhattan_distances(X: Any, Z: Any | None = None) -> np.ndarray:
         for rows in blocks_of(distances):
             distances[rows] = cdist(X[rows], other, "cityblock")
         return distances
+    # Loaded by those alone who need it: a tenth of a second.
+    from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan
+
     left, right = _with_short_indices(X), _with_short_indices(other)
     for rows in blocks_of(distances):
         distances[rows] = sparse_manhattan(left[rows], right)

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.precomputed import Precomputed
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel, kernel_from_description
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign, kernel_from_description
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 _PLAIN: tuple[type[Kernel], ...] = (Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant)
@@ -52,7 +51,7 @@ def resolve_kernel(kernel: Any) -> Kernel:
         return _NAMES[kernel]()
     if isinstance(kernel, type):
         raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
-    if isinstance(kernel, GaussianProcessKernel):
+    if is_foreign(kernel):
         adapted = ScikitLearnKernel(kernel)
         adapted.check_parameters()  # at once: some that are no kernels cannot even be shown in a message
         return adapted

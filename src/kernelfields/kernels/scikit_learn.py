@@ -12,25 +12,35 @@ is read as zero: version 0.1.0 wrote such, and left the noise out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.gaussian_process import kernels as gaussian_process
 
 from kernelfields.kernels.arrays import block_dtype
 from kernelfields.kernels.kernel import Kernel, plain_value, symmetric
 
 _OPERATORS = {"Sum": {"k1", "k2"}, "Product": {"k1", "k2"}, "Exponentiation": {"kernel", "exponent"}}
 _STATIONARY = ("ConstantKernel", "ExpSineSquared", "Matern", "RBF", "RationalQuadratic", "WhiteKernel")
-_CLASSES = {
-    name: getattr(gaussian_process, name)
-    for name in sorted((*_OPERATORS, *_STATIONARY, "DotProduct", "PairwiseKernel"))
-}
+_KNOWN = sorted((*_OPERATORS, *_STATIONARY, "DotProduct", "PairwiseKernel"))
 # PairwiseKernel looks its metric up by name; these are the ones that are kernels.
 _METRICS = ("additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
 _DEEPEST = 100
+
+
+def _library() -> Any:
+    # Loaded by those alone who have such a kernel: it brings a good part of scikit-learn with it.
+    from sklearn.gaussian_process import kernels
+
+    return kernels
+
+
+def is_foreign(kernel: Any) -> bool:
+    """Whether an object is a kernel of scikit-learn; loads nothing."""
+    library = sys.modules.get("sklearn.gaussian_process.kernels")
+    return library is not None and isinstance(kernel, library.Kernel)
 
 
 class ScikitLearnKernel(Kernel):
@@ -38,12 +48,12 @@ class ScikitLearnKernel(Kernel):
 
     kind = "scikit-learn"
 
-    def __init__(self, kernel: gaussian_process.Kernel):
+    def __init__(self, kernel: Any):
         self.kernel = kernel
 
     def check_parameters(self) -> None:
         """Check that the kernel is one of scikit-learn's, and a function of two rows."""
-        if any(isinstance(part, gaussian_process.CompoundKernel) for part in _parts(self.kernel)):
+        if any(isinstance(part, _library().CompoundKernel) for part in _parts(self.kernel)):
             raise ValueError(
                 "a CompoundKernel stacks the values of several kernels and is none itself: pass one of them, or a sum"
             )
@@ -66,9 +76,9 @@ class ScikitLearnKernel(Kernel):
         _check_dense(X)
         return np.array(self._checked().diag(X), dtype=X.dtype)
 
-    def _checked(self) -> gaussian_process.Kernel:
+    def _checked(self) -> Any:
         """Return the kernel; raise if it is none, or noisy."""
-        noise = [part for part in _parts(self.kernel) if isinstance(part, gaussian_process.WhiteKernel)]
+        noise = [part for part in _parts(self.kernel) if isinstance(part, _library().WhiteKernel)]
         if any(part.noise_level for part in noise):
             raise ValueError(
                 f"{self.kernel!r} has white noise, which is no function of the inputs: leave WhiteKernel out. The "
@@ -77,9 +87,9 @@ class ScikitLearnKernel(Kernel):
         return self.kernel
 
 
-def _parts(kernel: Any) -> Iterator[gaussian_process.Kernel]:
+def _parts(kernel: Any) -> Iterator[Any]:
     """Yield a kernel and those that it is made of; TypeError if one of them is none."""
-    if not isinstance(kernel, gaussian_process.Kernel):
+    if not is_foreign(kernel):
         raise TypeError(
             f"ScikitLearnKernel: kernel must be an object of sklearn.gaussian_process.kernels, got {kernel!r}."
         )
@@ -97,11 +107,11 @@ def _check_dense(*inputs: Any) -> None:
         )
 
 
-def _describe(kernel: gaussian_process.Kernel) -> dict[str, Any]:
+def _describe(kernel: Any) -> dict[str, Any]:
     name = type(kernel).__name__
-    if _CLASSES.get(name) is not type(kernel):
+    if name not in _KNOWN or getattr(_library(), name) is not type(kernel):
         raise ValueError(
-            f"a kernel of class {name} cannot be written to a file; these can: {', '.join(_CLASSES)}. "
+            f"a kernel of class {name} cannot be written to a file; these can: {', '.join(_KNOWN)}. "
             "For others, use CallableKernel, which is saved by name."
         )
     parameters = kernel.get_params(deep=False)
@@ -109,7 +119,7 @@ def _describe(kernel: gaussian_process.Kernel) -> dict[str, Any]:
 
 
 def _describe_value(value: Any) -> Any:
-    if isinstance(value, gaussian_process.Kernel):
+    if is_foreign(value):
         return _describe(value)
     if isinstance(value, np.ndarray | list | tuple):
         return [_describe_value(entry) for entry in value]
@@ -121,14 +131,14 @@ def _describe_value(value: Any) -> Any:
     raise ValueError(f"the parameter {value!r} of a scikit-learn kernel cannot be written to a file.")
 
 
-def kernel_from_description(description: Any, depth: int = 0) -> gaussian_process.Kernel:
+def kernel_from_description(description: Any, depth: int = 0) -> Any:
     """Build the scikit-learn kernel that ``ScikitLearnKernel.spec`` described."""
     if not isinstance(description, dict) or set(description) != {"class", "parameters"}:
         raise ValueError(f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r:.200}.")
     name, parameters = description["class"], description["parameters"]
-    if not isinstance(name, str) or name not in _CLASSES:
-        raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_CLASSES)}.")
-    expected = set(_CLASSES[name]().get_params(deep=False)) if name not in _OPERATORS else _OPERATORS[name]
+    if not isinstance(name, str) or name not in _KNOWN:
+        raise ValueError(f"unknown scikit-learn kernel {name!r}; known are {', '.join(_KNOWN)}.")
+    expected = set(getattr(_library(), name)().get_params(deep=False)) if name not in _OPERATORS else _OPERATORS[name]
     if not isinstance(parameters, dict) or set(parameters) != expected:
         takes = ", ".join(sorted(expected))
         raise ValueError(f"the scikit-learn kernel {name} takes {takes}, got {parameters!r:.200}.")
@@ -137,7 +147,7 @@ def kernel_from_description(description: Any, depth: int = 0) -> gaussian_proces
     values = {key: _read_value(key, value, depth) for key, value in parameters.items()}
     if name == "WhiteKernel":
         values["noise_level"] = 0.0
-    return _CLASSES[name](**values)
+    return getattr(_library(), name)(**values)
 
 
 def _read_value(name: str, value: Any, depth: int) -> Any:
