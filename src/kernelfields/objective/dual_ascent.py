@@ -21,8 +21,9 @@ import numpy as np
 
 from kernelfields.objective.stochastic import StochasticDescent
 
-# The ascent ends where what sequences could gain is this share of the value; batch steps go on from there.
-_CLOSE = 1e-3
+# The ascent ends where what sequences could gain is this share of the value; batch steps go on from there. It runs on
+# one thread and batch steps on all, so where these need few passes, without l1, it ends early.
+_CLOSE, _CLOSE_IF_SMOOTH = 1e-3, 0.05
 _MOST_EPOCHS = 60
 # Epochs over all sequences, before some are left out.
 _FIRST_EPOCHS = 3
@@ -51,6 +52,7 @@ class DualAscent:
         descent = self._descent
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
+        close = _CLOSE if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
         n_sequences = descent.chains.n_sequences
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(n_sequences)
@@ -63,7 +65,7 @@ class DualAscent:
                 return None
             if everyone:
                 self.value = loss + _penalty(dual, priors)
-            if dual.gaps.sum() <= _CLOSE * self.value:
+            if dual.gaps.sum() <= close * self.value:
                 break
         return self.coefficients()
 
