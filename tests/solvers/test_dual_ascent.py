@@ -50,7 +50,8 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
     ("field", "constraints"),
     [*((field, "none") for field in FIELDS if field != "no prior"), *(("observed", name) for name in MASKS)],
 )
-def test_the_ascent_ends_near_the_optimum(field, constraints):
+def test_the_ascent_ends_near_the_optimum(monkeypatch, field, constraints):
+    monkeypatch.setattr(module, "_CLOSE_IF_SMOOTH", 1e-3)
     masks = MASKS[constraints]
     chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
@@ -116,3 +117,13 @@ def test_a_weak_prior_leaves_the_start_to_gradient_steps(monkeypatch):
     reached = start.point(posterior)
     assert not start.knows_l1
     assert posterior.at(reached).value < 0.8 * posterior.value_at_zero
+
+
+def test_without_l1_the_ascent_ends_early_and_batch_steps_go_on(monkeypatch):
+    early = tagging_posterior(prior_variance=1.0)
+    ascent = ascent_of(early.datafit)
+    ascent.run(np.random.default_rng(0))
+    monkeypatch.setattr(module, "_CLOSE_IF_SMOOTH", 1e-3)
+    late = ascent_of(tagging_posterior(prior_variance=1.0).datafit)
+    late.run(np.random.default_rng(0))
+    assert ascent.epochs < late.epochs
