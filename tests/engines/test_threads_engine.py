@@ -152,8 +152,8 @@ def test_tables_of_pairs_count_in_the_memory_of_a_plan():
     node, edge = (
         sample.memory_plan("term", clique, n, 10, np.dtype(np.float64)) for clique in (NodeCliques(), EdgeCliques())
     )
-    coefficients = 10 * (n_labels**2 - n_labels)
-    assert edge.memory_bytes - node.memory_bytes == 7 * 8 * n * n_labels**2 + solver_bytes(coefficients, itemsize=8)
+    solver = solver_bytes(10, n_labels**2, itemsize=8) - solver_bytes(10, n_labels, itemsize=8)
+    assert edge.memory_bytes - node.memory_bytes == 7 * 8 * n * n_labels**2 + solver
     assert chain_sample(chains, n_labels).memory_plan("term", NodeCliques(), n, 10, np.dtype(np.float64)) is None
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.fit_parts import posterior_of_fit
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF, NodeCliques
 from kernelfields.objective import coordinates, posterior
 from kernelfields.objective.coordinates import (
     Coordinates,
@@ -132,3 +132,15 @@ def test_sets_with_l1_or_without_a_prior_have_no_gram_matrix():
     assert isinstance(dense, DenseSet)
     assert coordinates.LATE_SHARE == 0.2
     assert dense.precision == 1.0
+
+
+def test_labels_that_share_their_features_share_one_factor(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(80, 3)), rng.integers(2, size=(80, 4))
+    objective = posterior_of_fit(MultiLabelCRF("rbf", rank=10, prior_variance=1.0, random_state=0), rows, labels)
+    made = []
+    monkeypatch.setattr(posterior, "factor_of", lambda *given: made.append(factor_of(*given)) or made[-1])
+    found = objective.coordinates(objective.metric, np.dtype(np.float64))
+    assert len(objective._dense_sets) == 4
+    assert len(made) == 1
+    assert len({id(factor) for _, factor in found._factors}) == 1

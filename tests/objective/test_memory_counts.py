@@ -129,7 +129,7 @@ def test_the_rank_that_a_refusal_advises_takes_seven_tenths_of_what_is_free(monk
 
 
 def test_a_solver_holds_vectors_for_each_thread_and_a_quarter_of_a_gibibyte_of_steps_at_most():
-    assert solver_bytes(500, n_threads=4) - solver_bytes(500) == 8 * 500 * 2 * 3
-    assert solver_bytes(500, itemsize=8) - solver_bytes(500) == 80 * 500 * 4
+    assert solver_bytes(50, 10, n_threads=4) - solver_bytes(50, 10) == 8 * 500 * 2 * 3
+    assert solver_bytes(50, 10, itemsize=8) - solver_bytes(50, 10) == (200 * 500 + 50 * 50) * 4
     many = 10**7
-    assert solver_bytes(many) == 256 * MIB + 8 * many * 22
+    assert solver_bytes(1000, 10**4) == 256 * MIB + 4 * 1000**2 + 8 * many * 22

@@ -142,8 +142,8 @@ def test_sizes_of_a_fit_grow_with_what_it_holds():
     assert potential_bytes(1000, 10) == 8 * 1000 * 10 * 10
     assert potential_bytes(1000, 10, tied=False) - potential_bytes(1000, 10) == 8 * 7 * 1000 * 10 * 10
     assert 2 * potential_bytes(1000, 10, solved=False) == potential_bytes(1000, 10)
-    assert solver_bytes(500) == 80 * 500 * 4 + 8 * 500 * 22
-    assert solver_bytes(500, itemsize=8) > solver_bytes(500)
+    assert solver_bytes(50, 10) == 200 * 500 * 4 + 50 * 50 * 4 + 8 * 500 * 22
+    assert solver_bytes(50, 10, itemsize=8) > solver_bytes(50, 10)
     assert factor_bytes(10) == 800
     assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000
 

@@ -149,8 +149,8 @@ class LocalSample:
         if self._budget is None:
             return None
         settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
-        n_threads, n_coefficients = settings.workers.n_threads, rank * clique.n_configurations(n_labels)
-        solver = solver_bytes(n_coefficients, itemsize=precision.itemsize, n_threads=n_threads)
+        n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
+        solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
         working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
         # There is one solver, whatever the number of samples: they share what it leaves.
         budget = (self._budget // settings.n_terms - solver) * n_positions // (n_positions + settings.beside)

@@ -329,12 +329,17 @@ class LogPosterior:
 
     def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
         """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
-        metric, factors = self._late(metric), []
+        # Sets that see one table under one prior, as the labels of an instance do, share their factor.
+        known: dict[tuple, np.ndarray | None] = {}
+        factors = []
         for each in self._dense_sets:
-            factor = factor_of(self.datafit.feature_gram(each.index), each.curvature, each.precision)
-            if factor is not None:
+            table = getattr(self.datafit.designs[each.index], "table", each.index)
+            key = (id(table), each.curvature, each.precision)
+            if key not in known:
+                known[key] = factor_of(self.datafit.feature_gram(each.index), each.curvature, each.precision)
+            if (factor := known[key]) is not None:
                 factors.append((each, factor))
-        return Coordinates(metric, factors, dtype)
+        return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
         """Return a metric late in a fit, beside those of dense sets; by itself its scale says nothing."""

@@ -49,7 +49,7 @@ class StepPairs:
         return self._coordinates.direction(vector)
 
 
-# With millions of coefficients, forty pairs would outweigh the data; fewer cost some more iterations.
+# With millions of coefficients, a hundred pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
 _FEWEST_PAIRS = 8
 

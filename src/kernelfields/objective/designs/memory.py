@@ -114,9 +114,9 @@ _PANEL_BLOCKS = 4 * 16 * 2**20
 # Arrays of the potentials' shape that live at once in a fit, and those of transition scores if there are any.
 _POTENTIALS = 10
 _TRANSITIONS = 7
-# Vectors of coefficients: of the lower bound and of the solver's present step; pairs of L-BFGS come to it.
+# Vectors of coefficients: of the lower bound and of the solver's present step; pairs of L-BFGS come to it, a hundred.
 _VECTORS = 20
-_PAIRS = 2 * 40
+_PAIRS = 2 * 100
 _PAIR_BYTES = 256 * 2**20
 # A file system is slow and fragile when it is full to the last byte.
 _DISK_MARGIN = 1.05
@@ -147,10 +147,14 @@ def potential_bytes(n_positions: int, n_labels: int, *, tied: bool = True, solve
     return 8 * n_positions * n_labels * arrays // (1 if solved else 2)
 
 
-def solver_bytes(n_coefficients: int, *, itemsize: int = 4, n_threads: int = 1) -> int:
-    """Return about how many bytes a solver takes: vectors of coefficients, and steps that it remembers."""
+def solver_bytes(rank: int, outputs: int, *, itemsize: int = 4, n_threads: int = 1) -> int:
+    """Return about how many bytes a solver takes for coefficients (rank, outputs).
+
+    Vectors of them, steps that it remembers, and the metric of the features.
+    """
+    n_coefficients = rank * outputs
     pairs = min(_PAIRS * n_coefficients * itemsize, _PAIR_BYTES)
-    return pairs + 8 * n_coefficients * (_VECTORS + 2 * n_threads)
+    return pairs + rank * rank * itemsize + 8 * n_coefficients * (_VECTORS + 2 * n_threads)
 
 
 @dataclass(frozen=True)
