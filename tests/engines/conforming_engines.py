@@ -47,7 +47,7 @@ def dask_engine_here():
     from kernelfields.engines.dask.engine import Dask
 
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=False
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=False
     )
     return Dask(distributed.Client(cluster))
 

@@ -60,5 +60,5 @@ def test_a_fit_takes_what_potentials_and_solver_are_said_to(n_labels, tied):
     ]
     posterior = LogPosterior(chain_datafit(chains, designs, n_labels, workers=Workers(1)))
     peak = peak_of(lambda: minimize(posterior, LBFGS(), tol=1e-12, max_iter=12))
-    said = potential_bytes(chains.n_positions, n_labels, tied=tied) + solver_bytes(posterior.size, itemsize=8)
+    said = potential_bytes(chains.n_positions, n_labels, tied=tied) + solver_bytes(4, posterior.size // 4, itemsize=8)
     assert 0.6 * said < peak <= said
