@@ -228,6 +228,8 @@ def test_files_that_are_no_models(path):
     for protocol in range(2, 6):
         refuses(pickle.dumps([Bomb()] * 5, protocol), "looks like a pickle")
     refuses(b"PK\x03\x04" + b"x" * 100, "looks like a pickle or an archive")
+    for length in (0x80, 0x0480, 0x4B50):  # headers as long as the first bytes of pickles and archives say
+        refuses(length.to_bytes(8, "little") + b'{"x":', "not a kernelfields model file: damaged")
     refuses(save(tensor), "not one that kernelfields wrote")
     refuses(save(tensor, {"format": "pt"}), "not one that kernelfields wrote")
     refuses(

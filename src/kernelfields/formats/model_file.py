@@ -206,8 +206,10 @@ def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
 
 def _looks_like_pickle(path: str | os.PathLike) -> str:
     with open(path, "rb") as file:
-        opening = file.read(2)
-    if opening[:1] == b"\x80" or opening == b"PK":
+        opening = file.read(9)
+    if opening[4:] == b"\0\0\0\0{":
+        return ""  # a safetensors header: its length comes first, and may begin with any byte
+    if opening[:1] == b"\x80" or opening[:2] == b"PK":
         return "it looks like a pickle or an archive, which is never opened: it could run code. Save it anew"
     return ""
 
