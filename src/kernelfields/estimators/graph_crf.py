@@ -19,10 +19,10 @@ from kernelfields.estimators.base import (
     KernelLike,
     LabelKernelLike,
     Seed,
-    Training,
 )
 from kernelfields.estimators.explanations import Asked, explain_graph
 from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes

@@ -21,8 +21,8 @@ from kernelfields.estimators.base import (
     KernelLike,
     LabelKernelLike,
     Seed,
-    Training,
 )
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs

@@ -19,10 +19,10 @@ from kernelfields.estimators.base import (
     Functions,
     KernelLike,
     Seed,
-    Training,
 )
 from kernelfields.estimators.explanations import Asked, explain_instance
 from kernelfields.estimators.inspection import tabulate_label_weights
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.fields.reading import check_sample_weight

@@ -22,12 +22,12 @@ from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.graph_reading import given_tables
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.reading import (
     Nouns,
     check_sample_weight,
-    encode_labels,
     is_empty,
     is_listing,
     open_groups,
@@ -181,8 +181,9 @@ def _rebuilt_columns(described: Any, n_features: int | None) -> list[str] | None
 def _labelled(
     inputs: Any, offsets: np.ndarray, y: Any, sample_weight: Any, classes: np.ndarray | None
 ) -> tuple[Chains, np.ndarray]:
-    labels, classes = encode_labels(y, classes, np.diff(offsets))
-    return Chains(inputs, offsets, labels, check_sample_weight(sample_weight, len(offsets) - 1)), classes
+    labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
+    weights = check_sample_weight(sample_weight, len(offsets) - 1)
+    return Chains(inputs, offsets, labels, weights, evidence), classes
 
 
 def _as_fitted(inputs: Any, reader: ChainReader | GraphReader, part: str) -> Any:

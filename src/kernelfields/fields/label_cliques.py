@@ -35,9 +35,18 @@ class LabelledInstances:
 
     @classmethod
     def build(
-        cls, inputs: Any, n_labels: int, pairs: Pairs, labels: np.ndarray | None = None, weights: Any = None
+        cls,
+        inputs: Any,
+        n_labels: int,
+        pairs: Pairs,
+        labels: np.ndarray | None = None,
+        weights: Any = None,
+        evidence: Any = None,
     ) -> LabelledInstances:
-        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None."""
+        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
+
+        ``evidence`` (n K, 2) tells what is known of labels that are not, as in evidence.py.
+        """
         count = inputs.shape[0]
         offsets = n_labels * np.arange(count + 1, dtype=np.int64)
         each_one = np.arange(count + 1, dtype=np.int64)
@@ -46,13 +55,14 @@ class LabelledInstances:
         )
         flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
         nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node
-        graphs = Graphs(nothing, offsets, factors, flat, np.ones(count) if weights is None else weights)
+        graphs = Graphs(nothing, offsets, factors, flat, weights, None, evidence)
         return cls(inputs, graphs)
 
     def with_pairs(self, pairs: Pairs) -> LabelledInstances:
         """Return the same instances with labels that meet in other pairs."""
         n_labels = int(self.graphs.offsets[1])
-        return LabelledInstances.build(self.inputs, n_labels, pairs, self.graphs.labels, self.graphs.weights)
+        graphs = self.graphs
+        return LabelledInstances.build(self.inputs, n_labels, pairs, graphs.labels, graphs.weights, graphs.evidence)
 
     def subset(self, rows: slice | np.ndarray) -> LabelledInstances:
         """Return some of the instances, by a slice."""
@@ -67,6 +77,11 @@ class LabelledInstances:
     def labels(self) -> Any:
         """The values of all labels, (n K,); None where they are unknown."""
         return self.graphs.labels
+
+    @property
+    def evidence(self) -> Any:
+        """What is known of labels that are not, (n K, 2); None where all are known, or none."""
+        return self.graphs.evidence
 
     @property
     def n_instances(self) -> int:
