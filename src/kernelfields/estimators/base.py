@@ -42,7 +42,7 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import MOST_RANK
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -71,6 +71,7 @@ from kernelfields.uncertainty.laplace.samples import (
 )
 
 SETTINGS["structure search"] = StructureSearch
+SETTINGS["partial labels"] = PartialLabels
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
 KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator

@@ -130,8 +130,8 @@ class Chains(Packed):
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence)
 
 
-def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Chains:
-    """Return labelled chains whose weights of sequences include those of the classes.
+def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Any:
+    """Return labelled chains, or graphs, whose weights include those of the classes.
 
     ``warn`` tells where weights of sequences cannot bring the classes near the weights that were asked for.
     """
@@ -158,7 +158,7 @@ def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any, *, war
         total = np.add.reduceat(shares @ weights, chains.starts)
         weighed = chains.weights * np.divide(total, known, out=np.ones(len(known)), where=known > 0)
     if not weighed.any():
-        raise ValueError("class_weight and sample_weight leave every sequence a weight of zero")
+        raise ValueError("class_weight and sample_weight leave everything a weight of zero")
     if warn and shares is None:
         _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
     return replace(chains, weights=weighed)

@@ -15,7 +15,7 @@ annotators together. A likelihood with them stays convex.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,18 @@ from kernelfields.fields.reading import (
 )
 from kernelfields.numerics.parameters import is_real
 
+
+class _Samples(Nouns):
+    """How messages speak of samples that have one label each: y is one list of them."""
+
+    def name(self, index: int) -> str:
+        return "y" if index == 0 else super().name(index)
+
+    def place(self, offsets: np.ndarray, row: int) -> str:
+        return f"sample {row}"
+
+
+SAMPLES = _Samples(whole="list", part="sample")
 # Types whose values are labels, never evidence.
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 
@@ -46,7 +58,7 @@ def read_labels(
     sequence, which tell how long one is that is None.
     """
     y = open_groups(None, y)[1]
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(_is_partial, y)):
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
         labels, known = encode_labels(y, classes, lengths, nouns)
         return labels, None, known
     entries = _Entries(list(y), lengths, nouns)
@@ -135,12 +147,12 @@ class _Entries:
                 f"{nouns.name(index)} of y is {item!r:.60} ({type(item).__name__}): y must be a list with one list or "
                 f"array of labels per {nouns.whole}"
             )
-        size = len(item) if hasattr(item, "__len__") else len(list(item))
+        size = len(item) if isinstance(item, Sized) else len(list(item))
         if size == 0:
             raise ValueError(f"{nouns.name(index)} of y is empty: remove it from X and y")
         if lengths is not None and size != lengths[index]:
             raise ValueError(
-                f"{nouns.name(index)} has {lengths[index]} rows in X but {size} labels in y. "
+                f"{nouns.name(index)} has {size} labels for {lengths[index]} rows of X. "
                 f"Each {nouns.part} needs one label, or None where it is not known"
             )
         return size
@@ -228,13 +240,13 @@ def _listed_entries(item: Any, size: int) -> list:
     return np.asarray(item, dtype=object).tolist() if hasattr(item, "__array__") else list(item)
 
 
-def _is_partial(item: Any) -> bool:
+def is_partial(item: Any) -> bool:
     """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
         item = np.asarray(item)
-        return _is_partial(item) if item.dtype.kind != "O" else any(map(_tells_partly, item.ravel()))
+        return is_partial(item) if item.dtype.kind != "O" else any(map(_tells_partly, item.ravel()))
     if item is None:
         return True
     if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):

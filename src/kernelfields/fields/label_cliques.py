@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.reading import balanced_weights, place_of
 
 #: Pairs of labels that meet, by name.
 Pairs = Mapping[str, tuple[int, int]]
@@ -137,3 +139,26 @@ class LabelPairs(_InstanceCliques, CliquesEverywhere):
     def __init__(self, kernel: Any = None, *, group: str = "pair", **shared: Any):
         super().__init__(kernel, **shared)
         self.group = group
+
+
+def weigh_instances(
+    labels: np.ndarray, evidence: np.ndarray | None, weights: np.ndarray, names: list, class_weight: Any
+) -> np.ndarray:
+    """Return weights (n,) of instances that include those of their labels (n, K), as far as these are known."""
+    if class_weight is None:
+        return weights
+    known = np.ones(labels.shape) if evidence is None else informative(evidence).reshape(labels.shape).astype(float)
+    of_each = np.ones((2, labels.shape[1]))
+    if isinstance(class_weight, str):
+        totals = np.stack([weights @ (known * (labels == value)) for value in (0, 1)])
+        of_each = np.stack([balanced_weights(column) for column in totals.T], axis=1)
+    else:
+        places = {name: place for place, name in enumerate(names)}
+        for name, weight in class_weight.items():
+            of_each[1, place_of(name, places, "class_weight names")] = weight
+    own = np.where(labels == 1, of_each[1], of_each[0]) * known
+    counts = known.sum(axis=1)
+    weighed = weights * np.divide(own.sum(axis=1), counts, out=np.ones(len(weights)), where=counts > 0)
+    if not weighed.any():
+        raise ValueError("class_weight and sample_weight leave every instance a weight of zero")
+    return weighed

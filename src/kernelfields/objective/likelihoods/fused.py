@@ -39,7 +39,7 @@ class FusedPasses:
         edge: LocalDesign | None,
         at_once: int,
     ):
-        plain: ChainLikelihood = getattr(likelihood, "inner", likelihood)
+        plain = likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
         chains, masks = plain.chains, plain.masks
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
