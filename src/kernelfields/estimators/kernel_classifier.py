@@ -151,7 +151,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         declared = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
-        if is_partial(y) or (declared is not None and part_of is None):
+        if y is not None and (is_partial(y) or (declared is not None and part_of is None)):
             inputs = reader.learn(self, X)
             data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
             return reader, data.subset(data.weights > 0), classes

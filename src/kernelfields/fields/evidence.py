@@ -75,6 +75,12 @@ def read_labels(
     return labels, evidence, known
 
 
+def named_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return the sorted labels that partly known labels name, however many they are."""
+    labels = _Entries(list(y), lengths, nouns).labels
+    return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
+
+
 def is_unknown(label: Any) -> bool:
     """Whether an entry says that nothing is known: None, NaN or pandas.NA."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
@@ -124,14 +130,14 @@ class _Entries:
         self._offsets = offsets_of(np.array(sizes, dtype=np.int64))
         self.n_positions = int(self._offsets[-1])
         rows: list[int] = []
-        self._labels: list[Any] = []
+        self.labels: list[Any] = []
         weights: list[float] = []
         row = 0
         for item, size in zip(items, sizes, strict=True):
             for entry in _listed_entries(item, size):
                 for label, weight in self._mentioned(entry, row):
                     rows.append(row)
-                    self._labels.append(label)
+                    self.labels.append(label)
                     weights.append(weight)
                 row += 1
         self.rows, self.weights = np.array(rows, dtype=np.int64), np.array(weights)
@@ -189,15 +195,15 @@ class _Entries:
     def encode(self, classes: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the sorted classes and the place among them of every label that is named."""
         nouns = self._nouns
-        if not self._labels and classes is None:
+        if not self.labels and classes is None:
             raise ValueError(
                 f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, or "
                 "find clusters with FieldClustering"
             )
         self._check_kinds()
-        array = np.array([plain_label(label) for label in self._labels])
+        array = np.array([plain_label(label) for label in self.labels])
         known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
-        if len(known) < 2:
+        if len(known) < 2 and classes is None:
             raise ValueError(
                 f"y names one class only, {listed(known)}: fitting needs at least two different labels; those that no "
                 f"{nouns.part} shows are declared by partial_labels=PartialLabels(classes=[...])"
@@ -206,7 +212,7 @@ class _Entries:
             return known, np.empty(0, dtype=np.int64)
         if (known.dtype.kind == "U") != (array.dtype.kind == "U"):
             place = self._place(int(self.rows[0]))
-            raise ValueError(f"unknown label {self._labels[0]!r} at {place}: known are {listed(known)}")
+            raise ValueError(f"unknown label {self.labels[0]!r} at {place}: known are {listed(known)}")
         places = np.minimum(np.searchsorted(known, array), len(known) - 1)
         if (wrong := np.flatnonzero(known[places] != array)).size:
             place = self._place(int(self.rows[wrong[0]]))
@@ -215,11 +221,11 @@ class _Entries:
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""
-        text = bool(self._labels) and isinstance(self._labels[0], str)
-        for row, label in zip(self.rows.tolist(), self._labels, strict=True):
+        text = bool(self.labels) and isinstance(self.labels[0], str)
+        for row, label in zip(self.rows.tolist(), self.labels, strict=True):
             if isinstance(label, str) != text:
                 raise ValueError(
-                    f"labels mix strings with others: {self._place(int(self.rows[0]))} has {self._labels[0]!r}, "
+                    f"labels mix strings with others: {self._place(int(self.rows[0]))} has {self.labels[0]!r}, "
                     f"{self._place(row)} has {label!r}. Use one kind throughout, for example str(label)."
                 )
             if not text and not is_real(label) and not isinstance(label, bool | np.bool_):
