@@ -130,6 +130,17 @@ class Chains(Packed):
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence)
 
 
+def labelled_runs(chains: Chains) -> Chains:
+    """Return partly labelled chains cut into runs whose labels are all known, and runs between them of no weight."""
+    known = (chains.evidence > -np.inf).sum(axis=1) == 1
+    begins = chains.is_start
+    begins[1:] |= known[1:] != known[:-1]
+    starts = np.flatnonzero(begins)
+    weights = np.where(known[starts], chains.position_weights[starts], 0.0)
+    offsets = np.append(starts, chains.n_positions)
+    return Chains(chains.inputs, offsets, chains.labels, weights)
+
+
 def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Any:
     """Return labelled chains, or graphs, whose weights include those of the classes.
 
