@@ -322,11 +322,11 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     def _certified(self) -> NoReturn:
         raise AttributeError("there is no certificate: information is not convex, and its optimum a local one")
 
-    def certify(self, *arguments: object, **settings: object) -> NoReturn:  # type: ignore[override]
+    def certify(self, *arguments: object, **settings: object) -> NoReturn:
         """Raise: information is not convex, so that no gap is known."""
         self._certified()
 
-    def laplace(self, *arguments: object, **settings: object) -> NoReturn:  # type: ignore[override]
+    def laplace(self, *arguments: object, **settings: object) -> NoReturn:
         """Raise: clusters are no posterior of labels that were seen."""
         raise AttributeError("there is no posterior around clusters: no labels were seen")
 
