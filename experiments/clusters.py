@@ -179,8 +179,8 @@ def verdict(rows: list[dict]) -> str:
             )
             sentences.append(f"On {name} {best} is best ({means[best]:.3f}){where}.")
     return " ".join(sentences) + (
-        " Information asks for clusters of about equal size: where classes are not, as a room that is empty four\n"
-        "minutes in five, it cuts the large one in two."
+        " Information asks for clusters of about equal size: where classes are not, as a room that is empty three\n"
+        "minutes in four, it cuts the large one in two."
     )
 
 
