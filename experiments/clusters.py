@@ -156,17 +156,17 @@ def write_page(rows: list[dict]) -> None:
     page.table(["set", "method", "mean", "sd", "seeds", "seconds each"], summary(rows))
     page.text(verdict(rows))
     page.text(
-        "No field is best on any of the three sets. Information asks for clusters of about equal size, and the room is\n"
-        "empty 77 % of the time: with seed 0, the field of sequences puts 48 % of the minutes into one cluster, all but\n"
-        "three of the occupied ones and a third of the empty ones; that of single inputs 36 %, k-means 31 %. Transitions,\n"
-        "which help where states are drawn from a Markov chain (`python -m experiments.cluster_defaults`), do not help\n"
-        "on either set of sequences."
+        "No field is best on any of the three sets. Information asks for clusters of about equal size, and\n"
+        "the room is empty 77 % of the time: with seed 0, the field of sequences puts 48 % of the minutes\n"
+        "into one cluster, all but three of the occupied ones and a third of the empty ones; that of single\n"
+        "inputs 36 %, k-means 31 %. Transitions, which help where states are drawn from a Markov chain\n"
+        "(`python -m experiments.cluster_defaults`), do not help on either set of sequences."
     )
     page.text(
-        "The defaults were settled on the sets of `experiments/cluster_defaults.py`. Digits had been looked at before,\n"
-        "with prior variances from 1 to 10,000, of which 10,000 did better there than the default; occupancy once, with\n"
-        "two starts; nothing was changed for it. Where ten seeds took too long there are three. Other programs ran on\n"
-        "the machine at the same time: seconds are rough."
+        "The defaults were settled on sets like those of `experiments/cluster_defaults.py`. Digits had been\n"
+        "looked at before, with prior variances from 1 to 10,000, of which 10,000 did better there than the\n"
+        "default; occupancy once, with two starts; nothing was changed for it. Where ten seeds took too long\n"
+        "there are three. Other programs ran on the machine at the same time: seconds are rough."
     )
     page.write()
 
