@@ -16,6 +16,7 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
+    "FieldClustering": "kernelfields.estimators",
     "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "GraphCRFCV": "kernelfields.selection",
@@ -46,6 +47,7 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
+    "FieldClustering",
     "FrameCRF",
     "GraphCRF",
     "GraphCRFCV",
@@ -70,6 +72,7 @@ __all__ = [
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier

@@ -31,6 +31,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 #: Why a solver stopped, and what to do about it.
 REASONS = {
     "gap": "the relative duality gap is below tol",
+    "stationary": "the gradient is below tol; the objective is not convex, so the optimum is a local one",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -93,8 +94,8 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the gap fell below the tolerance."""
-        return self.reason == "gap"
+        """Whether the gap, or the gradient of an objective without one, fell below the tolerance."""
+        return self.reason in ("gap", "stationary")
 
     @property
     def message(self) -> str:
