@@ -197,18 +197,20 @@ def test_files_whose_labels_do_not_fit_are_refused(single, change):
 
 @pytest.mark.parametrize(("start", "step"), [(1, 0), (2, 1)])
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch, start, step):
-    climb, calls = clusters.descend, []
+    climb, calls = clusters.minimize, []
 
-    def interrupted(*arguments, **settings):
+    def interrupted(posterior, *arguments, **settings):
+        if posterior.convex:
+            return climb(posterior, *arguments, **settings)
         calls.append(1)
 
         def watch(iteration):
             if len(calls) == start and iteration.iteration == step:
                 raise KeyboardInterrupt
 
-        return climb(*arguments, **{**settings, "watch": watch})
+        return climb(posterior, *arguments, **{**settings, "watch": watch})
 
-    monkeypatch.setattr(clusters, "descend", interrupted)
+    monkeypatch.setattr(clusters, "minimize", interrupted)
     with pytest.warns(ConvergenceWarning, match=f"interrupted in start {start}; the best clusters so far"):
         model = FieldClustering(3, **{**QUICK, "n_init": 5}).fit(X)
     assert len(model.objectives_) == start

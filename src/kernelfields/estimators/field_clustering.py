@@ -74,7 +74,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     n_init : int, default 5
         How many starts there are; the one that ends highest is kept.
     tol : float, default 1e-4
-        How stationary a climb ends: at sum s ||gradient||^2 / 2 <= tol, in nats.
+        How stationary a climb ends: at sum s ||gradient||^2 / 2 of tol times the objective.
     max_iter : int, default 300
         Most iterations of a climb.
     dtype, n_jobs, random_state : as in ChainCRF

@@ -30,7 +30,6 @@ from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.information import InformationObjective
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.descent import descend
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import Solution, Watcher, minimize
 
@@ -124,7 +123,7 @@ def find_clusters(
         try:
             labels = partitions.draw(options.init, options.random)
             labelled = structure.likelihood(replace(data, labels=labels), designs, workers)
-            solution = _climb(LogPosterior(LocalDatafit(labelled, designs)), posterior, structure.n_labels, options)
+            solution = _climb(LogPosterior(LocalDatafit(labelled, designs)), posterior, options)
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -143,18 +142,12 @@ def find_clusters(
     return Clusters(best, posterior.expanded(best.theta), -evaluation.value, marginals, objectives)
 
 
-def _climb(labelled: LogPosterior, posterior: LogPosterior, n_clusters: int, options: ClimbOptions) -> Solution:
+def _climb(labelled: LogPosterior, posterior: LogPosterior, options: ClimbOptions) -> Solution:
     """Return where a climb ends that begins at the field of a partition."""
     first = minimize(labelled, LBFGS(), tol=_START_TOLERANCE, max_iter=_START_ITERATIONS)
     interrupted = first.reason == "interrupted"
-    solution = descend(
-        posterior,
-        first.theta,
-        lower_bound=-float(np.log(n_clusters)),
-        tol=options.tol,
-        max_iter=0 if interrupted else options.max_iter,
-        watch=options.watch,
-    )
+    most = 0 if interrupted else options.max_iter
+    solution = minimize(posterior, LBFGS(), start=first.theta, tol=options.tol, max_iter=most, watch=options.watch)
     return replace(solution, reason="interrupted") if interrupted else solution
 
 

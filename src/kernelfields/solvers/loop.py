@@ -31,7 +31,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 #: Why a solver stopped, and what to do about it.
 REASONS = {
     "gap": "the relative duality gap is below tol",
-    "stationary": "the gradient is below tol; the objective is not convex, so the optimum is a local one",
+    "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -272,7 +272,7 @@ def minimize(
         while True:
             gap = relative_gap(point.value, bound.value)
             if gap <= tol:
-                reason = "gap"
+                reason = "gap" if posterior.convex else "stationary"
             elif stop_asked:
                 reason = "callback"
             elif stalled:

@@ -32,6 +32,7 @@ class InformationObjective:
     approximation: str | None = None
     inference = None
     constrained = False
+    convex = False
 
     def __init__(self, likelihood: Likelihood, weights: np.ndarray):
         self._likelihood = likelihood
