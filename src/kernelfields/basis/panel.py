@@ -291,11 +291,13 @@ class PanelCholesky(PivotGrowth):
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
         if len(pivots) == 0:
             return
-        begin, end = self.rank, self.rank + len(pivots)
+        begin = self.rank
         wide_features = self._wide_features(pivots)
         self._add_columns(self.inputs[pivots], wide_features, local_factor)
         if self._keeps_factor:
-            self._factor[begin:end, :end] = np.hstack([wide_features, local_factor])
+            for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
+                # One by one, so that pages behind the diagonal stay untouched.
+                self._factor[row : row + 1, : row + 1] = values[: row + 1]
         self.pivots = np.concatenate([self.pivots, pivots])
         self._check_residual()
         np.maximum(self.residual, 0.0, out=self.residual)
