@@ -29,6 +29,7 @@ _HOMES = {
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
+    "SoftTargets": "kernelfields.fields.evidence",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
@@ -62,6 +63,7 @@ __all__ = [
     "PartialLabels",
     "Sequencewise",
     "SkipCliques",
+    "SoftTargets",
     "StartCliques",
     "TextFeatures",
     "compare",
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.fields.constraints import Constraints
+    from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
