@@ -35,6 +35,7 @@ _HOMES = {
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
+    "PartialLabels": "kernelfields.models.partial",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "MultiLabelCRFCV",
     "NodeCliques",
     "OrderCliques",
+    "PartialLabels",
     "Sequencewise",
     "SkipCliques",
     "StartCliques",
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     )
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
     from kernelfields.selection.graph_crf_cv import GraphCRFCV
     from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV

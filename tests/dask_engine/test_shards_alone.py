@@ -105,7 +105,7 @@ def test_pairs_of_features_and_labellings_are_counted_by_their_numbers(clique):
     shard, features = small_shard()
     positions = clique.positions(shard.chains)
     rows = features.toarray() if positions is None else features.toarray()[positions]
-    labellings, n_outcomes = clique.labellings(shard.chains, 3), clique.n_configurations(3)
+    labellings, n_outcomes = clique.observed(shard.chains, 3)[1], clique.n_configurations(3)
     weights = {}
     for row, labelling in zip(rows, labellings.tolist(), strict=True):
         for f in np.flatnonzero(row).tolist():

@@ -54,11 +54,11 @@ def test_a_set_of_a_type_sees_its_nodes_and_their_labels():
     nodes = GraphNodes("linear", node_type="a")
     assert nodes.positions(graphs).tolist() == [0, 2, 3, 5]
     np.testing.assert_array_equal(nodes.view(graphs), graphs.inputs[[0, 2, 3, 5]])
-    assert nodes.labellings(graphs, 3).tolist() == [0, 2, 1, 2]
+    assert nodes.observed(graphs, 3)[1].tolist() == [0, 2, 1, 2]
     everywhere = GraphNodes("linear")
     assert everywhere.positions(graphs) is None
     assert everywhere.view(graphs) is graphs.inputs
-    assert everywhere.labellings(graphs, 3).tolist() == [0, 1, 2, 1, 0, 2]
+    assert everywhere.observed(graphs, 3)[1].tolist() == [0, 1, 2, 1, 0, 2]
 
 
 class Drawn:

@@ -48,7 +48,7 @@ def node_set(chains, observed=False, label_factor=None, prior_variance=2.0, feat
 
 def edge_set(chains, observed=False, prior_variance=0.7, features=None, label_factor=None):
     steps = np.flatnonzero(~chains.is_start)
-    support = observed_support(None, EdgeCliques().labellings(chains, L), L**2) if observed else None
+    support = observed_support(None, EdgeCliques().observed(chains, L)[1], L**2) if observed else None
     return design_of(
         "edge",
         None if features is None else features[steps],

@@ -139,7 +139,9 @@ class LocalSample:
         if term.support is not None or term.clique.support == "all":
             return term.support
         clique, n_labels = term.clique, self.structure.n_labels
-        labellings = clique.labellings(self.data, n_labels)
+        rows, labellings = clique.observed(self.data, n_labels)
+        if rows is not None and features is not None:
+            features = features[rows]
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
 
     def memory_plan(

@@ -14,8 +14,6 @@ import copy
 import os
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,7 +25,7 @@ from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
-from kernelfields.estimators.settling import scales, settle, stays_sparse
+from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -38,13 +36,13 @@ from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.models.documents import SETTINGS, checked_classes, read_document, write_document
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
-    DevelopmentSet,
     FieldKeeper,
     FitOptions,
     FittedField,
     fit_field,
     warn_of_fit,
 )
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import MOST_RANK
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -61,9 +59,9 @@ from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import check_solver
-from kernelfields.solvers.loop import Iteration, Solution
-from kernelfields.structure.search import StructurePath, StructureSearch
-from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, resolve_search
+from kernelfields.solvers.loop import Solution
+from kernelfields.structure.search import StructureSearch
+from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
 from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
@@ -73,6 +71,7 @@ from kernelfields.uncertainty.laplace.samples import (
 )
 
 SETTINGS["structure search"] = StructureSearch
+SETTINGS["partial labels"] = PartialLabels
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
 KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
@@ -87,48 +86,6 @@ Functions = Mapping[str, Callable[..., object]]
 DECODINGS = ("auto", "viterbi", "joint", "posterior")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
-
-
-@dataclass
-class Training:
-    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
-
-    reader: Any
-    data: Any
-    classes: np.ndarray
-    structure: LabelStructure
-    engine: Engine
-    options: FitOptions
-    say: Callable[[str], None]
-    settings: SampleSettings
-    #: Inputs and labels of a development set, as they were given.
-    held_out: tuple[object, object] = (None, None)
-    cliques: NamedCliques = ()
-    optimize: EvidenceSearch | None = None
-    development: DevelopmentSet | None = None
-    structure_path: StructurePath | None = None
-    evidence_path: EvidencePath | None = None
-    #: The probability above which a label is predicted.
-    threshold: float = 0.5
-
-    def place(self, data: Any, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
-        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
-        n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
-        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
-        return self.engine.place(data, self.structure, settings)
-
-
-class _Silence(AbstractContextManager):
-    """Progress that nobody asked for."""
-
-    def __exit__(self, *exception: object) -> None:
-        """Nothing to end."""
-
-    def __call__(self, iteration: Iteration) -> None:
-        """Show nothing."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
 
 
 class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -272,6 +229,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             lambda iteration: True in [watcher(iteration) for watcher in watchers],
             random,
             progress.say,
+            resolve_partial_labels(getattr(self, "partial_labels", None)),
         )
         structure, engine = self._structure(classes, data), self._engine(data)
         settings = self._sample_settings()
@@ -315,7 +273,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _progress(self) -> Any:
         """Return a context that shows where a fit is, if it is asked for."""
         if not self.verbose:
-            return _Silence()
+            return Silence()
         from kernelfields.reports.progress import FitProgress
 
         return FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
@@ -471,6 +429,15 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
                 f"no certificate: the labels were inferred by {self.inference_.method!r}, which is approximate"
             )
         return self._certificates
+
+    @property
+    def stationarity_(self) -> float:
+        """How flat the objective is at the fit: (s / 2) ||gradient||^2 over the value, summed over clique sets.
+
+        Where labels are partly known the objective has several minima, and this is what tells that one is reached.
+        """
+        check_is_fitted(self, "field_")
+        return sum(self.solution_.gap_parts.values()) / max(abs(self.solution_.value), np.finfo(float).tiny)
 
     @property
     def n_iter_(self) -> int:

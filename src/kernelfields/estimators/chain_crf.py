@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections, is_collection
@@ -22,10 +21,10 @@ from kernelfields.estimators.base import (
     KernelLike,
     LabelKernelLike,
     Seed,
-    Training,
 )
 from kernelfields.estimators.explanations import Asked, explain_sequence
-from kernelfields.estimators.inspection import show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -34,6 +33,7 @@ from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support, is_auto
 from kernelfields.objective.designs.design import Design
@@ -46,7 +46,7 @@ from kernelfields.structure.search import StructurePath, StructureSearch
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
 
-class ChainCRF(FieldEstimator):
+class ChainCRF(ShownBySummary, FieldEstimator):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -125,6 +125,8 @@ class ChainCRF(FieldEstimator):
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
+    partial_labels : PartialLabels or None
+        How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
 
     Attributes
     ----------
@@ -179,6 +181,7 @@ class ChainCRF(FieldEstimator):
         class_weight: Mapping[object, float] | str | None = None,
         patience: int = 5,
         warm_start: bool = False,
+        partial_labels: PartialLabels | None = None,
     ):
         self.kernel = kernel
         self.edge_kernel = edge_kernel
@@ -210,6 +213,7 @@ class ChainCRF(FieldEstimator):
         self.class_weight = class_weight
         self.patience = patience
         self.warm_start = warm_start
+        self.partial_labels = partial_labels
 
     def fit(
         self,
@@ -249,6 +253,7 @@ class ChainCRF(FieldEstimator):
                     check_prior_variance(variance, name, auto=name == "prior_variance" and variances is variance)
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
+        resolve_partial_labels(self.partial_labels)
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         if self.candidates is not None and not isinstance(self.cliques, str):
@@ -307,10 +312,9 @@ class ChainCRF(FieldEstimator):
         else:
             reader = ChainReader()
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
-            known = None if part_of is None else part_of[1]
+            known = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
-        masks = resolve_constraints(self.constraints, classes)
-        masks.check_labels(chains.labels, chains.offsets, classes)
+        self._structure(classes, chains).check_labels(chains, classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
@@ -567,16 +571,6 @@ class ChainCRF(FieldEstimator):
         """
         check_is_fitted(self, "field_")
         return show_sequence(self, x, y, tokens, caption)
-
-    def _repr_html_inner(self) -> str:
-        """Return the HTML of scikit-learn's ``_repr_html_``."""
-        return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        """Return what a notebook shows, as scikit-learn does, with a summary in the place of the diagram."""
-        if hasattr(self, "field_") and get_config()["display"] == "diagram":
-            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
-        return super()._repr_mimebundle_(**kwargs)
 
     def _describe_structure(self) -> dict[str, Any]:
         masks = self.field_.structure.masks

@@ -19,20 +19,22 @@ from kernelfields.estimators.base import (
     KernelLike,
     LabelKernelLike,
     Seed,
-    Training,
 )
 from kernelfields.estimators.explanations import Asked, explain_graph
 from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import GraphReader
+from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged, per_item
-from kernelfields.fields.reading import share_right
+from kernelfields.fields.reading import check_class_weight, share_right
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.numerics.parameters import check_count, check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
@@ -78,6 +80,10 @@ class GraphCRF(FieldEstimator):
         probable of each node. "auto" is "posterior".
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
         With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
+    class_weight : dict of labels, "balanced" or None
+        A graph counts with the mean weight of its labels.
+    partial_labels : PartialLabels or None
+        How to fit where labels in y are partly known, see docs/partial_labels.md.
 
     Attributes
     ----------
@@ -116,6 +122,8 @@ class GraphCRF(FieldEstimator):
         random_state: Seed = None,
         verbose: int = 0,
         callbacks: Sequence[object] | None = None,
+        class_weight: Mapping[object, float] | str | None = None,
+        partial_labels: PartialLabels | None = None,
     ):
         self.kernel = kernel
         self.edge_kernel = edge_kernel
@@ -139,6 +147,8 @@ class GraphCRF(FieldEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.class_weight = class_weight
+        self.partial_labels = partial_labels
 
     def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
@@ -152,15 +162,22 @@ class GraphCRF(FieldEstimator):
         check_support(self.support, "support")
         check_prior_variance(self.prior_variance, "prior_variance", auto=True)
         check_method(self.inference)
+        check_class_weight(self.class_weight)
+        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
             reader, classes = part_of
-            return reader, reader.read(X, y, sample_weight, classes), classes
-        reader = GraphReader()
-        return reader, *reader.learn(X, y, sample_weight)
+            graphs = reader.read(X, y, sample_weight, classes)
+        else:
+            reader, declared = GraphReader(), resolve_partial_labels(self.partial_labels).classes
+            graphs, classes = reader.learn(X, y, sample_weight, declared)
+        return reader, weigh_classes(graphs, classes, self.class_weight), classes
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
+        return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)

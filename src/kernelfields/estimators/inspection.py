@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn import get_config
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.estimators.explanations import (
@@ -98,6 +99,22 @@ class _Listing:
     def labels(self) -> tuple:
         """The labels that are listed."""
         return tuple(self.classes[index] for index in self.shown)
+
+
+class ShownBySummary:
+    """A fitted estimator that notebooks show by its summary, in the place of scikit-learn's diagram."""
+
+    summary: Any
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML of scikit-learn's ``_repr_html_``."""
+        return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does."""
+        if hasattr(self, "field_") and get_config()["display"] == "diagram":
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
+        return super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
 
 
 def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, names: object) -> WeightsTable:

@@ -21,15 +21,18 @@ from kernelfields.estimators.base import (
     KernelLike,
     LabelKernelLike,
     Seed,
-    Training,
 )
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
+from kernelfields.fields.chains import weigh_classes
+from kernelfields.fields.evidence import SAMPLES, is_partial, read_labels
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import balanced_weights
 from kernelfields.inference.answers import infer_labels
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.numerics.parameters import check_prior_variance
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.softmax import SingleStructure
@@ -64,6 +67,8 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
+    partial_labels : PartialLabels or None
+        How to fit where labels in y are partly known, see docs/partial_labels.md.
 
     Attributes
     ----------
@@ -96,6 +101,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         random_state: Seed = None,
         verbose: int = 0,
         callbacks: Sequence[object] | None = None,
+        partial_labels: PartialLabels | None = None,
     ):
         self.kernel = kernel
         self.rank = rank
@@ -114,6 +120,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.partial_labels = partial_labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,6 +139,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _check_parameters(self) -> None:
         for variance in self._variances_given:
             check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
+        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     @property
@@ -142,6 +150,11 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
+        declared = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
+        if y is not None and (is_partial(y) or (declared is not None and part_of is None)):
+            inputs = reader.learn(self, X)
+            data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
+            return reader, data.subset(data.weights > 0), classes
         inputs, targets = reader.learn(self, X, y=y)
         check_classification_targets(targets)
         classes, labels = np.unique(targets, return_inverse=True)
@@ -158,6 +171,12 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
 
+    def _partly_labelled(self, inputs: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Graphs, np.ndarray]:
+        labels, evidence, classes = read_labels([y], classes, np.array([inputs.shape[0]]), SAMPLES)
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+        nodes = _single_nodes(inputs, labels, weights, evidence)
+        return weigh_classes(nodes, classes, self.class_weight), classes
+
     def _weights(self, inputs: Any, y: Any, sample_weight: object) -> np.ndarray:
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
@@ -169,6 +188,8 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
             return _single_nodes(self._reader.read(self, X))
+        if is_partial(y):
+            return self._partly_labelled(self._reader.read(self, X), y, sample_weight, self.classes_)[0]
         inputs, targets = self._reader.read(self, X, y=y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
@@ -259,6 +280,6 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return estimator
 
 
-def _single_nodes(inputs: Any, labels: np.ndarray | None = None, weights: np.ndarray | None = None) -> Graphs:
+def _single_nodes(inputs: Any, labels: Any = None, weights: Any = None, evidence: Any = None) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights)  # type: ignore[arg-type]
+    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights, None, evidence)

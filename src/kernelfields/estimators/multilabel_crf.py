@@ -19,19 +19,20 @@ from kernelfields.estimators.base import (
     Functions,
     KernelLike,
     Seed,
-    Training,
 )
 from kernelfields.estimators.explanations import Asked, explain_instance
 from kernelfields.estimators.inspection import tabulate_label_weights
-from kernelfields.features.readers import INSTANCES, TableReader, read_indicator
-from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs
-from kernelfields.fields.reading import check_sample_weight
+from kernelfields.estimators.settling import Training
+from kernelfields.features.readers import INSTANCES, TableReader, read_indicator, read_partial_indicator
+from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
+from kernelfields.fields.reading import check_class_weight, check_sample_weight
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.plan import METHODS, check_method
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import InstanceTerms, pair_names
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
@@ -82,6 +83,11 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
         which is where F1 itself is largest if probabilities are right.
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    class_weight : dict of labels, "balanced" or None
+        An instance counts with the mean weight of its labels: of a label in the dict the weight given if the instance
+        has it, else 1; "balanced" gives having and not having a label the same total.
+    partial_labels : PartialLabels or None
+        How to fit where labels in y are NaN, which is unknown.
 
     Attributes
     ----------
@@ -126,6 +132,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         random_state: Seed = None,
         verbose: int = 0,
         callbacks: Sequence[object] | None = None,
+        class_weight: Mapping[object, float] | str | None = None,
+        partial_labels: PartialLabels | None = None,
     ):
         self.kernel = kernel
         self.label_graph = label_graph
@@ -147,6 +155,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.class_weight = class_weight
+        self.partial_labels = partial_labels
 
     def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> MultiLabelCRF:
         """Fit the field to inputs X (n, d) and labels y (n, K) of 0 and 1; one weight per instance.
@@ -161,24 +171,33 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             check_prior_variance(self.bias_prior_variance, "bias_prior_variance")
         check_choice(self.decision, "decision", ("auto", "f1", "hamming", "subset"))
         check_method(self.inference, (*METHODS, "table"))
+        check_class_weight(self.class_weight)
+        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         inputs = reader.learn(self, X)
-        labels, columns = read_indicator(y, inputs.shape[0])
+        labels, evidence, columns = read_partial_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
         if len(set(names)) < len(names):
             raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
-        return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights), np.array(names)
+        weights = weigh_instances(labels, evidence, weights, names, self.class_weight)
+        return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, evidence), np.array(names)
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        inputs, labels, weights = self._reader.read(self, X), None, None
+        inputs, labels, evidence, weights = self._reader.read(self, X), None, None, None
         if y is not None:
-            labels, _ = read_indicator(y, inputs.shape[0], self.label_names_.tolist())
+            labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
-        return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights)
+        return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
+        data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
+        table = data.labels.reshape(-1, self.n_labels_)
+        weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
+        return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
     def _structure(self, classes: np.ndarray, data: LabelledInstances) -> InstanceStructure:
         # Which labels meet is learnt when the data are placed, if that is asked for.

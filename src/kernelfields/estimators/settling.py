@@ -1,4 +1,4 @@
-"""Parameters that are left to the data, settled before a fit: scale of columns, kernel, prior variance.
+"""What a fit works on, and parameters that are left to the data: scale of columns, kernel, prior variance.
 
     scale="auto"            columns come to one scale where their spreads differ much    features/scaling.py
     kernel="auto"           "linear" for features that are there or not, as those of words; "rbf" for numbers; where
@@ -14,21 +14,71 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_no_scale
+from kernelfields.models.build import NamedCliques
 from kernelfields.models.field import Field
+from kernelfields.models.fit import DevelopmentSet, FitOptions
 from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.solvers.loop import Iteration
+from kernelfields.structure.search import StructurePath
+from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
 
 # Kernels without a matrix product, such as the Laplacian, are for few columns.
 _FEW_COLUMNS = 64
+
+
+@dataclass
+class Training:
+    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+
+    reader: Any
+    data: Any
+    classes: np.ndarray
+    structure: LabelStructure
+    engine: Engine
+    options: FitOptions
+    say: Callable[[str], None]
+    settings: SampleSettings
+    #: Inputs and labels of a development set, as they were given.
+    held_out: tuple[object, object] = (None, None)
+    cliques: NamedCliques = ()
+    optimize: EvidenceSearch | None = None
+    development: DevelopmentSet | None = None
+    structure_path: StructurePath | None = None
+    evidence_path: EvidencePath | None = None
+    #: The probability above which a label is predicted.
+    threshold: float = 0.5
+
+    def place(self, data: Any, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
+        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
+        n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
+        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
+        return self.engine.place(data, self.structure, settings)
+
+
+class Silence(AbstractContextManager):
+    """Progress that nobody asked for."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to end."""
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
 
 
 def scales(estimator: Any, data: Any) -> bool:

@@ -22,12 +22,12 @@ from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.evidence import is_unknown, read_labels
 from kernelfields.fields.graph_reading import given_tables
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.reading import (
     Nouns,
     check_sample_weight,
-    encode_labels,
     is_empty,
     is_listing,
     open_groups,
@@ -181,8 +181,9 @@ def _rebuilt_columns(described: Any, n_features: int | None) -> list[str] | None
 def _labelled(
     inputs: Any, offsets: np.ndarray, y: Any, sample_weight: Any, classes: np.ndarray | None
 ) -> tuple[Chains, np.ndarray]:
-    labels, classes = encode_labels(y, classes, np.diff(offsets))
-    return Chains(inputs, offsets, labels, check_sample_weight(sample_weight, len(offsets) - 1)), classes
+    labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
+    weights = check_sample_weight(sample_weight, len(offsets) - 1)
+    return Chains(inputs, offsets, labels, weights, evidence), classes
 
 
 def _as_fitted(inputs: Any, reader: ChainReader | GraphReader, part: str) -> Any:
@@ -249,11 +250,11 @@ class GraphReader:
         """Whether X holds no graph, so that there is nothing to answer."""
         return is_empty(X)
 
-    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Graphs, np.ndarray]:
-        """Learn the kind of X; return labelled graphs and the sorted classes."""
+    def learn(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> tuple[Graphs, np.ndarray]:
+        """Learn the kind of X; return labelled graphs and the sorted classes, ``classes`` where they are known."""
         if y is None:
             raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array for each graph")
-        graphs, classes = Graphs.from_graphs(X, y, sample_weight)
+        graphs, classes = Graphs.from_graphs(X, y, sample_weight, classes)
         assert classes is not None
         self.n_features = graphs.inputs.shape[1]
         self.sparse = scipy.sparse.issparse(graphs.inputs)
@@ -443,6 +444,40 @@ def read_indicator(Y: Any, n_instances: int, known: list | None = None) -> tuple
     return _binary(table), names
 
 
+def read_partial_indicator(
+    Y: Any, n_instances: int, known: list | None = None
+) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    """Return Y as :func:`read_indicator` does, with evidence (n K, 2) where labels are NaN or None, which is unknown.
+
+    An unknown label is in Y what most instances have of which it is known.
+    """
+    columns = _columns_of(Y)
+    try:
+        raw = None if Y is None or scipy.sparse.issparse(Y) else np.asarray(Y)
+    except ValueError:
+        raw = None  # of rows of different lengths, which is refused below
+    unknown = None
+    if raw is not None and raw.ndim == 2 and raw.dtype.kind in "fO":
+        unknown = np.isnan(raw) if raw.dtype.kind == "f" else np.vectorize(is_unknown, otypes=[bool])(raw)
+    if unknown is None or not unknown.any():
+        labels, names = read_indicator(Y, n_instances, known)
+        return labels, None, names
+    assert raw is not None
+    filled = raw.copy()
+    filled[unknown] = 0
+    labels, _ = read_indicator(filled, n_instances, known)
+    names = None if columns is None else [str(name) for name in columns]
+    if known is None and (silent := np.flatnonzero(unknown.all(axis=0))).size:
+        name = silent[0] if names is None else repr(names[silent[0]])
+        raise ValueError(f"label {name} is unknown of every instance: leave its column out, or label some of them")
+    counts = (~unknown).sum(axis=0)
+    usual = np.where(2 * (labels * ~unknown).sum(axis=0) > counts, 1, 0)
+    labels = np.where(unknown, usual, labels)
+    evidence = np.where(labels[..., None] == np.arange(2), 0.0, -np.inf)
+    evidence[unknown] = 0.0
+    return labels, evidence.reshape(-1, 2), names
+
+
 def _hint(table: np.ndarray) -> str:
     """Return what to do about labels of one dimension."""
     if table.dtype.kind == "O":
@@ -461,7 +496,7 @@ def _binary(table: np.ndarray) -> np.ndarray:
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         value = table[row, column]
         hint = (
-            "a label that is not known cannot be used: drop the instance"
+            "a label that is not known cannot be compared with: drop the instance"
             if isinstance(value, float | np.floating) and np.isnan(value)
             else "Unknown label type: labels are 0 or 1"
         )

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernelfields.fields.evidence import label_shares, read_labels
 from kernelfields.fields.reading import (
     balanced_weights,
     check_sample_weight,
-    encode_labels,
     pack_inputs,
     place_of,
     plain_label,
@@ -38,6 +38,8 @@ class Packed:
     offsets: np.ndarray
     labels: Any
     weights: np.ndarray
+    #: What is known of labels that are not, log q (N, L); see evidence.py. None where all are known, or none.
+    evidence: Any
     #: What messages call a row.
     part: ClassVar[str] = "position"
 
@@ -90,6 +92,7 @@ class Chains(Packed):
     offsets: np.ndarray
     labels: Any = None
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
+    evidence: Any = None
 
     @classmethod
     def from_sequences(
@@ -100,11 +103,11 @@ class Chains(Packed):
         Without ``y`` the labels are None and ``classes`` comes back as it was given.
         """
         inputs, offsets = pack_inputs(X)
-        labels = None
+        labels = evidence = None
         if y is not None:
-            labels, classes = encode_labels(y, classes, np.diff(offsets))
+            labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
         weights = check_sample_weight(sample_weight, len(offsets) - 1)
-        return cls(inputs, offsets, labels, weights), classes
+        return cls(inputs, offsets, labels, weights, evidence), classes
 
     @property
     def n_sequences(self) -> int:
@@ -123,31 +126,45 @@ class Chains(Packed):
         chosen = np.arange(self.n_sequences)[indices].reshape(-1)
         rows, offsets = rows_of(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[rows]
-        return Chains(self.inputs[rows], offsets, labels, self.weights[chosen])
+        evidence = None if self.evidence is None else self.evidence[rows]
+        return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence)
 
 
-def weigh_classes(chains: Chains, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Chains:
-    """Return labelled chains whose weights of sequences include those of the classes.
+def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Any:
+    """Return labelled chains, or graphs, whose weights include those of the classes.
 
     ``warn`` tells where weights of sequences cannot bring the classes near the weights that were asked for.
     """
     if class_weight is None:
         return chains
+    shares = None if chains.evidence is None else label_shares(chains.evidence)
     if isinstance(class_weight, str):
-        totals = np.bincount(chains.labels, weights=chains.position_weights, minlength=len(classes))
+        totals = (
+            np.bincount(chains.labels, weights=chains.position_weights, minlength=len(classes))
+            if shares is None
+            else chains.position_weights @ shares
+        )
         weights = balanced_weights(totals)
     else:
         places = {label: place for place, label in enumerate(classes.tolist())}
         weights = np.ones(len(classes))
         for label, weight in class_weight.items():
             weights[place_of(label, places, "class_weight names")] = weight
-    means = np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths
-    weighed = chains.weights * means
+    weighed = chains.weights * mean_label_weights(chains, weights)
     if not weighed.any():
-        raise ValueError("class_weight and sample_weight leave every sequence a weight of zero")
-    if warn:
+        raise ValueError("class_weight and sample_weight leave everything a weight of zero")
+    if warn and shares is None:
         _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
     return replace(chains, weights=weighed)
+
+
+def mean_label_weights(chains: Any, weights: np.ndarray) -> np.ndarray:
+    """Return the mean weight of the labels of each sequence or graph, (S,), that are known; one where none is."""
+    if chains.evidence is None:
+        return np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths
+    shares = label_shares(chains.evidence)
+    known = np.add.reduceat(shares.sum(axis=1), chains.starts)
+    return np.divide(np.add.reduceat(shares @ weights, chains.starts), known, out=np.ones(len(known)), where=known > 0)
 
 
 def _warn_of_shares(chains: Chains, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:

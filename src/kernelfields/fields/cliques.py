@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.evidence import possible_labellings
 from kernelfields.numerics.parameters import is_whole
 
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
@@ -193,15 +194,21 @@ class CliqueSet(BaseEstimator):
         """How many steps before its position each label of a clique stands, the earliest first."""
         return tuple(range(self.labels_per_clique - 1, -1, -1))
 
-    def labellings(self, chains: Any, n_labels: int) -> np.ndarray:
-        """Return the observed labelling of each clique, a label, a L + b for a pair, and so on."""
+    def members(self, chains: Any) -> np.ndarray:
+        """Return the rows whose labels meet in each clique, (n, k)."""
         positions = self.positions(chains)
-        if positions is None:
-            return chains.labels
-        numbers = np.zeros(len(positions), dtype=np.int64)
-        for steps in self.steps_back:
-            numbers = numbers * n_labels + chains.labels[positions - steps]
-        return numbers
+        last = np.arange(chains.n_positions) if positions is None else positions
+        return last[:, None] - np.array(self.steps_back)
+
+    def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return labellings that are observed: numbers of labels, a L + b for a pair, and so on, and their cliques.
+
+        One for each clique, in their order and without their numbers, where all labels are known.
+        """
+        members = self.members(data)
+        if data.evidence is not None:
+            return possible_labellings(data.evidence, members)
+        return None, np.ravel_multi_index(tuple(data.labels[members].T), (n_labels,) * members.shape[1])
 
     def n_configurations(self, n_labels: int) -> int:
         """Return the number of labellings of one clique."""

@@ -303,6 +303,27 @@ class ConstraintMasks:
         place = SEQUENCES.place(offsets, row)
         raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 
+    def check_evidence(self, evidence: np.ndarray, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed."""
+        allowed = (evidence > -np.inf) & (self.label == 0)
+        lengths, steps = np.diff(offsets), self.edge == 0
+        reached = allowed[offsets[:-1]] & (self.start == 0)
+        # By steps, all sequences that are long enough at once; ``row`` is where no label is left.
+        lost = np.where(reached.any(axis=1), -1, offsets[:-1])
+        for step in range(1, int(lengths.max())):
+            going = np.flatnonzero(lengths > step)
+            rows = offsets[going] + step
+            reached[going] = (reached[going] @ steps) & allowed[rows]
+            dead = ~reached[going].any(axis=1) & (lost[going] < 0)
+            lost[going[dead]] = rows[dead]
+        ended = (reached & (self.end == 0)).any(axis=1)
+        lost = np.where((lost < 0) & ~ended, offsets[1:] - 1, lost)
+        if (broken := np.flatnonzero(lost >= 0)).size:
+            place = SEQUENCES.place(offsets, int(lost[broken[0]]))
+            raise ValueError(
+                f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
+            )
+
     def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
         """Say who forbids it, the scheme or the constraints beside it, and what to do."""
         if self.scheme is not None:

@@ -80,7 +80,6 @@ class GraphFactors(_Windowless, CliquesEverywhere):
             )
         return inputs
 
-    def labellings(self, graphs: Graphs, n_labels: int) -> np.ndarray:
-        """Return the observed labelling of each factor, as one number."""
-        members = self.factors(graphs).members
-        return np.ravel_multi_index(tuple(graphs.labels[members].T), (n_labels,) * members.shape[1])
+    def members(self, graphs: Graphs) -> np.ndarray:
+        """Return the nodes of each factor, (M, k)."""
+        return self.factors(graphs).members

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.chains import Chains, Packed
+from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.graph_reading import GRAPHS, NodeTypes, read_graphs
-from kernelfields.fields.reading import check_sample_weight, encode_labels, listed, locate, offsets_of, rows_of
+from kernelfields.fields.reading import check_sample_weight, listed, locate, offsets_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ class Graphs(Packed):
     labels: Any = None
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
     node_types: NodeTypes | None = None
+    evidence: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,11 +123,12 @@ class Graphs(Packed):
         of nodes; None takes those that appear.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
-        labels = None
+        labels = evidence = None
         if y is not None:
-            labels, classes = encode_labels(y, classes, np.diff(offsets), GRAPHS)
+            labels, evidence, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
         weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
-        return cls(inputs, offsets, tuple(Factors(*group) for group in groups), labels, weights, kinds), classes
+        factors = tuple(Factors(*group) for group in groups)
+        return cls(inputs, offsets, factors, labels, weights, kinds, evidence), classes
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
@@ -142,7 +145,7 @@ class Graphs(Packed):
             ends = np.flatnonzero(place >= back[0])
             offsets = offsets_of(np.maximum(chains.lengths - back[0], 0))
             factors.append(Factors(name, ends[:, None] - back, offsets))
-        return cls(chains.inputs, chains.offsets, tuple(factors), chains.labels, chains.weights)
+        return cls(chains.inputs, chains.offsets, tuple(factors), chains.labels, chains.weights, None, chains.evidence)
 
     @property
     def n_graphs(self) -> int:
@@ -173,7 +176,8 @@ class Graphs(Packed):
             factors.append(Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept]))
         labels = None if self.labels is None else self.labels[rows]
         kinds = None if self.node_types is None else self.node_types.take(rows)
-        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen], kinds)
+        evidence = None if self.evidence is None else self.evidence[rows]
+        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen], kinds, evidence)
 
 
 def _reach(value: int, least: int, parameter: str) -> int:

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.reading import balanced_weights, place_of
 
 #: Pairs of labels that meet, by name.
 Pairs = Mapping[str, tuple[int, int]]
@@ -35,9 +37,18 @@ class LabelledInstances:
 
     @classmethod
     def build(
-        cls, inputs: Any, n_labels: int, pairs: Pairs, labels: np.ndarray | None = None, weights: Any = None
+        cls,
+        inputs: Any,
+        n_labels: int,
+        pairs: Pairs,
+        labels: np.ndarray | None = None,
+        weights: Any = None,
+        evidence: Any = None,
     ) -> LabelledInstances:
-        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None."""
+        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
+
+        ``evidence`` (n K, 2) tells what is known of labels that are not, as in evidence.py.
+        """
         count = inputs.shape[0]
         offsets = n_labels * np.arange(count + 1, dtype=np.int64)
         each_one = np.arange(count + 1, dtype=np.int64)
@@ -46,13 +57,14 @@ class LabelledInstances:
         )
         flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
         nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node
-        graphs = Graphs(nothing, offsets, factors, flat, np.ones(count) if weights is None else weights)
+        graphs = Graphs(nothing, offsets, factors, flat, weights, None, evidence)
         return cls(inputs, graphs)
 
     def with_pairs(self, pairs: Pairs) -> LabelledInstances:
         """Return the same instances with labels that meet in other pairs."""
         n_labels = int(self.graphs.offsets[1])
-        return LabelledInstances.build(self.inputs, n_labels, pairs, self.graphs.labels, self.graphs.weights)
+        graphs = self.graphs
+        return LabelledInstances.build(self.inputs, n_labels, pairs, graphs.labels, graphs.weights, graphs.evidence)
 
     def subset(self, rows: slice | np.ndarray) -> LabelledInstances:
         """Return some of the instances, by a slice."""
@@ -67,6 +79,11 @@ class LabelledInstances:
     def labels(self) -> Any:
         """The values of all labels, (n K,); None where they are unknown."""
         return self.graphs.labels
+
+    @property
+    def evidence(self) -> Any:
+        """What is known of labels that are not, (n K, 2); None where all are known, or none."""
+        return self.graphs.evidence
 
     @property
     def n_instances(self) -> int:
@@ -122,3 +139,26 @@ class LabelPairs(_InstanceCliques, CliquesEverywhere):
     def __init__(self, kernel: Any = None, *, group: str = "pair", **shared: Any):
         super().__init__(kernel, **shared)
         self.group = group
+
+
+def weigh_instances(
+    labels: np.ndarray, evidence: np.ndarray | None, weights: np.ndarray, names: list, class_weight: Any
+) -> np.ndarray:
+    """Return weights (n,) of instances that include those of their labels (n, K), as far as these are known."""
+    if class_weight is None:
+        return weights
+    known = np.ones(labels.shape) if evidence is None else informative(evidence).reshape(labels.shape).astype(float)
+    of_each = np.ones((2, labels.shape[1]))
+    if isinstance(class_weight, str):
+        totals = np.stack([weights @ (known * (labels == value)) for value in (0, 1)])
+        of_each = np.stack([balanced_weights(column) for column in totals.T], axis=1)
+    else:
+        places = {name: place for place, name in enumerate(names)}
+        for name, weight in class_weight.items():
+            of_each[1, place_of(name, places, "class_weight names")] = weight
+    own = np.where(labels == 1, of_each[1], of_each[0]) * known
+    counts = known.sum(axis=1)
+    weighed = weights * np.divide(own.sum(axis=1), counts, out=np.ones(len(weights)), where=counts > 0)
+    if not weighed.any():
+        raise ValueError("class_weight and sample_weight leave every instance a weight of zero")
+    return weighed

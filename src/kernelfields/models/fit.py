@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.beliefs import GraphInference
+from kernelfields.models.partial import PartialLabels, minimize_partial
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
@@ -49,6 +50,7 @@ class FitOptions:
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     say: Callable[[str], None] | None = None
+    partial: PartialLabels = field(default_factory=PartialLabels)
 
 
 @dataclass
@@ -165,7 +167,8 @@ def fit_field(
         if not growing or solution.reason in ("interrupted", "callback"):
             break
         try:
-            rkhs = rkhs_bound(posterior, solution, residual, exact=True)
+            exact = rkhs_bound(posterior, solution, residual, exact=True)
+            rkhs = replace(exact, completed=not posterior.convex)
             fitted = replace(fitted, rkhs=rkhs)
             if rkhs.relative_gap <= options.tol:
                 solution = replace(solution, reason="gap")
@@ -200,24 +203,26 @@ def _solve(
     monitor: DevelopmentSet | None,
     keep: FieldKeeper | None,
 ) -> Solution:
-    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
-
     def keep_present(present: Callable[[], Solution]) -> None:
         assert keep is not None
         keep(lambda: _unfinished(posterior, present()))
 
+    shared: dict[str, Any] = {
+        "start": None if start is None else posterior.compressed(start),
+        "tol": options.tol,
+        "max_iter": options.max_iter,
+        "watch": options.watch,
+        "monitor": monitor,
+        "keep": None if keep is None else keep_present,
+    }
+    if not posterior.convex:
+        return minimize_partial(
+            posterior, options.solver, options.partial, random=options.random, say=options.say, **shared
+        )
+    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
     # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
     with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
-        return minimize(
-            posterior,
-            rule,
-            start=None if start is None else posterior.compressed(start),
-            tol=options.tol,
-            max_iter=options.max_iter,
-            watch=options.watch,
-            monitor=monitor,
-            keep=None if keep is None else keep_present,
-        )
+        return minimize(posterior, rule, **shared)
 
 
 def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
@@ -230,8 +235,15 @@ def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
 def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]) -> tuple[Any, FittedField]:
     """Return the residual at a solution and the field there: certificates, and the rounding of stored features.
 
-    The residual is None where no term has pivots: nothing needs it.
+    The residual is None where no term has pivots: nothing needs it. Where labels are partly known, certificates are
+    those of the convex objective of the labels as they are completed here.
     """
+    found = solution
+    completed = not posterior.convex
+    if completed:
+        posterior = posterior.frozen(solution.theta)
+        value = posterior.at(solution.theta).value
+        solution = replace(solution, value=value, lower_bound=value - sum(solution.gap_parts.values()))
     datafit, designs = posterior.datafit, posterior.datafit.designs
     residual, roundings = None, []
     if any(design.term.has_pivots for design in designs):
@@ -239,10 +251,10 @@ def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[
         roundings = [datafit.feature_rounding(residual, index, part) for index, part in enumerate(coefficients)]
     fitted = FittedField(
         [design.term.fitted(own) for design, own in zip(designs, coefficients, strict=True)],
-        solution,
+        found,
         # The bundle's lower bound holds within the span.
-        Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts),
-        rkhs_bound(posterior, solution, residual),
+        Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts, completed),
+        replace(rkhs_bound(posterior, solution, residual), completed=completed),
         roundings,
         datafit.inference,
         datafit.doubts,

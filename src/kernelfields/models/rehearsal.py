@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -155,4 +155,4 @@ def in_pieces(chains: Chains, length: int) -> Chains:
     ]
     counts = [len(each) for each in cuts]
     offsets = np.concatenate([[0], *cuts])
-    return Chains(chains.inputs, offsets, chains.labels, np.repeat(chains.weights, counts))
+    return replace(chains, offsets=offsets, weights=np.repeat(chains.weights, counts))

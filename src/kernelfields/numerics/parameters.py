@@ -68,10 +68,10 @@ def check_support(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be 'all' or 'observed', got {value!r}")
 
 
-def check_count(value: Any, name: str, otherwise: str = "") -> None:
-    """Raise unless ``value`` is a whole number of at least 1; ``otherwise`` names what else is allowed."""
-    if not is_whole(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1{otherwise}, got {value!r}")
+def check_count(value: Any, name: str, otherwise: str = "", *, least: int = 1) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least``; ``otherwise`` names what else is allowed."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}, got {value!r}")
 
 
 def check_tolerance(tol: Any) -> None:

@@ -61,7 +61,8 @@ class Certificate:
 
     ``parts`` says how much of the gap each clique set accounts for at the estimate itself; the lower bound may
     be better than their sum when it comes from several points. ``exact`` is False where the gap is itself only
-    bounded from above.
+    bounded from above. Where labels are partly known, it is a certificate for the convex objective of the last
+    completion of the labels, not for the objective itself, which may have other minima.
     """
 
     scope: str
@@ -69,6 +70,8 @@ class Certificate:
     lower_bound: float
     exact: bool = True
     parts: dict[str, float] = field(default_factory=dict)
+    #: Whether it speaks of the labels as this field completes them, where they are partly known.
+    completed: bool = False
 
     @property
     def gap(self) -> float:
@@ -88,7 +91,8 @@ class Certificate:
             return f"how far this is from {best} is not known: the lower bound is {self.lower_bound:.3g}"
         share = 100.0 * max(self.relative_gap, 0.0)
         within = f"{share:.2g} %" if share >= _LEAST_SHARE else f"{_LEAST_SHARE:g} %"
-        return f"within {within} of {best}; {more} would bring at most {max(self.gap, 0.0):.3g} nats"
+        given = " for the labels as it completes them, one minimum of several" if self.completed else ""
+        return f"within {within} of {best}{given}; {more} would bring at most {max(self.gap, 0.0):.3g} nats"
 
     def __str__(self) -> str:
         return (
@@ -186,6 +190,22 @@ def maximise_on_simplex(
         weights[down] -= step
         product += step * (gram[up] - gram[down])
     return weights, float(weights @ linear - 0.5 * weights @ (gram @ weights))
+
+
+class StationaryBound:
+    """What could be gained, at most, were the labels as they are completed at the last point: Lemma 9 there, no more.
+
+    For objectives that are not convex, of labels that are partly known: no bound holds everywhere, and the gap of the
+    convex objective that touches this one at the point tells how stationary it is.
+    """
+
+    def __init__(self) -> None:
+        self.value = -np.inf
+
+    def add(self, point: Point) -> float:
+        """Return the bound at a point."""
+        self.value = point.value - sum(point.posterior.gap_parts(point).values())
+        return self.value
 
 
 _TRIALS = 30

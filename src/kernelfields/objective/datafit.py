@@ -13,6 +13,7 @@ Inference and reductions are float64. :class:`Datafit` is what a posterior asks 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -70,6 +71,13 @@ class Datafit(Protocol):
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether the value is convex: not where labels are partly known."""
+
+    def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
+        """Return the convex likelihood of the labels as they are completed at some coefficients."""
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Any:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
@@ -213,6 +221,20 @@ class LocalDatafit:
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
         return self.likelihood.value_at_zero
+
+    @property
+    def convex(self) -> bool:
+        """Whether the value is convex: not where labels are partly known."""
+        return self.likelihood.convex
+
+    def frozen(self, coefficients: Sequence[np.ndarray]) -> LocalDatafit:
+        """Return the convex likelihood of the labels as they are completed at some coefficients."""
+        if self.convex:
+            return self
+        frozen = copy.copy(self)
+        frozen.likelihood = self.likelihood.frozen(self.potentials(coefficients))  # type: ignore[attr-defined]
+        frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(coefficients)
+        return frozen
 
     @property
     def approximation(self) -> str | None:

@@ -298,6 +298,17 @@ class LogPosterior:
         return metric
 
     @property
+    def convex(self) -> bool:
+        """Whether the objective is convex, so that lower bounds hold everywhere."""
+        return self.datafit.convex
+
+    def frozen(self, theta: np.ndarray) -> LogPosterior:
+        """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
+        frozen = LogPosterior(self.datafit.frozen(self.split(theta)))
+        frozen.fused = self.fused
+        return frozen
+
+    @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
         return self.datafit.approximation

@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 
-from kernelfields.estimators.base import FieldEstimator, Training
-from kernelfields.estimators.settling import suitable_kernels
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.settling import Training, suitable_kernels
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.kernels.registry import has_no_scale

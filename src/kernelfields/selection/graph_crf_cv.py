@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelfields.estimators.base import Training
 from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.settling import Training
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.selection import scores
 from kernelfields.selection.field_search import FieldSearch

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 
-from kernelfields.estimators.base import Training
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.settling import Training
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.models.build import NamedCliques, resolved_clique
 from kernelfields.objective.likelihoods.graph import plan_labels

@@ -32,7 +32,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing, column_or_1d, indexable
 
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.base import FieldEstimator, Training
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import read_indicator
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graphs import Graphs

@@ -24,7 +24,7 @@ SOLVERS: dict[str, type] = {
 
 
 #: Solvers that multiply by the Hessian or factor it; without a prior it may be singular.
-_NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
+NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
 
 _MEMORY_AFTER_START = 20
 
@@ -49,12 +49,17 @@ def resolve_solver(
         if solver == "sgd+lbfgs":
             return LBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
         solver = SOLVERS[solver]()
-    if isinstance(solver, _NEED_HESSIAN) and posterior.approximation is not None:
+    if isinstance(solver, NEED_HESSIAN) and posterior.approximation is not None:
         raise ValueError(
             f"solver={solver.name!r} needs Hessian products, which are exact or nothing, and inference="
             f"{posterior.approximation!r} is approximate: use solver='lbfgs'"
         )
-    if isinstance(solver, _NEED_HESSIAN) and not posterior.has_squares_only:
+    if isinstance(solver, NEED_HESSIAN) and not posterior.convex:
+        raise ValueError(
+            f"solver={solver.name!r} needs a convex objective, and with labels that are partly known it is not: use "
+            "solver='lbfgs', or partial_labels=PartialLabels(method='em'), whose steps are convex"
+        )
+    if isinstance(solver, NEED_HESSIAN) and not posterior.has_squares_only:
         raise ValueError(
             f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
             "infinite: use solver='lbfgs'"
@@ -82,6 +87,7 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
 
     * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
       inference is approximate: there is no Hessian then.
+    * Labels that are partly known: L-BFGS, since the Hessian may be indefinite.
     * ``small`` fields: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a second.
     * Raw dense inputs, more of them than positions can tell apart: Newton-CG, since correlated columns take L-BFGS
       past any reasonable ``max_iter`` without a metric.
@@ -89,6 +95,8 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
       on sparse features; after a stochastic start where there are ``many_values`` sparse ones, worth finding its
       rate (benchmarks/crfsuite_speed.py).
     """
+    if not posterior.convex:
+        return "lbfgs"
     smooth = posterior.has_squares_only and posterior.approximation is None
     if smooth and (posterior.size <= small or posterior.raw):
         return "newton-cg"

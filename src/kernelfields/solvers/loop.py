@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.bounds import LowerBound, MixedBound, relative_gap
+from kernelfields.objective.bounds import LowerBound, MixedBound, StationaryBound, relative_gap
 from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPosterior, Point
 
 #: Why a solver stopped, and what to do about it.
@@ -294,8 +294,10 @@ def minimize(
     return outcome(point, reason)
 
 
-def _lower_bound(posterior: LogPosterior, tol: float) -> LowerBound | MixedBound:
+def _lower_bound(posterior: LogPosterior, tol: float) -> LowerBound | MixedBound | StationaryBound:
     """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data."""
+    if not posterior.convex:
+        return StationaryBound()
     if not posterior.has_squares_only:
         return MixedBound()
     return LowerBound(size=5 if posterior.fused else 10, wanted=tol)

@@ -227,9 +227,17 @@ class DaskDatafit:
         self.designs = list(designs)
         self.passes = 0.0
         self.doubts: list[str] = []
-        self.value_at_zero = float(sum(group.ask(value_at_zero, datafit)))
+        values, convex = zip(*group.ask(value_at_zero, datafit), strict=True)
+        self.value_at_zero, self.convex = float(sum(values)), all(convex)
         self._datafit = datafit
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
+
+    def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
+        """Return the convex likelihood of the labels as they are completed at some coefficients."""
+        parts = {index: np.array(each, dtype=np.float64) for index, each in enumerate(coefficients)}
+        frozen = DaskDatafit(self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs)
+        frozen.passes = self.passes
+        return frozen
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> RemotePotentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
@@ -337,9 +345,14 @@ class DaskDatafit:
 # What follows runs on the workers.
 
 
-def value_at_zero(shard: Shard, datafit: LocalDatafit) -> float:
-    """Return the value where all potentials are zero."""
-    return datafit.value_at_zero
+def value_at_zero(shard: Shard, datafit: LocalDatafit) -> tuple[float, bool]:
+    """Return the value where all potentials are zero, and whether it is convex."""
+    return datafit.value_at_zero, datafit.convex
+
+
+def frozen_datafit(shard: Shard, datafit: LocalDatafit, parts: Parts) -> LocalDatafit:
+    """Return the convex likelihood of the labels as they are completed at some coefficients."""
+    return datafit.frozen([each.compress(parts[index]) for index, each in enumerate(datafit.designs)])
 
 
 def weights_of(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[int, float]:

@@ -278,12 +278,12 @@ def stored_columns(shard: Shard, features: Any) -> tuple[bool, int, np.ndarray]:
 
 def observed_pairs(shard: Shard, features: Any, clique: CliqueSet, n_labels: int) -> tuple[int, np.ndarray, np.ndarray]:
     """Return the number of features, the pairs seen as numbers f L^k + labelling, and the weight of each."""
-    labellings = clique.labellings(shard.chains, n_labels)
+    rows, labellings = clique.observed(shard.chains, n_labels)
     n_outcomes = clique.n_configurations(n_labels)
     if features is None:
         keys, totals = np.unique(labellings, return_counts=True)
         return 1, keys, totals.astype(np.float64)
-    stored = scipy.sparse.csr_array(features)
+    stored = scipy.sparse.csr_array(features if rows is None else features[rows])
     each = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
     keys, places = np.unique(each, return_inverse=True)
     return stored.shape[1], keys, np.bincount(places, weights=stored.data, minlength=len(keys))

@@ -149,6 +149,7 @@ class TorchChainLikelihood:
 
     approximation: str | None = None
     inference = None
+    convex = True
 
     def __init__(
         self,
@@ -182,6 +183,10 @@ class TorchChainLikelihood:
         # None stands for weights that are all one, the usual case, where no product is needed.
         self._weights = None if np.all(chains.weights == 1.0) else self._sequence_weights[self.steps.ranks]
         self._observed_steps = self._count_edges() if tied else self._flat_steps()
+
+    def placed(self, rows: np.ndarray) -> torch.Tensor:
+        """Return an array with a row for each position, as given, in the order of the device."""
+        return self._tensor(rows[self.order.permutation])
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.tensor(array, dtype=torch.float64, device=self.device)

@@ -42,6 +42,7 @@ from kernelfields.objective.designs.design import LocalDesign, on_host
 from kernelfields.objective.designs.memory import check_transitions_fit, feature_dtype
 from kernelfields.objective.likelihoods.chain import ChainStructure, reaches_far
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import ChainLayout, Potentials
 from kernelfields.objective.term import Term
 
@@ -119,7 +120,7 @@ class TorchSample(LocalSample):
         likelihood = TorchChainLikelihood(
             self.data, n_labels, tied=tied, masks=structure.masks, device=self.device, order=self.order
         )
-        return TorchDatafit(likelihood, designs)
+        return TorchDatafit(with_evidence(likelihood, self.data, likelihood.placed), designs)
 
 
 class _Features:

@@ -30,6 +30,7 @@ from kernelfields.objective.likelihoods.graph import (
     plan_chains,
 )
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import ChainLayout, GraphLayout, Placed, Potentials
 
 # Per-position transition scores of a batch stay below this many bytes.
@@ -43,6 +44,7 @@ class ChainLikelihood:
 
     approximation: str | None = None
     inference = None
+    convex = True
 
     def __init__(
         self,
@@ -168,7 +170,10 @@ class ChainStructure:
         """Raise ValueError at the first label of chains that is forbidden where it stands."""
         if self.forbids:
             assert chains.labels is not None
-            self.masks.check_labels(chains.labels, chains.offsets, classes)
+            if chains.evidence is None:
+                self.masks.check_labels(chains.labels, chains.offsets, classes)
+            else:
+                self.masks.check_evidence(chains.evidence, chains.offsets)
 
     def check_lengths(self, chains: Chains) -> None:
         """Raise ValueError at the first chain whose length leaves it no labelling."""
@@ -190,12 +195,14 @@ class ChainStructure:
     ) -> Likelihood:
         """Return the likelihood of labelled chains; MemoryError if transitions of every position do not fit."""
         if reaches_far(placed):
-            return long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
+            long = long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
+            return with_evidence(long, chains)
         tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
         if not tied:
             check_transitions_fit(chains.n_positions, self.n_labels)
         masks = self.masks if self.forbids else None
-        return ChainLikelihood(chains, self.n_labels, tied=tied, masks=masks, workers=workers)
+        likelihood = ChainLikelihood(chains, self.n_labels, tied=tied, masks=masks, workers=workers)
+        return with_evidence(likelihood, chains)
 
     def constrained(self, chains: Chains, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""

@@ -12,6 +12,7 @@ costs less than inference. For one node term with a support and, at most, one te
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.partial import PartialLikelihood, with_evidence
 from kernelfields.objective.potentials import Potentials
 
 
@@ -31,20 +33,23 @@ class FusedPasses:
 
     def __init__(
         self,
-        likelihood: ChainLikelihood,
+        likelihood: ChainLikelihood | PartialLikelihood,
         node: LocalDesign,
         table: PairTable,
         edge: LocalDesign | None,
         at_once: int,
     ):
-        chains, masks = likelihood.chains, likelihood.masks
+        plain = likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
+        chains, masks = plain.chains, plain.masks
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
         self._workers = likelihood.workers
         self._blocks = _blocks(chains.offsets, at_once)
+        block_chains = [_block_chains(chains, first, last) for first, last in self._blocks]
+        self._weights = [each.position_weights for each in block_chains]
         self._likelihoods = [
-            ChainLikelihood(_block_chains(chains, first, last), likelihood.n_labels, masks=masks, workers=Workers(1))
-            for first, last in self._blocks
+            with_evidence(ChainLikelihood(each, likelihood.n_labels, masks=masks, workers=Workers(1)), each)
+            for each in block_chains
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]
 
@@ -68,9 +73,8 @@ class FusedPasses:
         """Return sum_t z_tf^2 p (1 - p) for every pair of the node term, (P, 1)."""
 
         def variances(block: int, evaluation: Evaluation) -> np.ndarray:
-            marginals = evaluation.beliefs.node_marginals
-            weights = self._likelihoods[block].chains.position_weights
-            return marginals * (1.0 - marginals) * weights[:, None]
+            marginals = self._likelihoods[block].clique_marginals(evaluation, self._node)
+            return marginals * (1.0 - marginals) * self._weights[block][:, None]
 
         return self._walk(parts, variances, self._table.squared())
 
@@ -82,6 +86,17 @@ class FusedPasses:
             scores = scorer.block(features, first, last)
             largest.append(float(np.abs(scores).max(initial=0.0)))
         return max(largest)
+
+    def frozen(self, parts: Sequence[np.ndarray]) -> FusedPasses:
+        """Return passes over the labels as they are completed at some coefficients."""
+        scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
+        edge = self._edge_scores(parts)
+        frozen = copy.copy(self)
+        frozen._likelihoods = [
+            each.frozen(Potentials(scorer.block(features, begin, end), edge))
+            for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
+        ]
+        return frozen
 
     def _edge_scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         if self._edge is None:
@@ -123,7 +138,9 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once
         return None
     if edge is not None and not (edge.labels_per_clique == 2 and edge.tied_everywhere):
         return None
-    if not isinstance(likelihood, ChainLikelihood):
+    if not isinstance(likelihood, ChainLikelihood) and not (
+        isinstance(likelihood, PartialLikelihood) and isinstance(likelihood.inner, ChainLikelihood)
+    ):
         return None
     return FusedPasses(likelihood, node, table, edge, at_once)
 
@@ -139,4 +156,5 @@ def _blocks(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
 def _block_chains(chains: Chains, first: int, last: int) -> Chains:
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
-    return Chains(np.empty((end - begin, 0)), offsets, chains.labels[begin:end], chains.weights[first:last])
+    evidence = None if chains.evidence is None else chains.evidence[begin:end]
+    return Chains(np.empty((end - begin, 0)), offsets, chains.labels[begin:end], chains.weights[first:last], evidence)

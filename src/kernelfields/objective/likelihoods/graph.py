@@ -30,7 +30,8 @@ from kernelfields.inference.beliefs import GraphInference
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_pairs_fit
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import GraphLayout, Placed, Potentials
 
 # Potentials of a batch of graphs, features and potentials of one of instances, stay below about this many numbers.
@@ -49,6 +50,8 @@ Edge = tuple[int, int]
 
 class GraphLikelihood:
     """Labelled graphs, what is to be inferred on them and how; ``forbidden`` is added before inference."""
+
+    convex = True
 
     def __init__(
         self,
@@ -196,11 +199,11 @@ class GraphStructure:
 
     def likelihood(
         self, graphs: Graphs, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
-    ) -> GraphLikelihood:
+    ) -> Likelihood:
         """Return the likelihood of labelled graphs; ValueError where inference has no partition function."""
         plan = plan or self.plan(graphs)
         refuse_without_value(plan)
-        return GraphLikelihood(graphs, self.n_labels, placed, plan, workers=workers)
+        return with_evidence(GraphLikelihood(graphs, self.n_labels, placed, plan, workers=workers), graphs)
 
     def constrained(self, graphs: Graphs, layout: Any, potentials: Potentials) -> Potentials:
         """Return the potentials: nothing is forbidden."""
@@ -268,7 +271,7 @@ class InstanceStructure:
         placed: Sequence[Placed],
         workers: Workers,
         plan: GraphInference | None = None,
-    ) -> GraphLikelihood:
+    ) -> Likelihood:
         """Return the likelihood of labelled instances; MemoryError where tables of every instance do not fit."""
         layout = self.layout(instances, placed)
         if not all(layout.tied):
@@ -276,7 +279,7 @@ class InstanceStructure:
         plan = self.plan(instances, layout)
         assert plan is not None
         refuse_without_value(plan)
-        return GraphLikelihood(layout.graphs, 2, placed, plan, workers=workers)
+        return with_evidence(GraphLikelihood(layout.graphs, 2, placed, plan, workers=workers), instances)
 
     def constrained(self, instances: LabelledInstances, layout: Any, potentials: Potentials) -> Potentials:
         """Return the potentials: nothing is forbidden."""

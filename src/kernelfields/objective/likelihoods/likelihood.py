@@ -51,6 +51,8 @@ class Likelihood(Protocol):
     workers: Workers
     #: How approximate inference is called, None where it is exact.
     approximation: str | None
+    #: Whether the value is convex in the potentials, as it is where labels, or targets for them, are known.
+    convex: bool
     #: What approximate inference said of its last answer: sentences such as that it did not converge.
     doubts: list[str]
 

@@ -18,7 +18,8 @@ import numpy as np
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.answers import SingleAnswers, infer_labels
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import Placed, Potentials
 
 # Rows whose features are computed at once when predicting.
@@ -52,6 +53,7 @@ class SoftmaxLikelihood:
     approximation: str | None = None
     inference = None
     constrained = False
+    convex = True
     #: Labels meet no others: within-clique covariances are all there are.
     single_labels = True
 
@@ -113,11 +115,9 @@ class SingleStructure:
     def plan(self, data: Graphs, layout: Any = None) -> None:
         """Return None: there is one way."""
 
-    def likelihood(
-        self, data: Graphs, placed: Sequence[Placed], workers: Workers, plan: Any = None
-    ) -> SoftmaxLikelihood:
+    def likelihood(self, data: Graphs, placed: Sequence[Placed], workers: Workers, plan: Any = None) -> Likelihood:
         """Return the likelihood of labelled inputs."""
-        return SoftmaxLikelihood(data.labels, self.n_labels, data.weights, workers)
+        return with_evidence(SoftmaxLikelihood(data.labels, self.n_labels, data.weights, workers), data)
 
     def constrained(self, data: Graphs, layout: Any, potentials: Potentials) -> Potentials:
         """Return the potentials: nothing is forbidden."""

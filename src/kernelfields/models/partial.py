@@ -1,0 +1,232 @@
+"""Fits to labels that are partly known: the objective itself, or convex steps that complete the labels (EM).
+
+    R(theta) = ||theta||^2 / (2 s) + sum_i weight_i ( log Z_i(theta) - log Z_i(theta given what is known) )
+
+is a difference of convex functions (objective/likelihoods/partial.py). Two ways to go down:
+
+    "direct"   L-BFGS on R, twice the inference of a labelled fit
+    "em"       freeze the completed labels, make some iterations on the convex objective that touches R there, repeat;
+               with any solver, and R never rises (CCCP, generalised EM)
+
+Minima are local: ``n_restarts`` further starts are drawn from the prior, and the lowest is kept. What is certified is
+the convex objective of the labels as they are completed at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.numerics.parameters import check_choice, check_count
+from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
+from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution, Watcher, minimize
+
+# Draws from a wide prior would begin where inference underflows.
+_LARGEST_START = 1.0
+# Convex objectives of completed labels are solved so much further than the objective itself.
+_INNER_TOLERANCE = 0.1
+
+
+class PartialLabels(BaseEstimator):
+    """How a field is fitted where labels are partly known.
+
+    Parameters
+    ----------
+    method : "auto", "direct" or "em", default "auto"
+        L-BFGS on the objective itself, or convex steps that complete the labels. "auto" is "direct", and "em" for
+        solvers that need a convex objective. benchmarks/partial_labels.py prints the measurements behind this.
+    n_restarts : int, default 0
+        Further starts, drawn from the prior; the estimate with the lowest objective is kept.
+    inner_iterations : int, default 10
+        Iterations of the solver between two completions of the labels by "em".
+    classes : list of labels or None
+        All labels there are, where y may not show each of them; None for those that y names.
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        n_restarts: int = 0,
+        inner_iterations: int = 10,
+        classes: Any = None,
+    ):
+        self.method = method
+        self.n_restarts = n_restarts
+        self.inner_iterations = inner_iterations
+        self.classes = classes
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+        check_choice(self.method, "method", ("auto", "direct", "em"))
+        check_count(self.n_restarts, "n_restarts", least=0)
+        check_count(self.inner_iterations, "inner_iterations")
+
+
+def resolve_partial_labels(settings: Any) -> PartialLabels:
+    """Return the settings, usual ones for None; raise if they cannot be used."""
+    if settings is None:
+        return PartialLabels()
+    if not isinstance(settings, PartialLabels):
+        raise TypeError(f"partial_labels must be None or a PartialLabels(...), got {settings!r}")
+    settings.check()
+    return settings
+
+
+def minimize_partial(
+    posterior: LogPosterior,
+    solver: Any,
+    settings: PartialLabels,
+    *,
+    start: np.ndarray | None,
+    tol: float,
+    max_iter: int,
+    random: np.random.Generator,
+    watch: Watcher | None = None,
+    monitor: Monitor | None = None,
+    keep: Keeper | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Solution:
+    """Return the lowest of the minima that were found."""
+    complete = settings.method == "em" or (settings.method == "auto" and _needs_hessian(solver))
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
+    best: Solution | None = None
+    for attempt in range(1 + settings.n_restarts):
+        if attempt:
+            start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, _LARGEST_START)
+        if attempt and say is not None:
+            say(f"start {attempt + 1} of {1 + settings.n_restarts}, drawn from the prior")
+        if complete:
+            completion = _Completion(posterior, start)
+            found = completion.run(solver, settings.inner_iterations, random, say, **options)
+        else:
+            found = minimize(posterior, resolve_solver(solver, posterior, tol, random), start=start, **options)
+        if best is None or found.value < best.value:
+            best = found
+        if found.reason in ("interrupted", "callback"):
+            return replace(best, reason=found.reason)
+    assert best is not None
+    return best
+
+
+def _needs_hessian(solver: Any) -> bool:
+    return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
+
+
+class _Completion:
+    """Steps that complete the labels and fit to them; ``history`` has a line for each of them."""
+
+    def __init__(self, posterior: LogPosterior, start: np.ndarray | None):
+        self._posterior = posterior
+        self._begin, self._passes_before = time.perf_counter(), posterior.passes
+        self._iterations, self._name = 0, "em"
+        self.history: list[Iteration] = []
+        self._go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
+
+    def _go_to(self, point: Point) -> None:
+        self._point = point
+        self.history.append(
+            Iteration(
+                iteration=self._iterations,
+                passes=self._posterior.passes - self._passes_before,
+                seconds=time.perf_counter() - self._begin,
+                value=point.value,
+                lower_bound=point.value - sum(self._posterior.gap_parts(point).values()),
+                gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
+                step=1.0 if self.history else 0.0,
+                coefficient_norm=float(np.sqrt(point.theta @ point.theta)),
+            )
+        )
+
+    def outcome(self, reason: str) -> Solution:
+        """Return the solution if the fit ends here."""
+        last, point = self.history[-1], self._point
+        return Solution(
+            theta=point.theta,
+            solver=self._name,
+            value=point.value,
+            lower_bound=last.lower_bound,
+            gradient_norm=last.gradient_norm,
+            iterations=self._iterations,
+            passes=self._posterior.passes - self._passes_before,
+            seconds=time.perf_counter() - self._begin,
+            reason=reason,
+            history=list(self.history),
+            gap_parts=self._posterior.gap_parts(point),
+        )
+
+    def run(
+        self,
+        solver: Any,
+        inner_iterations: int,
+        random: np.random.Generator,
+        say: Callable[[str], None] | None,
+        *,
+        tol: float,
+        max_iter: int,
+        watch: Watcher | None,
+        monitor: Monitor | None,
+        keep: Keeper | None,
+    ) -> Solution:
+        """Make steps until the objective is stationary; Ctrl-C keeps the last of them."""
+        try:
+            while (reason := self._end(tol, max_iter)) is None:
+                if say is not None:
+                    say(f"completing the labels, step {len(self.history)}: objective {self._point.value:.6g}")
+                most = min(inner_iterations, max_iter - self._iterations)
+                reason = self._step(solver, most, random, tol, watch, monitor)
+                if keep is not None:
+                    keep(lambda: self.outcome("interrupted"))
+                if reason is not None:
+                    break
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        return self.outcome(reason)
+
+    def _end(self, tol: float, max_iter: int) -> str | None:
+        if self.history[-1].relative_gap <= tol:
+            return "gap"
+        return "max_iter" if self._iterations >= max_iter else None
+
+    def _step(
+        self,
+        solver: Any,
+        most: int,
+        random: np.random.Generator,
+        tol: float,
+        watch: Watcher | None,
+        monitor: Monitor | None,
+    ) -> str | None:
+        """Complete the labels and fit to them; return why there should be no further step, None if there should."""
+        posterior, done = self._posterior, self._iterations
+        convex = posterior.frozen(self._point.theta)
+        rule = resolve_solver(solver, convex, tol, random)
+        self._name = f"em+{rule.name}"
+
+        def watch_all(iteration: Iteration) -> object:
+            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
+
+        inner = minimize(
+            convex,
+            rule,
+            start=self._point.theta,
+            tol=_INNER_TOLERANCE * tol,
+            max_iter=most,
+            watch=watch_all,
+            monitor=monitor,
+        )
+        posterior.datafit.passes = convex.passes
+        self._iterations += max(1, inner.iterations)
+        following = posterior.at(inner.theta)
+        # A convex step cannot raise the objective but by rounding; a development set may prefer an earlier point.
+        risen = following.value >= self._point.value
+        self._go_to(self._point if risen else following)
+        if inner.reason in ("interrupted", "callback", "early"):
+            return inner.reason
+        return "precision" if risen else None

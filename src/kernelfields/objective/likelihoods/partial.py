@@ -1,0 +1,151 @@
+"""Likelihoods of labels that are partly known, made of the likelihood of any label structure.
+
+With evidence q, log-weights log q for single labels (fields/evidence.py), and u the potentials:
+
+    value    = sum_i weight_i ( log Z_i(u) - log Z_i(u + log q) )
+    residual = weight * (marginals - marginals given q)
+    response = (Hessian of log Z at u) d - (Hessian of log Z at u + log q) d
+
+A likelihood F of labels y, value F(u) = sum_i weight_i (log Z_i(u) - score_i(y^i)), is all that this needs. For any y
+that the evidence allows, score and constraints cancel:
+
+    value = F(u) - F(u + log q) - sum_t weight_t log q_t(y_t),      residual = F'(u) - F'(u + log q)
+
+so chains, graphs, several labels and single labels, on threads or a device, share one class. The value is a difference
+of convex functions. Frozen at some u', the second one is replaced by its tangent, marginals tau given q at u':
+
+    value = F(u) - <F'(u' + log q), u>,      residual = F'(u) - F'(u' + log q)
+
+which is convex, lies above the value up to a constant, touches it at u', and has the same gradient there: minimising it
+is a step of CCCP, that is EM. Targets tau that a user gives enter in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelfields.objective.likelihoods.likelihood import Evaluation
+
+
+class _Wrapped:
+    """What is asked of the likelihood of labels as it is."""
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+        self.n_labels = inner.n_labels
+        self.workers = inner.workers
+        self.layout = inner.layout
+        self.inference = inner.inference
+        self.approximation = inner.approximation
+        self.constrained = inner.constrained
+        #: None where products with the potentials stay on this machine.
+        self.device = getattr(inner, "device", None)
+
+    @property
+    def single_labels(self) -> bool:
+        """Whether labels meet no others."""
+        return getattr(self.inner, "single_labels", False)
+
+    @property
+    def doubts(self) -> list[str]:
+        """What approximate inference said of its last answer."""
+        return self.inner.doubts
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return float(self.evaluate(self.layout.zeros()).value)
+
+    def clique_marginals(self, evaluation: Evaluation, term: Any) -> Any:
+        """Return the probabilities of the labellings of a term's cliques, (n, L^k); nothing known of the labels."""
+        return self.inner.clique_marginals(self._free(evaluation), term)
+
+    def clique_weights(self, term: Any) -> Any:
+        """Return the weight of every clique of a term, (n,)."""
+        return self.inner.clique_weights(term)
+
+    def chain_beliefs(self, evaluation: Evaluation) -> Any:
+        """Return offsets, weights, marginals and joint marginals of steps of chains."""
+        return self.inner.chain_beliefs(self._free(evaluation))
+
+    def _free(self, evaluation: Evaluation) -> Evaluation:
+        return evaluation
+
+    def evaluate(self, potentials: Any) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        raise NotImplementedError
+
+
+class PartialLikelihood(_Wrapped):
+    """Labels of which ``evidence`` (N, L), in the order of the potentials, tells something; ``inner`` has any of them.
+
+    ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs: those of the field, and those
+    of the field given the evidence.
+    """
+
+    convex = False
+
+    def __init__(self, inner: Any, evidence: Any, known_score: float):
+        super().__init__(inner)
+        self._evidence = evidence
+        self._known_score = known_score
+
+    def _given(self, potentials: Any) -> Any:
+        """Return potentials with the evidence in them."""
+        return type(potentials)(potentials.node + self._evidence, *potentials.arrays[1:])
+
+    def evaluate(self, potentials: Any) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        free, given = self.inner.evaluate(potentials), self.inner.evaluate(self._given(potentials))
+        residual = free.residual.moved(-1.0, given.residual)
+        return Evaluation(free.value - given.value - self._known_score, residual, (free.beliefs, given.beliefs))
+
+    def _free(self, evaluation: Evaluation) -> Evaluation:
+        return Evaluation(evaluation.value, evaluation.residual, evaluation.beliefs[0])
+
+    def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
+        """Return the Hessian in the potentials, which may be indefinite, times a direction."""
+        free, given = (
+            self.inner.hessian_response(Evaluation(evaluation.value, evaluation.residual, beliefs), direction)
+            for beliefs in evaluation.beliefs
+        )
+        return free.moved(-1.0, given)
+
+    def frozen(self, potentials: Any) -> CompletedLikelihood:
+        """Return the convex likelihood of the labels as they are completed at some potentials."""
+        return CompletedLikelihood(self.inner, self.inner.evaluate(self._given(potentials)).residual)
+
+
+class CompletedLikelihood(_Wrapped):
+    """Targets in the place of labels; ``shift`` is how much they are above those of ``inner``, as potentials."""
+
+    convex = True
+
+    def __init__(self, inner: Any, shift: Any):
+        super().__init__(inner)
+        self._shift = shift
+
+    def evaluate(self, potentials: Any) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        free = self.inner.evaluate(potentials)
+        value = free.value - self._shift.dot(potentials)
+        return Evaluation(value, free.residual.moved(-1.0, self._shift), free.beliefs)
+
+    def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
+        """Return the Hessian in the potentials times a direction."""
+        return self.inner.hessian_response(evaluation, direction)
+
+
+def with_evidence(likelihood: Any, data: Any, placed: Callable[[np.ndarray], Any] | None = None) -> Any:
+    """Return the likelihood of data whose labels are partly known; that of the labels where they all are.
+
+    ``placed`` puts an array with a row for each position where the potentials are.
+    """
+    if data.evidence is None:
+        return likelihood
+    rows = np.arange(data.n_positions)
+    known_score = float(data.evidence[rows, data.labels] @ data.position_weights)
+    return PartialLikelihood(likelihood, placed(data.evidence) if placed else data.evidence, known_score)
