@@ -183,11 +183,19 @@ def surest(unlabelled: np.ndarray, guess: np.ndarray, sure: np.ndarray, topic: i
     return papers[np.argsort(-sure[papers], kind="stable")[: int(share * len(papers))]]
 
 
-def citing_labels() -> Iterator[Candidate]:
-    """Yield fields on the one graph: smoothed words at nodes, a table of scores for citations, most labels unknown."""
-    for restart, variance in product([0.3, 0.1], [0.01, 0.1]):
-        numbers = {"restart": restart, "prior variance of citations": variance}
-        yield Candidate(numbers, partial(joined, smoothed_gram(restart), variance))
+def joined_words() -> Iterator[Candidate]:
+    """Yield fields on the one graph: words at nodes, a table of scores for citations, most labels unknown."""
+    for variance in [0.1, 0.3, 1.0]:
+        yield Candidate(
+            {"prior variance of citations": variance}, partial(joined, Cosine()(read_papers().words), variance)
+        )
+
+
+def joined_smoothed_words() -> Iterator[Candidate]:
+    """Yield such fields with smoothed words at nodes."""
+    for variance in [0.001, 0.01, 0.1]:
+        numbers = {"restart": 0.1, "prior variance of citations": variance}
+        yield Candidate(numbers, partial(joined, smoothed_gram(0.1), variance))
 
 
 def joined(gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarray:
@@ -198,13 +206,14 @@ def joined(gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarra
     for paper in labelled.tolist():
         known[paper] = int(papers.topics[paper])
     crf = GraphCRF(
-        Precomputed(gram),
-        rank=200,
+        # The constant that a classifier has beside its kernel.
+        Precomputed(gram + 1.0),
+        rank=800,
         symmetric=True,
-        prior_variance=10.0,
+        prior_variance=3.0,
         edge_prior_variance=variance,
         inference=TreeReweighted(tolerance=1e-3, max_iter=50),
-        max_iter=40,
+        max_iter=30,
         random_state=0,
     )
     with warnings.catch_warnings():
@@ -221,10 +230,11 @@ PARTS: dict[str, tuple[str, Callable[[], Iterable[Candidate]]]] = {
     "both": ("smoothed words + Laplacian kernel", smoothed_and_citations),
     "scales": ("words smoothed over three ranges, summed", scales_together),
     "self-training": ("smoothed words, completed labels of the surest", self_training),
-    "field": ("smoothed words, labels joined by citations, most unknown: `GraphCRF`", citing_labels),
+    "joined words": ("words, labels joined by citations: `GraphCRF`", joined_words),
+    "joined smoothed words": ("smoothed words, labels joined by citations: `GraphCRF`", joined_smoothed_words),
 }
 #: Parts that take too long to be fitted ten times for every candidate.
-VALIDATED_ONLY = {"field"}
+VALIDATED_ONLY = {"joined words", "joined smoothed words"}
 
 
 def share_right(probabilities: np.ndarray, papers: np.ndarray) -> float:
@@ -288,7 +298,25 @@ def write_page() -> None:
         ],
     )
     page.text("Intervals are 95 %, from resampling the test papers. Seconds include the choices.")
+    if set(PARTS) <= set(rows):
+        page.text(_what_it_says({part: row["chosen"]["validation"]["test"]["value"] for part, row in rows.items()}))
     page.write()
+
+
+def _what_it_says(test: dict[str, float]) -> str:
+    return (
+        f"Words and citations need each other: {percent(test['words'])} and {percent(test['citations'])} alone, "
+        f"{percent(test['smoothed words'])} when each paper's words are mixed with those of the papers around it by "
+        "personalised PageRank, as far as the citations reach. That is one convex fit to 140 labels. Kipf and Welling "
+        "(2017) report 81.5 % for a graph convolutional network on this split.\n\n"
+        f"Labels that meet along citations, fitted to the one graph with 140 labels known and the rest unknown, bring "
+        f"words alone to {percent(test['joined words'])}; `Manifold`, which asks the scores of citing papers to be alike, "
+        f"brings them to {percent(test['bent words'])}. On top of smoothed words the same citations say nothing new: "
+        f"{percent(test['both'])} with the Laplacian kernel added, {percent(test['joined smoothed words'])} with "
+        f"labels that meet, {percent(test['self-training'])} with labels completed by the field itself, all within the "
+        "interval. Fields on the graph use tree-reweighted inference, which is approximate, and their objective has "
+        "local minima; their numbers are chosen on the validation papers alone."
+    )
 
 
 def _figures(choice: dict | None) -> list[str]:

@@ -193,3 +193,10 @@ def test_nodes_of_a_field_may_see_the_graph():
     crf = GraphCRF(GraphLaplacian(two_circles()), prior_variance=10.0, random_state=0).fit(rings, y)
     held = [(NODES[part], np.array([[0, 1], [1, 2]])) for part in (slice(3, 6), slice(9, 12))]
     assert [labels.tolist() for labels in crf.predict(held)] == [[0] * 3, [1] * 3]
+
+
+def test_tensors_go_by_way_of_the_processor():
+    torch = pytest.importorskip("torch")
+    kernel, nodes = GraphLaplacian(W), torch.as_tensor(NODES)
+    for block in (kernel(nodes, nodes[:3]), kernel.towards(nodes[:3])(nodes)):
+        np.testing.assert_allclose(block.numpy(), kernel(NODES, NODES[:3]), rtol=1e-13)

@@ -196,3 +196,29 @@ def test_nodes_of_graphs_are_the_inputs_where_none_are_given():
     given = GraphCRF(Manifold(RBF(5.0), points, n_neighbors=3), prior_variance=10.0, random_state=0).fit(graphs, y)
     np.testing.assert_array_equal(crf.predict_marginals(graphs)[0], given.predict_marginals(graphs)[0])
     assert Columns(kernel, 0, 2).resolve(points).kernel.inputs.shape == (24, 2)
+
+
+def test_tensors_go_by_way_of_the_processor():
+    torch = pytest.importorskip("torch")
+    kernel, given, seen = Manifold(RBF(0.4), C), torch.as_tensor(X), torch.as_tensor(C)
+    for block in (kernel(given, seen), kernel.towards(seen)(given)):
+        np.testing.assert_allclose(block.numpy(), kernel(X, C), rtol=1e-13)
+    np.testing.assert_allclose(kernel.diag(given).numpy(), kernel.diag(X), rtol=1e-13)
+
+
+def test_the_evidence_chooses_the_width_inside():
+    points, label = arcs(40, 4)
+    model = KernelClassifier(Manifold(RBF(2.0), points, n_neighbors=5), prior_variance=1.0, random_state=0)
+    model.fit(points[:20], label[:20], optimize="evidence")
+    assert model.basis_["node"].kernel.kernel.gamma != 2.0
+    assert model.basis_["node"].kernel.inputs.shape == (40, 2)
+
+
+def test_positions_whose_labels_are_unknown_are_inputs_too():
+    points, label = arcs(40, 5)
+    sequences, y = [points[i : i + 8] for i in range(0, 40, 8)], [label[i : i + 8] for i in range(0, 40, 8)]
+    known = [y[0], y[1], None, None, None]
+    kernel = Manifold(RBF(5.0), n_neighbors=5, strength=10.0)
+    crf = ChainCRF(kernel, prior_variance=10.0, random_state=0).fit(sequences, known)
+    assert crf.basis_["node"].kernel.inputs.shape == (40, 2)
+    assert crf.score(sequences[2:], y[2:]) > 0.9

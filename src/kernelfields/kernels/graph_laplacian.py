@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix
+from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix, is_tensor
 from kernelfields.kernels.kernel import Kernel, rounding_tolerance
 from kernelfields.kernels.precomputed import row_numbers
 from kernelfields.numerics.parameters import positive_number, whole
@@ -131,6 +131,8 @@ class _OnNodes(Kernel):
     def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
         """Return X -> k(X, Z), with the columns of K computed once."""
         Z = as_rows(Z, "Z")
+        if is_tensor(Z):
+            return super().towards(Z)
         columns = self._state().columns(self._numbers(Z))
 
         def block(X: Any) -> np.ndarray:

@@ -117,7 +117,9 @@ class Manifold(Kernel):
 
     def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
         """Return X -> k(X, Z), with what depends on Z computed once."""
-        Z = arrays.on_host(arrays.as_rows(Z, "Z"))
+        Z = arrays.as_rows(Z, "Z")
+        if arrays.is_tensor(Z):
+            return super().towards(Z)
         rows, change = self._state()
         to_rows, to_Z = self.kernel.towards(rows), self.kernel.towards(Z)
         # (m, r): its product with k(X, C) is what seeing the inputs takes off k(X, Z).
