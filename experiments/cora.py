@@ -335,7 +335,8 @@ def _on_other_splits(accuracies: dict[str, list[float]]) -> str:
         f"On {len(smoothed)} random splits of the same sizes, with the numbers chosen on the standard one, words "
         f"smoothed over citations have {percent(float(smoothed.mean()))} (standard deviation "
         f"{100 * smoothed.std(ddof=1):.1f} points) and, with labels completed by the field itself, "
-        f"{percent(float(trained.mean()))} ({100 * trained.std(ddof=1):.1f} points); the second is ahead in {int((gains > 0).sum())} of them."
+        f"{percent(float(trained.mean()))} ({100 * trained.std(ddof=1):.1f} points); the "
+        f"second is ahead in {int((gains > 0).sum())} of them."
     )
 
 
@@ -349,7 +350,8 @@ def _what_it_says(test: dict[str, float]) -> str:
         f"{percent(test['joined words'])} with words alone at the nodes; `Manifold`, which asks scores of citing "
         f"papers to be alike, has {percent(test['bent words'])}. To words that are smoothed already, the same "
         f"citations add little: {percent(test['both'])} with the Laplacian kernel, "
-        f"{percent(test['joined smoothed words'])} with labels that meet. Labels completed by the field itself have {percent(test['self-training'])}.\n\n"
+        f"{percent(test['joined smoothed words'])} with labels that meet. Labels "
+        f"completed by the field itself have {percent(test['self-training'])}.\n\n"
         "Two remarks. Which kernels to try, the centring of smoothed words and the short lists of numbers of the later "
         "rows were found while looking at validation papers, so the column chosen on the 140 alone is free of their "
         "labels in its choice from the lists, not in the lists. Fields on the graph use tree-reweighted inference, "
