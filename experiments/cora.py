@@ -33,7 +33,7 @@ from experiments.result_pages import ResultPage, percent
 from kernelfields import GraphCRF, KernelClassifier
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.inference.approximate.base import TreeReweighted
-from kernelfields.kernels import Cosine, GraphLaplacian, Manifold, Normalized, Precomputed
+from kernelfields.kernels import Columns, Cosine, GraphLaplacian, Manifold, Normalized, Precomputed
 
 RESULTS = "cora.json"
 VARIANCES = [1.0, 3.0, 10.0, 30.0, 100.0]
@@ -118,12 +118,14 @@ def citations() -> Iterator[Candidate]:
 
 
 def bent_words() -> Iterator[Candidate]:
-    """Yield fields of words in a kernel that costs more where citing papers differ."""
+    """Yield fields of words, and of what is each paper's own, in a kernel that costs more where citing papers differ."""
     papers = read_papers()
-    for strength, power in product([10.0, 100.0, 1000.0], [1, 2]):
-        kernel = Manifold(Cosine(), papers.words, graph=papers.citations, strength=strength, power=power)
-        gram = Normalized(kernel)(papers.words)
-        yield from classifiers(gram, {"strength": strength, "power": power})
+    table = sparse.hstack([sparse.csr_array(papers.numbers), papers.words], format="csr")
+    paper = Columns(Precomputed(np.eye(len(papers.topics))), 0, 1)
+    for own, strength in product([0.0, 1.0], [10.0, 100.0]):
+        kernel = Columns(Cosine(), 1) + own * paper
+        gram = Normalized(Manifold(kernel, table, graph=papers.citations, strength=strength))(table)
+        yield from classifiers(gram, {"own": own, "strength": strength})
 
 
 @cache
