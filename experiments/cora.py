@@ -6,8 +6,8 @@ The standard split of the citation network (Yang, Cohen, Salakhutdinov 2016): 2,
 citations, seven topics; 140 papers are labelled, 20 of each topic, and 1,000 are for the test. No label but those 140
 is ever trained on. The words and citations of all papers are known to every field, as is usual for this split. The
 numbers of a field (smoothing, prior variance, mixture) are chosen twice: by the accuracy on the 500 validation papers,
-whose labels serve for nothing else, and without them, by 5-fold cross-validation on the 140, repeated twice. The test
-papers are looked at once for each choice.
+whose labels serve for nothing else, and without them, by 5-fold cross-validation on the 140, repeated twice. Test
+papers choose nothing.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def citations() -> Iterator[Candidate]:
 
 
 def bent_words() -> Iterator[Candidate]:
-    """Yield fields of words, and of what is each paper's own, in a kernel that costs more where citing papers differ."""
+    """Yield fields of words, and of each paper's own, in a kernel that costs more where citing papers differ."""
     papers = read_papers()
     table = sparse.hstack([sparse.csr_array(papers.numbers), papers.words], format="csr")
     paper = Columns(Precomputed(np.eye(len(papers.topics))), 0, 1)
@@ -354,9 +354,12 @@ def _what_it_says(test: dict[str, float]) -> str:
         f"citations add little: {percent(test['both'])} with the Laplacian kernel, "
         f"{percent(test['joined smoothed words'])} with labels that meet. Labels "
         f"completed by the field itself have {percent(test['self-training'])}.\n\n"
-        "Two remarks. Which kernels to try, the centring of smoothed words and the short lists of numbers of the later "
+        "Remarks. Which kernels to try, the centring of smoothed words and the short lists of numbers of the later "
         "rows were found while looking at validation papers, so the column chosen on the 140 alone is free of their "
-        "labels in its choice from the lists, not in the lists. Fields on the graph use tree-reweighted inference, "
+        "labels in its choice from the lists, not in the lists. The list for `Manifold` had words alone at first, which "
+        "leaves scores linear in a paper's own words whatever the citations say; what is each paper's own was added "
+        "after that list had been scored, 66.8 % of the validation and 65.9 % of the test papers, so this row has seen "
+        "its test papers twice. Fields on the graph use tree-reweighted inference, "
         "which is approximate, their objective has local minima, and predictions do not read the 140 labels once more."
     )
 
