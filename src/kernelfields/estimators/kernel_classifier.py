@@ -151,7 +151,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         declared = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
-        if is_partial(y) or (declared is not None and part_of is None):
+        if y is not None and (is_partial(y) or (declared is not None and part_of is None)):
             inputs = reader.learn(self, X)
             data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
             return reader, data.subset(data.weights > 0), classes
@@ -198,6 +198,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
             inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
         )
 
+    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
+        return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
+
     def _structure(self, classes: np.ndarray, data: Graphs) -> SingleStructure:
         return SingleStructure(len(classes))
 
@@ -223,21 +226,25 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         super()._set_fitted(training, fitted)
         return self
 
-    def _scores(self, X: object) -> np.ndarray:
-        """Return f(x, y) of new inputs, (n, L)."""
-        return np.vstack([answers.node for answers in self._answers(X)])
+    def _scores(self, X: object, known: object = None) -> np.ndarray:
+        """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""
+        return np.vstack([answers.node for answers in self._answers(X, known=known)])
 
     def decision_function(self, X: object) -> np.ndarray:
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: object) -> np.ndarray:
-        """Return the most probable class of each input, (n,)."""
-        best = self._scores(X).argmax(axis=1)
+    def predict(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the most probable class of each input, (n,).
+
+        ``known``, here and for probabilities, is what is known of the classes, one entry per input in the form of a
+        ``y`` of :meth:`fit`: a class, None, a set of allowed ones, a dict of weights.
+        """
+        best = self._scores(X, known).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
+    def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``.
 
         After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit,
@@ -245,9 +252,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         """
         kind = resolve_uncertainty(uncertainty)
         if kind != "probit":
-            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind)])
+            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind, None, known)])
         parts, samples = [], self._drawn()
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             # Labels that meet no others: variances of log-odds need no nudges.
             best = answers.marginals.argmax(axis=1)
             variances = label_variances(self.field_, answers.data, samples, against=best)
@@ -258,9 +265,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         """Return the posterior variances of f(x, y), (n, classes), after :meth:`laplace`."""
         return np.vstack([variances for _, variances in self._variances(X)])
 
-    def predict_log_proba(self, X: object) -> np.ndarray:
+    def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
-        scores = self._scores(X)
+        scores = self._scores(X, known)
         return scores - infer_labels(scores).log_partition[:, None]
 
     @classmethod

@@ -87,6 +87,13 @@ def informative(evidence: np.ndarray) -> np.ndarray:
     return (evidence != 0.0).any(axis=1)
 
 
+def as_evidence(labels: np.ndarray, evidence: np.ndarray | None, n_labels: int) -> np.ndarray:
+    """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
+    if evidence is not None:
+        return evidence
+    return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
+
+
 def label_shares(evidence: np.ndarray) -> np.ndarray:
     """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
     shares = np.exp(evidence)
