@@ -25,7 +25,7 @@ from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
-from kernelfields.estimators.known import known_evidence, log_likelihoods
+from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
 from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
 from kernelfields.fields.evidence import read_labels
@@ -59,6 +59,7 @@ from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.filled import FilledLabels
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Solution
 from kernelfields.structure.search import StructureSearch
@@ -389,6 +390,25 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
         batches, workers = self._answers(X, known=known), Workers(self.n_jobs)
         yield from averaged_answers(kind, batches, self._field(), self._drawn(), workers, joint_of)
+
+    def filled(self, X: object, y: object, *, tokens: Any = None, top: int | None = None) -> FilledLabels:
+        """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
+
+        The least sure come first, ``top`` of them or all; ``tokens`` holds what to show for each position of each
+        sequence, such as its word.
+        """
+        return fill_in(self, X, y, tokens, top)
+
+    #: What the table of :meth:`filled` calls the place of a label.
+    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+
+    def _label_names(self) -> np.ndarray:
+        """Return what the columns of marginals stand for, (L,)."""
+        return self.classes_
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        """Return the names of a place, and what there is to show there."""
+        return whole, part, None if tokens is None or tokens[whole] is None else tokens[whole][part]
 
     def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""

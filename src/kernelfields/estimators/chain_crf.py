@@ -30,8 +30,9 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
-from kernelfields.fields.reading import check_class_weight, share_right
+from kernelfields.fields.reading import check_class_weight
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
@@ -433,8 +434,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
         at each position, which maximises expected token accuracy; None means ``decode`` of the estimator.
 
-        ``known``, here and in the methods below, is what is known of the labels, in the form of a ``y`` of
-        :meth:`fit`: labels, None, sets of allowed ones, dicts of weights. Answers are then given that it is so.
+        ``known``, here and below, is what is known of the labels, in the form of a ``y`` of :meth:`fit`: labels, None,
+        sets of allowed ones, dicts of weights. Answers are then given that it is so.
         """
         decoded = self._decoded(X, decode, known)
         return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
@@ -479,7 +480,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     ) -> float:
         """Return token accuracy: the share of positions whose label is what :meth:`predict` says.
 
-        ``sample_weight`` holds one weight per sequence. Labels that were not there to be learnt count as errors.
+        ``sample_weight`` holds one weight per sequence. Labels never learnt are errors; unknown ones do not count.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)
@@ -497,8 +498,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        answers: Any = self._answers(X, known=known)
-        return np.concatenate([np.empty(0), *(each.entropies() for each in answers)])
+        return np.concatenate([np.empty(0), *(each.entropies() for each in self._answers(X, known=known))])  # type: ignore[union-attr]
 
     def weights(
         self,

@@ -27,11 +27,12 @@ from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.evidence import share_right
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged, per_item
-from kernelfields.fields.reading import check_class_weight, share_right
+from kernelfields.fields.reading import check_class_weight
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
@@ -184,6 +185,7 @@ class GraphCRF(FieldEstimator):
         return self._reader.read(X, y, sample_weight, self.classes_)
 
     _nouns = GRAPHS
+    _places = ("graph", "node")
 
     def _structure(self, classes: np.ndarray, data: Graphs) -> GraphStructure:
         return GraphStructure(len(classes), self.inference)
@@ -302,7 +304,8 @@ class GraphCRF(FieldEstimator):
     ) -> float:
         """Return the share of nodes whose label is what :meth:`predict` says.
 
-        ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors.
+        ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors, nodes
+        whose label is not known do not count.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)

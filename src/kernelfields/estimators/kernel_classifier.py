@@ -25,7 +25,7 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.evidence import SAMPLES, is_partial, read_labels
+from kernelfields.fields.evidence import SAMPLES, is_partial, known_labels, read_labels
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import balanced_weights
@@ -198,6 +198,11 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
             inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
         )
 
+    _places = ("sample", "")
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        return whole, "", None if tokens is None else tokens[whole]
+
     def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
@@ -243,6 +248,16 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         """
         best = self._scores(X, known).argmax(axis=1)
         return self.classes_[best]
+
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
+        if not is_partial(y):
+            return super().score(X, y, sample_weight)
+        predicted = self.predict(X)
+        labels, known = known_labels([y], self.classes_, np.array([len(predicted)]), SAMPLES)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        right = np.searchsorted(self.classes_, predicted) == labels
+        return float(np.average(right[known], weights=weights))
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``.

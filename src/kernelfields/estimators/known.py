@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.evidence import as_evidence
+from kernelfields.fields.reading import locate, plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.numerics.parameters import check_count
 from kernelfields.objective.likelihoods.graph import refuse_approximate
+from kernelfields.reports.filled import FilledLabel, FilledLabels, words_for
 
 
 def known_evidence(estimator: Any, known: object, data: Any) -> np.ndarray:
@@ -53,6 +55,31 @@ def _log_evidence(answers: Answers, contradicted: Callable[[Any, np.ndarray], np
     # Inference needs a labelling: where there is none, what is given stands alone.
     told = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
     return np.where(impossible, -np.inf, answers.given(told).log_partition - answers.log_partition)
+
+
+def fill_in(estimator: Any, X: Any, y: Any, tokens: Any, top: int | None) -> FilledLabels:
+    """Return the labels that y leaves open, as the estimator predicts them given the others, the least sure first."""
+    if top is not None:
+        check_count(top, "top", " or None")
+    labels, parts = estimator._label_names(), []
+    answer = estimator.predict(X, known=y)
+    predicted = answer.ravel() if isinstance(answer, np.ndarray) else np.concatenate(answer)
+    starts = [np.zeros(1, dtype=np.int64)]
+    for answers in estimator._answers(X, known=y):
+        parts.append((answers.evidence, answers.marginals))
+        starts.append(starts[-1][-1] + np.cumsum(answers.data.lengths))
+    offsets = np.concatenate(starts)
+    evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    chosen = np.searchsorted(labels, predicted)
+    likely = marginals[np.arange(len(chosen)), chosen]
+    unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
+    order = unknown[np.argsort(likely[unknown], kind="stable")][:top]
+    rows = []
+    for row in order.tolist():
+        whole, part, token = estimator._place_names(*locate(offsets, row), tokens)
+        known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
+        rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
+    return FilledLabels(tuple(rows), len(chosen) - len(unknown), estimator._places)
 
 
 def ranked_labellings(answers: Iterable[Any], classes: np.ndarray, k: int) -> list[list[tuple[np.ndarray, float]]]:

@@ -23,7 +23,8 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.explanations import Asked, explain_instance
 from kernelfields.estimators.inspection import tabulate_label_weights
 from kernelfields.estimators.settling import Training
-from kernelfields.features.readers import INSTANCES, TableReader, read_indicator, read_partial_indicator
+from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_class_weight, check_sample_weight
 from kernelfields.inference.answers import Answers
@@ -193,6 +194,14 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
+    _places = ("instance", "label name")
+
+    def _label_names(self) -> np.ndarray:
+        return np.arange(2)
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
+
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
         labels, evidence, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
         return labels.reshape(-1), evidence
@@ -245,7 +254,10 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             return
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
-        training.threshold = learn(marginals[:, 1], held_out.labels, held_out.position_weights)
+        weights = held_out.position_weights
+        if held_out.evidence is not None:
+            weights = weights * informative(held_out.evidence)
+        training.threshold = learn(marginals[:, 1], held_out.labels, weights)
 
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
@@ -370,10 +382,17 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         return values if per_instance else float(values.sum())
 
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn)."""
+        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn).
+
+        Where labels are NaN, those count that are known; an instance of which none is does not count.
+        """
         predicted = self.predict(X)
-        right = (predicted == read_indicator(y, len(predicted), self.label_names_.tolist())[0]).all(axis=1)
-        return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
+        labels, evidence, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
+        known = np.ones(labels.shape, bool) if evidence is None else informative(evidence).reshape(labels.shape)
+        weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
+        if not weights.any():
+            raise ValueError("no label of y is known: there is no instance to compare predictions with")
+        return float(np.average(((predicted == labels) | ~known).all(axis=1), weights=weights))
 
     def weights(
         self,

@@ -15,7 +15,7 @@ annotators together. A likelihood with them stays convex.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from kernelfields.fields.reading import (
     SEQUENCES,
     Nouns,
+    check_sample_weight,
     encode_labels,
     is_sequence,
     listed,
@@ -118,6 +119,59 @@ def possible_labellings(evidence: np.ndarray, members: np.ndarray) -> tuple[np.n
         where, label = np.nonzero(counted[column[rows]])
         rows, numbers = rows[where], numbers[where] * n_labels + label
     return rows, numbers
+
+
+def single_labels(item: Any) -> list:
+    """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
+    return [_single(entry) for entry in ([] if item is None else _listed_entries(item, 0))]
+
+
+def _single(entry: Any) -> Any:
+    if is_unknown(entry):
+        return None
+    if isinstance(entry, Mapping):
+        entry = {label for label, weight in entry.items() if weight > 0}
+    if isinstance(entry, set | frozenset):
+        return next(iter(entry)) if len(entry) == 1 else None
+    return entry
+
+
+def known_labels(y: Any, classes: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
+
+    A position has one if one label alone is named. ValueError if none has.
+    """
+    y = open_groups(None, y)[1]
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+        labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
+        return labels, np.ones(len(labels), dtype=bool)
+    entries = _Entries(list(y), lengths, nouns)
+    known = np.bincount(entries.rows, minlength=entries.n_positions) == 1
+    if not known.any():
+        raise ValueError(f"no label of y is known: there is no {nouns.part} to compare predictions with")
+    labels = np.full(entries.n_positions, -1, dtype=np.int64)
+    labels[entries.rows] = entries.places(classes)
+    return labels, known
+
+
+def share_right(
+    y: Any,
+    classes: np.ndarray,
+    lengths: np.ndarray,
+    predict: Callable[[], Any],
+    sample_weight: Any = None,
+    nouns: Nouns = SEQUENCES,
+) -> float:
+    """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
+
+    Positions whose label is not known do not count.
+    """
+    labels, known = known_labels(y, classes, lengths, nouns)
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)[known]
+    if not weights.any():
+        raise ValueError(f"no {nouns.part} whose label is known has a positive weight: there is nothing to score")
+    right = (np.searchsorted(classes, np.concatenate(predict())) == labels)[known]
+    return float(np.average(right, weights=weights))
 
 
 class _Entries:
@@ -219,6 +273,12 @@ class _Entries:
             place = self._place(int(self.rows[wrong[0]]))
             raise ValueError(f"unknown label {plain_label(array[wrong[0]])!r} at {place}: known are {listed(known)}")
         return known, places
+
+    def places(self, classes: np.ndarray) -> np.ndarray:
+        """Return the place among the classes of every label that is named, -1 for those that are not there."""
+        self._check_kinds()
+        numbers = {plain_label(label): place for place, label in enumerate(classes)}
+        return np.array([numbers.get(plain_label(label), -1) for label in self._labels])
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""

@@ -100,6 +100,7 @@ def learn_chain_cliques(
 
     Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
     """
+    _refuse_partial(chains, "cliques='learn'")
     named = name_cliques([*base, *candidates])
     # A sum of kernels is several sets, so the number of base sets is known only after naming.
     n_base = len(name_cliques(base))
@@ -124,6 +125,14 @@ def learn_chain_cliques(
     )
     names = {design.name for design in chosen}
     return [(name, clique) for name, clique in named if name in names], path
+
+
+def _refuse_partial(data: Any, what: str) -> None:
+    """Raise ValueError if labels are partly known: what a candidate promises is said by a convex objective."""
+    if data.evidence is not None:
+        raise ValueError(
+            f"{what} needs labels that are all known: learn on data of which they are, then name what was chosen"
+        )
 
 
 def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> tuple[Chains, Chains]:
@@ -239,6 +248,7 @@ def learn_label_edges(
     say: Callable[[str], None],
 ) -> tuple[list[Edge], StructurePath]:
     """Return the pairs of labels that a search chose, and its path; ``terms_on`` makes terms on some instances."""
+    _refuse_partial(instances, "a search for the graph of labels")
     n_names = len(names)
     edges = (
         list(itertools.combinations(range(n_names), 2))
