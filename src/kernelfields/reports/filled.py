@@ -43,7 +43,7 @@ class FilledLabels:
     @property
     def heading(self) -> str:
         """How many there are."""
-        return f"{len(self.rows):,} labels filled in, {self.n_known:,} known"
+        return f"{len(self.rows):,} label{'' if len(self.rows) == 1 else 's'} filled in, {self.n_known:,} known"
 
     @property
     def _table(self) -> Table:
