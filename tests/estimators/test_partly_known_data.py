@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields.structure.candidates import mutual_information
 from tests.samples import as_words, labelled_sequences
 
 
@@ -80,6 +81,8 @@ def test_certificates_are_those_of_the_completed_labels(kernel):
 
 def test_what_needs_every_label_says_so(tagged):
     crf, X, _, known = tagged
+    with pytest.raises(ValueError, match="y is None: pass what is known"):
+        crf.filled(X, None)
     with pytest.raises(ValueError, match="need a label at every position"):
         crf.laplace(X, known)
     with pytest.raises(ValueError, match="need a label at every position"):
@@ -89,3 +92,16 @@ def test_what_needs_every_label_says_so(tagged):
     table = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match="a search for the graph of labels needs labels that are all known"):
         MultiLabelCRF("linear", prior_variance=1.0, label_graph="learn").fit(np.eye(4), table)
+
+
+def test_the_tree_of_labels_is_counted_where_both_are_known():
+    random = np.random.default_rng(0)
+    Y = (random.random((50, 3)) < 0.5).astype(int)
+    Y[:, 2] = Y[:, 0]
+    known = random.random(Y.shape) < 0.7
+    found = mutual_information(Y, np.ones(50), known)
+    for j, k in ((0, 1), (0, 2), (1, 2)):
+        rows = known[:, j] & known[:, k]
+        expected = mutual_information(Y[rows][:, [j, k]], np.ones(rows.sum()))[0, 1]
+        assert found[j, k] == pytest.approx(expected) == found[k, j]
+    assert found[0, 2] > found[0, 1]

@@ -48,6 +48,7 @@ def test_it_is_shown_as_text_and_as_a_page(tagger):
     assert "<table" in table._repr_html_()
     assert table.to_dict()["n_known"] == table.n_known
     assert str(crf.filled(X, y)) == f"0 labels filled in, {sum(map(len, y))} known"
+    assert len(crf.filled([], [])) == 0
     escaped = FilledLabels((FilledLabel(0, 0, "<b>", "", "x", 0.5),), 0)._repr_html_()
     assert "<b>" not in escaped
     assert "&lt;b&gt;" in escaped

@@ -61,14 +61,17 @@ def fill_in(estimator: Any, X: Any, y: Any, tokens: Any, top: int | None) -> Fil
     """Return the labels that y leaves open, as the estimator predicts them given the others, the least sure first."""
     if top is not None:
         check_count(top, "top", " or None")
+    if y is None:
+        raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
     labels, parts = estimator._label_names(), []
-    answer = estimator.predict(X, known=y)
-    predicted = answer.ravel() if isinstance(answer, np.ndarray) else np.concatenate(answer)
     starts = [np.zeros(1, dtype=np.int64)]
     for answers in estimator._answers(X, known=y):
         parts.append((answers.evidence, answers.marginals))
         starts.append(starts[-1][-1] + np.cumsum(answers.data.lengths))
-    offsets = np.concatenate(starts)
+    if not parts:
+        return FilledLabels((), 0, estimator._places)
+    offsets, answer = np.concatenate(starts), estimator.predict(X, known=y)
+    predicted = answer.ravel() if isinstance(answer, np.ndarray) else np.concatenate(answer)
     evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     chosen = np.searchsorted(labels, predicted)
     likely = marginals[np.arange(len(chosen)), chosen]

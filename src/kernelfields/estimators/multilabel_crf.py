@@ -217,7 +217,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         edges = []
         if resolve_label_search(self.label_graph) is None:
             table = data.labels.reshape(-1, len(classes))
-            edges = label_edges(self.label_graph, table, data.weights, classes.tolist())
+            known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
+            edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
         return InstanceStructure(len(classes), pair_names(edges, classes.tolist()), self.inference)
 
     def _field(self) -> Field:

@@ -147,8 +147,13 @@ def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> 
     return chains.subset(np.sort(order[count:])), chains.subset(np.sort(order[:count]))
 
 
-def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any]) -> list[Edge]:
-    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K)."""
+def label_edges(
+    label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any], known: np.ndarray | None = None
+) -> list[Edge]:
+    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K).
+
+    ``known`` is a mask of those that are, None for all.
+    """
     n_labels = Y.shape[1]
     if isinstance(label_graph, str):
         if label_graph not in GRAPHS:
@@ -161,7 +166,7 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
             return []
         if label_graph == "full":
             return list(itertools.combinations(range(n_labels), 2))
-        return spanning_tree(mutual_information(Y, weights))
+        return spanning_tree(mutual_information(Y, weights, known))
     return given_edges(label_graph, list(names))
 
 
@@ -196,12 +201,16 @@ def _label_number(label: Any, names: list, index: int) -> int:
     return int(label)
 
 
-def mutual_information(Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return I(y_j; y_k) in nats, (K, K), of labels (n, K) with half an instance added to each of four cells."""
-    total = float(weights.sum()) + 2.0
-    weighted = Y * weights[:, None]
-    both = weighted.T @ Y + 0.5
-    first = (weighted.sum(axis=0) + 1.0)[:, None]
+def mutual_information(Y: np.ndarray, weights: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """Return I(y_j; y_k) in nats, (K, K), of labels (n, K) with half an instance added to each of four cells.
+
+    A pair is counted over the instances of which both labels are ``known``.
+    """
+    told = np.ones(Y.shape) if known is None else known.astype(np.float64)
+    has, weighted = Y * told, told * weights[:, None]
+    total = weighted.T @ told + 2.0
+    both = (Y * weighted).T @ has + 0.5
+    first = (Y * weighted).T @ told + 1.0
     cells = {(1, 1): both, (1, 0): first - both, (0, 1): first.T - both, (0, 0): total - first - first.T + both}
     information = np.zeros(both.shape)
     for (a, b), count in cells.items():
