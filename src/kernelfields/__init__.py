@@ -29,7 +29,7 @@ _HOMES = {
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
-    "SoftTargets": "kernelfields.fields.evidence",
+    "SoftTargets": "kernelfields.fields.soft_targets",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
@@ -93,8 +93,8 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.fields.constraints import Constraints
-    from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
     from kernelfields.selection.graph_crf_cv import GraphCRFCV

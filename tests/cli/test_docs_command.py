@@ -20,6 +20,9 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     write_columns_file(tmp_path / "train.conll")
     write_columns_file(tmp_path / "test.conll", sentences(8, seed=1))
     write_columns_file(tmp_path / "new.conll", sentences(8, seed=2))
+    half = [[(word, n, "?" if place % 2 else tag) for place, (word, n, tag) in enumerate(row)] for row in sentences()]
+    write_columns_file(tmp_path / "half.conll", half)
+    write_columns_file(tmp_path / "partly.conll", [[*row[:-1], (*row[-1][:2], "NOUN|VERB")] for row in half])
     (tmp_path / "words.template").write_text("U00:%x[-1,0]/%x[0,0]\nU01:%x[0,0]\nB\n")
     write_csv_file(tmp_path / "room.csv")
     X, y = numbers()
@@ -28,7 +31,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     for program, *arguments in commands():
         assert program == "kernelfields"
         run(*arguments)
-    for name in ("tags", "sparse", "room", "letters", "better", "best", "long"):
+    for name in ("tags", "sparse", "room", "letters", "better", "best", "long", "partly"):
         assert (tmp_path / f"{name}.safetensors").exists()
         assert (tmp_path / f"{name}.toml").exists()
     assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count("\n")

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict,
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, ChainCRFCV, FrameCRF, Sequencewise
+from kernelfields import ChainCRF, ChainCRFCV, FrameCRF, PartialLabels, Sequencewise
 from tests.features.test_frames import LIBRARIES, table_of, values_of
 from tests.samples import labelled_sequences
 
@@ -124,3 +124,23 @@ def test_questions_before_the_fit():
         with pytest.raises(NotFittedError):
             ask(table)
     assert not hasattr(FrameCRF(), "classes_")
+
+
+def test_known_labels_of_a_column_are_kept_and_the_others_filled_in():
+    pandas = pytest.importorskip("pandas")
+    words = ["the", "cat", "sees", "a", "dog"] * 4
+    tags = ["DET", "NOUN", "VERB", "DET", "NOUN"] * 4
+    ids = [number // 5 for number in range(20)]
+    df = pandas.DataFrame({"sequence": ids, "word": words, "label": tags})
+    crf = FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(df)
+    half = df.assign(label=["VERB", *[None] * 18, "DET"])
+    filled = crf.predict(half, known="label")
+    assert (filled.iloc[0], filled.iloc[-1]) == ("VERB", "DET")
+    assert filled.iloc[5:15].tolist() == tags[5:15]
+    marginals = crf.predict_marginals(half, known=half["label"])
+    assert marginals["VERB"].iloc[0] == pytest.approx(1.0)
+    partly = df.assign(label=[None if number % 4 == 0 else tag for number, tag in enumerate(tags)])
+    with pytest.raises(ValueError, match="has no label in row 0"):
+        FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(partly)
+    fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0, partial_labels=PartialLabels())).fit(partly)
+    assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]

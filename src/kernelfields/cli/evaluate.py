@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelfields.cli.labels import LabelMarks, LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Jobs, Voice, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
 from kernelfields.cli.settings import LARGEST_SEED
@@ -51,6 +52,8 @@ def evaluate(
     confidence: Annotated[float, typer.Option("--confidence", help="Share that an interval holds.")] = 0.95,
     seed: Annotated[int, typer.Option("--seed", help="Of the resamples.", min=0, max=LARGEST_SEED)] = 0,
     report: Annotated[str | None, typer.Option("--report", help="Write an HTML report here.")] = None,
+    unknown_label: UnknownLabel = None,
+    label_sets: LabelSets = None,
     n_jobs: Jobs = None,
 ) -> None:
     """Compare predictions with the true labels.
@@ -60,7 +63,7 @@ def evaluate(
     entities, log-likelihood and calibration, each with an interval. Where the best labelling as a whole and the most
     probable labels one by one differ, both are listed. With one file alone,
     its last two columns are the true and the predicted labels, as predict
-    writes them.
+    writes them. Positions whose true label is not known do not count.
 
     \b
     A model on a file it was not trained on, with a report to look at:
@@ -72,7 +75,7 @@ def evaluate(
     """
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.evaluation import compare, evaluate_model
-    from kernelfields.evaluation import evaluate as evaluate_labels
+    from kernelfields.evaluation.model_evaluation import evaluate_known, known_only
 
     decoding = chosen_decoding(decode, posterior)
     shared: dict[str, Any] = {
@@ -87,13 +90,15 @@ def evaluate(
                 "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
         truth, predicted = _last_two_columns(model)
-        evaluation = evaluate_labels(truth, predicted, **shared)
+        truth = LabelMarks(unknown_label, label_sets).read(truth)
+        evaluation = evaluate_known(truth, predicted, **shared)
         voice.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
+    marks: dict[str, Any] = {"unknown_label": unknown_label, "label_sets": label_sets}
     advice = "--labels-only counts it as wrong"
     with _about(model if against is not None else ""):
-        read = trained.reader.read(file)
+        read = trained.reader.read(file, **marks)
         if not labels_only:
             check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
@@ -101,11 +106,12 @@ def evaluate(
             first = trained.crf.predict(read.X, **decoding_arguments(decoding))
         other = load_model(against, n_jobs)
         with _about(against):
-            reread = _reread(other, trained, file, read)
+            reread = _reread(other, trained, file, read, marks)
             if not labels_only:
                 check_labels(reread, other.crf.classes_, file, advice)
             second = other.crf.predict(reread.X, **decoding_arguments(decoding))
-        comparison = compare(read.y, first, second, **shared)
+        truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
+        comparison = compare(truth, first, second, **shared)
         voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
     evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
@@ -129,13 +135,15 @@ def _about(model: str) -> Iterator[None]:
         raise ValueError(f"the model {model} does not fit: {error}") from error
 
 
-def _reread(other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile) -> SequenceFile:
+def _reread(
+    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, Any]
+) -> SequenceFile:
     """Return a file as another model reads it."""
     if other.reader.to_document() == trained.reader.to_document():
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
-    return other.reader.read(path)
+    return other.reader.read(path, **marks)
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:
@@ -159,6 +167,7 @@ def write_report(
     path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
+    from kernelfields.cli.models import words_of
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
@@ -168,7 +177,10 @@ def write_report(
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
     given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
-    sequences = [crf.show(x, labels, tokens=tokens) for x, labels, tokens in given[:shown]]
+    sequences = [
+        crf.show(x, None if labels is None or count_unknown([labels]) else labels, tokens=tokens)
+        for x, labels, tokens in given[:shown]
+    ]
     page = report_page(
         title,
         model=crf.summary(),
@@ -179,11 +191,3 @@ def write_report(
     )
     with open_text_output(path) as stream:
         stream.write(page)
-
-
-def words_of(file: SequenceFile) -> list[list[str] | None]:
-    """Return what people call the positions of each sequence: the words of column files, else nothing."""
-    if file.format not in ("columns", "conllu"):
-        return [None] * len(file.X)
-    column = 1 if file.format == "conllu" else 0
-    return [[row[column] for row in sequence.rows] for sequence in file.source]

@@ -50,8 +50,7 @@ def inspect(
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
-    from kernelfields.cli.evaluate import words_of
-    from kernelfields.cli.models import load_model
+    from kernelfields.cli.models import load_model, words_of
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.page import page, section
 

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelfields.cli.labels import LabelMarks, labels_named
 from kernelfields.cli.settings import SETTINGS, RunSettings, from_document, to_document
 from kernelfields.features.text import symbol_patterns, text_patterns
 from kernelfields.formats import ModelFileError, SequenceFile, Template, format_of, read_sequences
@@ -103,17 +104,32 @@ class InputReader:
     reading: dict[str, Any]
     template: Template | None = None
     scaling: Scaling | None = None
+    marks: LabelMarks = field(default_factory=LabelMarks)
 
     @property
     def has_transitions(self) -> bool:
         """Whether labels depend on their neighbours: a template without a B line says that they do not."""
         return self.template is None or self.template.uses_label_bigrams
 
-    def read(self, path: str, *, labels_required: bool = True) -> SequenceFile:
-        """Read a file of labelled sequences, or of sequences alone."""
+    def read(
+        self,
+        path: str,
+        *,
+        labels_required: bool = True,
+        unknown_label: str | None = None,
+        label_sets: str | None = None,
+        partly: bool = False,
+    ) -> SequenceFile:
+        """Read a file of labelled sequences, or of sequences alone.
+
+        ``unknown_label`` and ``label_sets`` take the place of the model's own marks; with ``partly`` labels may be
+        unknown whatever the model was trained on.
+        """
         options = self.reading if self.template is None else {**self.reading, "template": self.template}
         file = read_sequences(path, labels_required=labels_required, **options)
-        return self._scaled(file)
+        marks = self.marks.or_else(unknown_label, label_sets)
+        marks = marks.or_usual(file.format) if partly else marks
+        return self._scaled(replace(file, y=marks.read(file.y)))
 
     def _scaled(self, file: SequenceFile) -> SequenceFile:
         if self.scaling is None:
@@ -127,7 +143,8 @@ class InputReader:
         """Return plain values and arrays for a model file."""
         scaling = None if self.scaling is None else vars(self.scaling)
         template = None if self.template is None else self.template.text
-        return {"reading": self.reading, "template": template, "scaling": scaling}
+        document = {"reading": self.reading, "template": template, "scaling": scaling}
+        return document if self.marks == LabelMarks() else {**document, "marks": vars(self.marks)}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> InputReader:
@@ -142,7 +159,16 @@ class InputReader:
             reading,
             None if template is None else Template.parse(template, "the model's template"),
             None if scaling is None else Scaling.from_document(scaling),
+            _rebuilt_marks(document.get("marks", {})),
         )
+
+
+def _rebuilt_marks(described: Any) -> LabelMarks:
+    if not isinstance(described, dict) or not set(described) <= {"unknown", "between"}:
+        raise ValueError("the marks of unknown labels must be named")
+    if not all(value is None or isinstance(value, str) for value in described.values()):
+        raise ValueError("the marks of unknown labels must be texts")
+    return LabelMarks(**described)
 
 
 def read_training_file(settings: RunSettings, option: str = "--format") -> tuple[InputReader, SequenceFile]:
@@ -167,7 +193,9 @@ def read_training_file(settings: RunSettings, option: str = "--format") -> tuple
     if template is None and file.format in ("columns", "conllu"):
         template, _ = default_template(file)
         file = replace(file, X=template.features_of(sequence.rows for sequence in file.source))
-    reader = InputReader(reading, template)
+    marks = LabelMarks(settings.unknown_label, settings.label_sets)
+    file = replace(file, y=marks.read(file.y))
+    reader = InputReader(reading, template, marks=marks)
     if settings.standardize:
         if not is_dense(file.X):
             raise ValueError("--standardize scales columns of numbers, and these inputs are names of features")
@@ -248,8 +276,9 @@ def check_labels(file: SequenceFile, classes: Any, path: str, advice: str) -> No
     known = list(classes)
     seen = set(known)
     for index, labels in enumerate(file.y or []):
-        for position, label in enumerate(labels):
-            if label not in seen:
+        for position, entry in enumerate(labels):
+            label = next((each for each in sorted(labels_named([[entry]])) if each not in seen), None)
+            if label is not None:
                 where = _place(file, index, position)
                 more = ["..."] if len(known) > _LABELS_SHOWN else []
                 shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])
@@ -269,6 +298,14 @@ def _place(file: SequenceFile, sequence: int, position: int) -> str:
     if file.format == "crfsuite":
         return f"line {source.first_lines[sequence] + position}, column 0"
     return f"sequence {sequence}, position {position}"
+
+
+def words_of(file: SequenceFile) -> list[list[str] | None]:
+    """Return what people call the positions of each sequence: the words of column files, else nothing."""
+    if file.format not in ("columns", "conllu"):
+        return [None] * len(file.X)
+    column = 1 if file.format == "conllu" else 0
+    return [[row[column] for row in sequence.rows] for sequence in file.source]
 
 
 def named_kernel(text: str, parameters: dict[str, Any], option: str = "--kernel") -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def predict(
     ] = 0,
     decode: Decode = None,
     posterior: Posterior = False,
+    known: Annotated[
+        bool, typer.Option("--known", help="Labels in the file are known, and kept: fill in those that are unknown.")
+    ] = False,
+    unknown_label: UnknownLabel = None,
+    label_sets: LabelSets = None,
     n_jobs: Jobs = None,
 ) -> None:
     """Label sequences with a trained model.
@@ -83,61 +89,73 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --confidence
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
+    Keep the labels that are there, and fill in where the file has a ?:
+      kernelfields predict chunks.safetensors half.conll --known --confidence
     """
     import numpy as np
 
-    from kernelfields.cli.models import load_model
+    from kernelfields.cli.models import check_labels, load_model, words_of
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
     decoding = chosen_decoding(decode, posterior)
     if nbest and (marginals or confidence or decoding is not None):
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
+    if not known and (unknown_label is not None or label_sets is not None):
+        raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
     trained = load_model(model, n_jobs)
-    read = trained.reader.read(file, labels_required=False)
-    crf = trained.crf
+    crf, given = trained.crf, None
+    if known:
+        read = trained.reader.read(file, partly=True, unknown_label=unknown_label, label_sets=label_sets)
+        check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
+        given = read.y
+    else:
+        read = trained.reader.read(file, labels_required=False)
     if voice.as_json:
         with open_text_output(output) as stream:
-            for line in _documents(crf, read, nbest, marginals or confidence, decoding):
+            for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
                 stream.write(json_text(line) + "\n")
     elif nbest:
-        _write_nbest(output, crf, read, nbest)
+        _write_nbest(output, crf, read, nbest, given)
     else:
-        labels = crf.predict(read.X, **decoding_arguments(decoding))
-        probabilities: Any = crf.predict_marginals(read.X) if marginals or confidence else None
+        labels = crf.predict(read.X, **decoding_arguments(decoding), known=given)
+        probabilities: Any = crf.predict_marginals(read.X, known=given) if marginals or confidence else None
         if confidence and not marginals:
             chosen = [np.searchsorted(crf.classes_, each) for each in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
+    if given is not None:
+        voice.detail(str(crf.filled(read.X, given, tokens=words_of(read))))
+        voice.say(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
     voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
 
 def _documents(
-    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None
+    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: Any
 ) -> Iterator[dict[str, Any]]:
     """Yield each sequence as a document."""
     if nbest:
-        for ranked in crf.predict_nbest(file.X, nbest):
+        for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, **decoding_arguments(decoding))
+    labels = crf.predict(file.X, **decoding_arguments(decoding), known=known)
     if not with_marginals:
         yield from ({"labels": each} for each in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    every: Any = crf.predict_marginals(file.X)
+    every: Any = crf.predict_marginals(file.X, known=known)
     for each, table in zip(labels, every, strict=True):
         yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
-def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int) -> None:
+def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int, known: Any) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
     from kernelfields.formats import write_columns
 
     if file.format not in ("columns", "conllu"):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []
-    for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest), strict=True):
+    for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest, known=known), strict=True):
         for rank, (labels, logarithm) in enumerate(ranked):
             head = [(0, f"# {rank} {exp(logarithm):.6f}")]
             sequences.append(replace(sequence, kept=head))

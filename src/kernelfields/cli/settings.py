@@ -204,6 +204,12 @@ class RunSettings:
     label_column: str | None = _reading(
         None, "--label-column", "Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N"
     )
+    unknown_label: str | None = _data(
+        None, "--unknown-label", "How the file writes a label that is not known, such as ?.", metavar="TEXT"
+    )
+    label_sets: str | None = _data(
+        None, "--label-sets", "What stands between labels of which one is right, such as |.", metavar="TEXT"
+    )
     sequence_column: str | None = _reading(
         None, "--sequence-column", "CSV: column that tells sequences apart.", metavar="NAME"
     )

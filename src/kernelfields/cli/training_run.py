@@ -23,6 +23,7 @@ import numpy as np
 import typer
 
 from kernelfields.cli.evaluate import write_report
+from kernelfields.cli.labels import count_unknown, labels_named
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 # Columns whose spreads differ by more than this are worth a hint.
 _UNEVEN = 30.0
-_FINISHED = ("gap", "early")
+_FINISHED = ("gap", "stationary", "early")
 
 
 def settings_path(model: str) -> str:
@@ -75,9 +76,11 @@ class TrainingRun:
 
     def go(self) -> ExitCode:
         """Search if asked for, fit, write the files and tell how it went."""
-        labels = {label for labels in self.file.y or [] for label in labels}
+        labels = labels_named(self.file.y or [])
         positions, name = sum(map(len, self.file.y or [])), input_name(str(self.settings.train))
-        self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels")
+        unknown = count_unknown(self.file.y or [])
+        partly = f", of {unknown:,} positions the label is not known" if unknown else ""
+        self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}")
         if self.settings.dev is not None:
             self.development = self.reader.read(self.settings.dev)
             advice = "leave such sequences out of the development file"

@@ -25,9 +25,11 @@ from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
+from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
 from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
-from kernelfields.fields.reading import random_generator
+from kernelfields.fields.evidence import read_labels
+from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
@@ -55,9 +57,9 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
+from kernelfields.reports.filled import FilledLabels
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Solution
 from kernelfields.structure.search import StructureSearch
@@ -67,7 +69,6 @@ from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
     draw_posterior,
     label_variances,
-    sampled_answers,
 )
 
 SETTINGS["structure search"] = StructureSearch
@@ -341,22 +342,33 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "field_")
         return self.field_
 
-    def _answers(self, X: object, y: object = None) -> Iterator[Answers]:
-        """Yield batches of new data with what can be asked of them."""
+    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        """Yield batches of new data with what can be asked of them, given what is ``known`` of their labels."""
         fitted, workers = self._field(), Workers(self.n_jobs)
         if y is None and self._reader.is_empty(X):
             return
         data = self._read(X, y)
+        evidence = None if known is None else known_evidence(self, known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
+        begin = 0
         for batch in fitted.batches(data):
-            yield fitted.answers(batch, workers, place)
+            end = begin + batch.n_positions
+            yield fitted.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
+            begin = end
 
-    def _decoded(self, X: object, decode: str | None) -> Iterator[tuple[Any, np.ndarray]]:
+    #: What messages call the items of data and their positions.
+    _nouns: ClassVar[Nouns] = SEQUENCES
+
+    def _read_known(self, known: object, data: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
+        return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
+
+    def _decoded(self, X: object, decode: str | None, known: object = None) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the numbers of their labels, the best together or one by one."""
         chosen = self.decode if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
         jointly = self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             yield answers.data, answers.best_labels() if jointly else answers.likeliest_labels()
 
     def _decodes_jointly(self) -> bool:
@@ -364,31 +376,39 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         return False
 
     def _averaged(
-        self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None
+        self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None, known: object = None
     ) -> Iterator[tuple[Any, np.ndarray, Any]]:
         """Yield batches with their marginals and, if asked for, joint marginals, averaged over the posterior.
 
         ``kind`` is "probit", "sampling" or None for those of the fit itself.
         """
         if kind is None:
-            for answers in self._answers(X):
+            for answers in self._answers(X, known=known):
                 yield answers.data, answers.marginals, None if joint_of is None else joint_of(answers)
             return
-        from kernelfields.uncertainty.laplace.probit import averaged_marginals
+        from kernelfields.uncertainty.laplace.probit import averaged_answers
 
-        fitted, samples, workers = self._field(), self._drawn(), Workers(self.n_jobs)
-        for answers in self._answers(X):
-            if kind == "probit":
-                refuse_approximate(answers.inference, "uncertainty='probit'")
-            batch, joint = answers.data, np.zeros(())
+        batches, workers = self._answers(X, known=known), Workers(self.n_jobs)
+        yield from averaged_answers(kind, batches, self._field(), self._drawn(), workers, joint_of)
 
-            def marginals(drawn: LaplaceSamples, batch: Any = batch) -> Iterator[np.ndarray]:
-                nonlocal joint
-                for sampled in sampled_answers(fitted, batch, drawn, workers):
-                    joint = joint if joint_of is None else joint + joint_of(sampled) / drawn.n_samples
-                    yield sampled.marginals
+    def filled(self, X: object, y: object, *, tokens: Any = None, top: int | None = None) -> FilledLabels:
+        """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
 
-            yield batch, averaged_marginals(kind, answers.marginals, samples, marginals), joint
+        The least sure come first, ``top`` of them or all; ``tokens`` holds what to show for each position of each
+        sequence, such as its word.
+        """
+        return fill_in(self, X, y, tokens, top)
+
+    #: What the table of :meth:`filled` calls the place of a label.
+    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+
+    def _label_names(self) -> np.ndarray:
+        """Return what the columns of marginals stand for, (L,)."""
+        return self.classes_
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        """Return the names of a place, and what there is to show there."""
+        return whole, part, None if tokens is None or tokens[whole] is None else tokens[whole][part]
 
     def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
@@ -396,20 +416,25 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         for batch in fitted.batches(self._read(X)) if not self._reader.is_empty(X) else ():
             yield batch, label_variances(fitted, batch, samples)
 
-    def _log_likelihoods(self, X: object, y: object) -> np.ndarray:
-        """Return log p(y | x) of each sequence, graph or instance; ValueError if inference is approximate."""
-        parts = []
-        for answers in self._answers(X, y):
-            refuse_approximate(answers.inference, "a log-likelihood")
-            parts.append(answers.label_scores(answers.data.labels) - answers.log_partition)
-        return np.concatenate(parts)
+    def _log_likelihoods(self, X: object, y: object, known: object = None) -> np.ndarray:
+        """Return log p(y | x, known) of each sequence, graph or instance; ValueError if inference is approximate.
 
-    def _draws(self, X: object, n_samples: int | None, random_state: Seed) -> Iterator[tuple[Any, np.ndarray]]:
+        Where y is partly known, the probability is that of what it tells.
+        """
+        return log_likelihoods(self._answers(X, y, known), self._contradicted)
+
+    def _contradicted(self, data: Any, evidence: np.ndarray) -> np.ndarray:
+        """Return a mask of the sequences, graphs or instances of which evidence (N, L) leaves no labelling, (S,)."""
+        return np.logical_or.reduceat(np.isneginf(evidence).all(axis=1), data.starts)
+
+    def _draws(
+        self, X: object, n_samples: int | None, random_state: Seed, known: object = None
+    ) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with labellings drawn from p(y | x), (n_samples or 1, N)."""
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
         random = random_generator(random_state)
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             yield answers.data, answers.sample(n_samples or 1, random)  # type: ignore[union-attr]
 
     @property

@@ -24,18 +24,20 @@ from kernelfields.estimators.base import (
 )
 from kernelfields.estimators.explanations import Asked, explain_sequence
 from kernelfields.estimators.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
-from kernelfields.fields.reading import check_class_weight, share_right
+from kernelfields.fields.reading import check_class_weight
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import FALLBACK
-from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support, is_auto
+from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variances, check_support, is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
@@ -244,13 +246,9 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             check_support(self.edge_support, "edge_support")
         if self.edge_l1 is not None:
             check_penalty(self.edge_l1, "edge_l1")
-        for name in ("prior_variance", "edge_prior_variance"):
-            variances = getattr(self, name)
-            if isinstance(variances, list | tuple) and not variances:
-                raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
-            for variance in variances if isinstance(variances, list | tuple) else [variances]:
-                if variance is not None or name == "prior_variance":
-                    check_prior_variance(variance, name, auto=name == "prior_variance" and variances is variance)
+        check_prior_variances(self.prior_variance, "prior_variance", auto=True)
+        if self.edge_prior_variance is not None:
+            check_prior_variances(self.edge_prior_variance, "edge_prior_variance")
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
         resolve_partial_labels(self.partial_labels)
@@ -321,6 +319,14 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         self.field_.structure.check_lengths(chains)
         return chains
+
+    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, np.ndarray | None]:
+        labels, evidence = super()._read_known(known, data)
+        self.field_.structure.check_labels(replace(data, labels=labels, evidence=evidence), self.classes_)
+        return labels, evidence
+
+    def _contradicted(self, data: Chains, evidence: np.ndarray) -> np.ndarray:
+        return self.field_.structure.masks.contradictions(evidence, data.offsets) >= 0
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
@@ -422,18 +428,21 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         return np.array(self._reader.names)
 
     @answers_collections
-    def predict(self, X: object, decode: str | None = None) -> list:
+    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> list:
         """Return the labels of each sequence: a list of strings, or an array of numbers.
 
         decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
         at each position, which maximises expected token accuracy; None means ``decode`` of the estimator.
+
+        ``known``, here and below, is what is known of the labels, in the form of a ``y`` of :meth:`fit`: labels, None,
+        sets of allowed ones, dicts of weights. Answers are then given that it is so.
         """
-        decoded = self._decoded(X, decode)
+        decoded = self._decoded(X, decode, known)
         return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
 
     @answers_collections
     def predict_marginals(
-        self, X: object, pairs: bool = False, *, uncertainty: bool | str = False
+        self, X: object, pairs: bool = False, *, uncertainty: bool | str = False, known: object = None
     ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
         """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
 
@@ -444,7 +453,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         kind = resolve_uncertainty(uncertainty, joint=pairs) if uncertainty is not False else None
         nodes, edges = Ragged(), Ragged()
         joint_of = (lambda answers: answers.pair_marginals()) if pairs else None
-        for chains, marginals, joint in self._averaged(X, kind, joint_of):
+        for chains, marginals, joint in self._averaged(X, kind, joint_of, known):
             nodes += chains.split(marginals)
             edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
         return (nodes, edges) if pairs else nodes
@@ -455,20 +464,15 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
 
     @answers_collections
-    def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
+    def predict_nbest(self, X: object, k: int, *, known: object = None) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
-        check_count(k, "k")
-        results: list[list[tuple[np.ndarray, float]]] = []
-        for answers in self._answers(X):
-            labels, scores = answers.n_best(int(k))  # type: ignore[union-attr]
-            for sequence, total in enumerate(answers.log_partition):
-                ranked = zip(labels[sequence], scores[sequence], strict=True)
-                results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
-        return results
+        return ranked_labellings(self._answers(X, known=known), self.classes_, k)
 
-    def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
-        """Return log p(y | x), summed over sequences or for each; minus infinity for a forbidden labelling."""
-        values = self._log_likelihoods(X, y)
+    def log_likelihood(
+        self, X: object, y: object, *, per_sequence: bool = False, known: object = None
+    ) -> float | np.ndarray:
+        """Return log p(y | x), or p of what a partly known y tells, summed or for each; -inf for what is forbidden."""
+        values = self._log_likelihoods(X, y, known)
         return values if per_sequence else float(values.sum())
 
     def score(
@@ -476,23 +480,25 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     ) -> float:
         """Return token accuracy: the share of positions whose label is what :meth:`predict` says.
 
-        ``sample_weight`` holds one weight per sequence. Labels that were not there to be learnt count as errors.
+        ``sample_weight`` holds one weight per sequence. Labels never learnt are errors; unknown ones do not count.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)
         return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight)
 
-    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
+    def sample(
+        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
-        draws = self._draws(X, n_samples, random_state)
+        draws = self._draws(X, n_samples, random_state, known)
         return Ragged(
             each for chains, drawn in draws for each in per_item(chains, self.classes_[drawn], n_samples is None)
         )
 
     @answers_collections
-    def entropy(self, X: object) -> np.ndarray:
+    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([np.empty(0), *(answers.entropies() for answers in self._answers(X))])  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0), *(each.entropies() for each in self._answers(X, known=known))])  # type: ignore[union-attr]
 
     def weights(
         self,

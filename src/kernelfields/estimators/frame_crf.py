@@ -7,6 +7,7 @@ ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> c
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,12 @@ class FrameCRF(BaseEstimator):
     def fit(self, X: Any, y: Any = None, **settings: Any) -> FrameCRF:
         """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator.
+        ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if its
+        ``partial_labels`` says how to fit to them.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
-        sequences = reader.learn(X, y)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
+        sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
         self.estimator_ = estimator.fit(sequences.X, sequences.y, **settings)
         self._reader = reader
         self.feature_names_in_ = np.array(reader.feature_names, dtype=object)
@@ -92,15 +94,30 @@ class FrameCRF(BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self._reader.read(X, y, labelled=labelled)
 
-    def predict(self, X: Any, **settings: Any) -> Any:
-        """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator."""
-        sequences = self.sequences(X)
-        return sequences.column(self._ask("predict", sequences.X, **settings), str(self.label))
+    def predict(self, X: Any, *, known: Any = None, **settings: Any) -> Any:
+        """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator.
 
-    def predict_marginals(self, X: Any, **settings: Any) -> Any:
-        """Return a table with p(y_t | x) for each row, a column per label, named by it."""
-        sequences = self.sequences(X)
+        ``known`` is the name of a column of labels that are known, missing where they are not, or holds an entry per
+        row; known labels are kept, and the others filled in given these.
+        """
+        sequences, given = self._given(X, known)
+        return sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label))
+
+    def predict_marginals(self, X: Any, *, known: Any = None, **settings: Any) -> Any:
+        """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
+        sequences, given = self._given(X, known)
+        settings |= given
         return sequences.columns(self._ask("predict_marginals", sequences.X, **settings), self.classes_)
+
+    def _given(self, X: Any, known: Any) -> tuple[FrameSequences, dict[str, Any]]:
+        """Return the sequences of a table, and what is known of their labels as the estimator is told it."""
+        if known is None:
+            return self.sequences(X), {}
+        check_is_fitted(self, "estimator_")
+        named = isinstance(known, Hashable)
+        reader = replace(self._reader, label=known) if named else self._reader
+        sequences = reader.read(X, None if named else known, labelled=True, partly=True)
+        return sequences, {"known": sequences.y}
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the estimator's score, for a ChainCRF the share of rows whose label is right."""

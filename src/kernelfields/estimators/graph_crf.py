@@ -22,20 +22,22 @@ from kernelfields.estimators.base import (
 )
 from kernelfields.estimators.explanations import Asked, explain_graph
 from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
+from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.evidence import share_right
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged, per_item
-from kernelfields.fields.reading import check_class_weight, share_right
+from kernelfields.fields.reading import check_class_weight
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
-from kernelfields.numerics.parameters import check_count, check_prior_variance, check_support
+from kernelfields.numerics.parameters import check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
@@ -182,6 +184,9 @@ class GraphCRF(FieldEstimator):
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
+    _nouns = GRAPHS
+    _places = ("graph", "node")
+
     def _structure(self, classes: np.ndarray, data: Graphs) -> GraphStructure:
         return GraphStructure(len(classes), self.inference)
 
@@ -244,20 +249,23 @@ class GraphCRF(FieldEstimator):
             if term.group is not None and term.tied_everywhere
         }
 
-    def predict(self, X: object, decode: str | None = None) -> list[np.ndarray]:
+    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> list[np.ndarray]:
         """Return the labels of each graph, in the order of its nodes.
 
         decode="joint": the most probable labelling as a whole, a good one where inference is approximate;
         decode="posterior": the most probable label of each node, which maximises expected node accuracy;
         None means ``decode`` of the estimator.
+
+        ``known``, here and in the methods below, is what is known of the labels, in the form of a ``y`` of
+        :meth:`fit`: labels, None, sets of allowed ones, dicts of weights. Answers are then given that it is so.
         """
         predictions = Ragged()
-        for graphs, labels in self._decoded(X, decode):
+        for graphs, labels in self._decoded(X, decode, known):
             predictions += graphs.split(self.classes_[labels])
         return predictions
 
     def predict_marginals(
-        self, X: object, factors: str | None = None, *, uncertainty: bool | str = False
+        self, X: object, factors: str | None = None, *, uncertainty: bool | str = False, known: object = None
     ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
         """Return p(y_v | x) of each graph as (n, L) arrays, columns as in ``classes_``.
 
@@ -271,7 +279,7 @@ class GraphCRF(FieldEstimator):
         joint_of: Callable[[Any], np.ndarray] | None = None
         if factors is not None:
             joint_of = lambda answers: answers.factor_marginals(factors)  # noqa: E731
-        for graphs, marginals, rows in self._averaged(X, kind, joint_of):
+        for graphs, marginals, rows in self._averaged(X, kind, joint_of, known):
             nodes += graphs.split(marginals)
             if factors is not None:
                 joint += [rows[begin:end] for begin, end in pairwise(graphs.group(factors).offsets.tolist())]
@@ -281,9 +289,14 @@ class GraphCRF(FieldEstimator):
         """Return the posterior variances of the potentials of nodes, (n, L) arrays, after :meth:`laplace`."""
         return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
 
-    def log_likelihood(self, X: object, y: object, *, per_graph: bool = False) -> float | np.ndarray:
-        """Return log p(y | x), summed over graphs or for each; ValueError if inference is approximate."""
-        values = self._log_likelihoods(X, y)
+    def log_likelihood(
+        self, X: object, y: object, *, per_graph: bool = False, known: object = None
+    ) -> float | np.ndarray:
+        """Return log p(y | x), summed over graphs or for each; ValueError if inference is approximate.
+
+        Of a y that is partly known, the probability of what it tells.
+        """
+        values = self._log_likelihoods(X, y, known)
         return values if per_graph else float(values.sum())
 
     def score(
@@ -291,40 +304,36 @@ class GraphCRF(FieldEstimator):
     ) -> float:
         """Return the share of nodes whose label is what :meth:`predict` says.
 
-        ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors.
+        ``sample_weight`` holds one weight per graph. Labels that were not there to be learnt count as errors, nodes
+        whose label is not known do not count.
         """
         check_is_fitted(self, "field_")
         lengths = np.diff(self._read(X).offsets)
         return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, GRAPHS)
 
-    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> list[np.ndarray]:
+    def sample(
+        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> list[np.ndarray]:
         """Draw labellings from p(y | x): (n,) labels per graph, or (n_samples, n) if a number is given."""
         draws = Ragged()
-        for graphs, drawn in self._draws(X, n_samples, random_state):
+        for graphs, drawn in self._draws(X, n_samples, random_state, known):
             draws += per_item(graphs, self.classes_[drawn], n_samples is None)
         return draws
 
-    def entropy(self, X: object) -> np.ndarray:
+    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of p(y | x) of each graph, in nats; ValueError if inference is approximate."""
         parts = [np.empty(0)]
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             refuse_approximate(answers.inference, "an entropy")
             parts.append(answers.entropies())  # type: ignore[union-attr]
         return np.concatenate(parts)
 
-    def predict_nbest(self, X: object, k: int) -> list[list[tuple[np.ndarray, float]]]:
+    def predict_nbest(self, X: object, k: int, *, known: object = None) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each graph, its k most probable labellings with their log-probabilities.
 
         Exact, by lists of the k best along the junction tree; ValueError if inference is approximate.
         """
-        check_count(k, "k")
-        results: list[list[tuple[np.ndarray, float]]] = []
-        for answers in self._answers(X):
-            labels, scores = answers.n_best(int(k))  # type: ignore[union-attr]
-            for graph, total in enumerate(answers.log_partition):
-                ranked = zip(labels[graph], scores[graph], strict=True)
-                results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
-        return results
+        return ranked_labellings(self._answers(X, known=known), self.classes_, k)
 
     def weights(
         self,

@@ -25,10 +25,11 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.evidence import SAMPLES, SoftTargets, read_labels, tells_partly
+from kernelfields.fields.evidence import known_labels, read_labels, tells_partly
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import balanced_weights
+from kernelfields.fields.reading import SAMPLES, balanced_weights
+from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.inference.answers import infer_labels
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
@@ -200,6 +201,14 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
             inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
         )
 
+    _places = ("sample", "")
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        return whole, "", None if tokens is None else tokens[whole]
+
+    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
+        return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
+
     def _structure(self, classes: np.ndarray, data: Graphs) -> SingleStructure:
         return SingleStructure(len(classes))
 
@@ -225,21 +234,35 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         super()._set_fitted(training, fitted)
         return self
 
-    def _scores(self, X: object) -> np.ndarray:
-        """Return f(x, y) of new inputs, (n, L)."""
-        return np.vstack([answers.node for answers in self._answers(X)])
+    def _scores(self, X: object, known: object = None) -> np.ndarray:
+        """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""
+        return np.vstack([answers.node for answers in self._answers(X, known=known)])
 
     def decision_function(self, X: object) -> np.ndarray:
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: object) -> np.ndarray:
-        """Return the most probable class of each input, (n,)."""
-        best = self._scores(X).argmax(axis=1)
+    def predict(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the most probable class of each input, (n,).
+
+        ``known``, here and for probabilities, is what is known of the classes, one entry per input in the form of a
+        ``y`` of :meth:`fit`: a class, None, a set of allowed ones, a dict of weights.
+        """
+        best = self._scores(X, known).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
+        if not tells_partly(y):
+            return super().score(X, y, sample_weight)
+        predicted = self.predict(X)
+        labels, known = known_labels([y], self.classes_, np.array([len(predicted)]), SAMPLES)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        right = np.searchsorted(self.classes_, predicted) == labels
+        return float(np.average(right[known], weights=weights))
+
+    def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``.
 
         After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit,
@@ -247,9 +270,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         """
         kind = resolve_uncertainty(uncertainty)
         if kind != "probit":
-            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind)])
+            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind, None, known)])
         parts, samples = [], self._drawn()
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             # Labels that meet no others: variances of log-odds need no nudges.
             best = answers.marginals.argmax(axis=1)
             variances = label_variances(self.field_, answers.data, samples, against=best)
@@ -260,9 +283,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         """Return the posterior variances of f(x, y), (n, classes), after :meth:`laplace`."""
         return np.vstack([variances for _, variances in self._variances(X)])
 
-    def predict_log_proba(self, X: object) -> np.ndarray:
+    def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
-        scores = self._scores(X)
+        scores = self._scores(X, known)
         return scores - infer_labels(scores).log_partition[:, None]
 
     @classmethod

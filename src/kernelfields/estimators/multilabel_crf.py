@@ -23,7 +23,8 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.explanations import Asked, explain_instance
 from kernelfields.estimators.inspection import tabulate_label_weights
 from kernelfields.estimators.settling import Training
-from kernelfields.features.readers import INSTANCES, TableReader, read_indicator, read_partial_indicator
+from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_class_weight, check_sample_weight
 from kernelfields.inference.answers import Answers
@@ -193,6 +194,18 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
+    _places = ("instance", "label name")
+
+    def _label_names(self) -> np.ndarray:
+        return np.arange(2)
+
+    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+        return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
+
+    def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
+        labels, evidence, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
+        return labels.reshape(-1), evidence
+
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
         data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
         table = data.labels.reshape(-1, self.n_labels_)
@@ -204,7 +217,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         edges = []
         if resolve_label_search(self.label_graph) is None:
             table = data.labels.reshape(-1, len(classes))
-            edges = label_edges(self.label_graph, table, data.weights, classes.tolist())
+            known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
+            edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
         return InstanceStructure(len(classes), pair_names(edges, classes.tolist()), self.inference)
 
     def _field(self) -> Field:
@@ -241,7 +255,10 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             return
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
-        training.threshold = learn(marginals[:, 1], held_out.labels, held_out.position_weights)
+        weights = held_out.position_weights
+        if held_out.evidence is not None:
+            weights = weights * informative(held_out.evidence)
+        training.threshold = learn(marginals[:, 1], held_out.labels, weights)
 
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
@@ -304,26 +321,29 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             edge: float(self.coef_[name][0]) for edge, name in zip(self.label_edges_, pairs, strict=True)
         }
 
-    def predict(self, X: object) -> np.ndarray:
+    def predict(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
         "auto" and "f1": labels whose probability is above ``threshold_``;
         "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
         "subset": the most probable set of labels as a whole, which is most often right in all of them.
+
+        ``known``, here and in the methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are
+        not. Answers are then given that it is so.
         """
         if self.decision == "subset":
-            return self._stacked(answers.best_labels() for answers in self._answers(X))
-        probabilities = self.predict_proba(X)
+            return self._stacked(answers.best_labels() for answers in self._answers(X, known=known))
+        probabilities = self.predict_proba(X, known=known)
         return (probabilities > (self.threshold_ if self._learns_in_rehearsal else 0.5)).astype(np.int64)
 
-    def predict_proba(self, X: object, *, uncertainty: bool | str = False) -> np.ndarray:
+    def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 
         After :meth:`laplace`, uncertainty="probit" (or True) shrinks the log odds of each label by their variance
         around the fit; "sampling" is the mean over coefficients drawn around it.
         """
         kind = resolve_uncertainty(uncertainty)
-        return self._stacked(marginals[:, 1] for _, marginals, _ in self._averaged(X, kind))
+        return self._stacked(marginals[:, 1] for _, marginals, _ in self._averaged(X, kind, None, known))
 
     def predict_variances(self, X: object) -> np.ndarray:
         """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
@@ -339,29 +359,41 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
         return self._stacked(log_odds(answers) for answers in self._answers(X))
 
-    def predict_joint(self, X: object) -> tuple[np.ndarray, np.ndarray]:
+    def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable set of labels of each instance, (n, K), and its probability, (n,).
 
         ValueError if inference is approximate, as probabilities of whole sets are not known then.
         """
         labels, logs = [], []
-        for answers in self._answers(X):
+        for answers in self._answers(X, known=known):
             refuse_approximate(answers.inference, "the probability of a set of labels")
             best = answers.best_labels()
             labels.append(best)
             logs.append(answers.label_scores(best) - answers.log_partition)
         return self._stacked(iter(labels)), np.exp(np.minimum(np.concatenate(logs), 0.0))
 
-    def log_likelihood(self, X: object, y: object, *, per_instance: bool = False) -> float | np.ndarray:
-        """Return log p(y | x), summed over instances or for each; ValueError if inference is approximate."""
-        values = self._log_likelihoods(X, y)
+    def log_likelihood(
+        self, X: object, y: object, *, per_instance: bool = False, known: object = None
+    ) -> float | np.ndarray:
+        """Return log p(y | x), summed over instances or for each; ValueError if inference is approximate.
+
+        Of a y that is partly known, the probability of what it tells.
+        """
+        values = self._log_likelihoods(X, y, known)
         return values if per_instance else float(values.sum())
 
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn)."""
+        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn).
+
+        Where labels are NaN, those count that are known; an instance of which none is does not count.
+        """
         predicted = self.predict(X)
-        right = (predicted == read_indicator(y, len(predicted), self.label_names_.tolist())[0]).all(axis=1)
-        return float(np.average(right, weights=check_sample_weight(sample_weight, len(right), INSTANCES)))
+        labels, evidence, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
+        known = np.ones(labels.shape, bool) if evidence is None else informative(evidence).reshape(labels.shape)
+        weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
+        if not weights.any():
+            raise ValueError("no label of y is known: there is no instance to compare predictions with")
+        return float(np.average(((predicted == labels) | ~known).all(axis=1), weights=weights))
 
     def weights(
         self,
@@ -397,9 +429,12 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         check_is_fitted(self, "field_")
         return explain_instance(self, x, y, Asked.of(self, training, top, None, feature_names, pivots, neighbours))
 
-    def sample(self, X: object, n_samples: int | None = None, random_state: Seed = None) -> np.ndarray:
+    def sample(
+        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> np.ndarray:
         """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
-        draws = [drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in self._draws(X, n_samples, random_state)]
+        batches = self._draws(X, n_samples, random_state, known)
+        draws = [drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in batches]
         drawn = np.concatenate(draws, axis=1)
         return drawn[0] if n_samples is None else drawn
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
+from kernelfields.fields.evidence import is_partial, single_labels
 
 #: The two ways to read labels off a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
+_NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
 
 
 def evaluate_model(
@@ -22,7 +26,8 @@ def evaluate_model(
 ) -> Evaluation:
     """Compare what a fitted ChainCRF or GraphCRF says of X with the true labels y.
 
-    Where inference is approximate there is no log-likelihood.
+    Where inference is approximate there is no log-likelihood. Where y is partly known, positions count whose label is,
+    and the likelihood is that of what is known; there are no figures of entities then.
 
     Parameters
     ----------
@@ -34,6 +39,12 @@ def evaluate_model(
     """
     if not hasattr(model, "predict_marginals"):
         raise TypeError(f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}")
+    if any(map(is_partial, y)):
+        # Sequences of which nothing is known have no part in any figure.
+        told = [number for number, labels in enumerate(y) if _places(single_labels(labels)).size]
+        X, y = [X[number] for number in told], [y[number] for number in told]
+        if not told:
+            raise ValueError(_NOTHING_KNOWN)
     decoded = both_decodings(model, X)
     predicted = model.predict(X) if decode is None else decoded[_checked(decode)]
     if not labels_only:
@@ -43,7 +54,53 @@ def evaluate_model(
         if inference is None or inference.exact:
             settings["log_likelihood"] = model.log_likelihood(X, y, **{each: True})
         settings |= {"marginals": model.predict_marginals(X), "classes": model.classes_}
-    return evaluate(y, predicted, decodings=decoded, **settings)
+    return evaluate_known(y, predicted, decodings=decoded, **settings)
+
+
+def evaluate_known(y_true: Any, y_pred: Any, **settings: Any) -> Evaluation:
+    """Return :func:`evaluate` of the positions whose true label is known; entities need every label, and are left out.
+
+    ``settings`` are those of :func:`evaluate`; ValueError if a scheme of entities is named for labels that are partly
+    known.
+    """
+    lists = {name: settings.pop(name) for name in ("marginals",) if settings.get(name) is not None}
+    named = settings.pop("decodings", None) or {}
+    kept, *others, scheme = known_only(
+        y_true, y_pred, *lists.values(), *named.values(), scheme=settings.get("scheme", "auto")
+    )
+    settings |= dict(zip(lists, others[1:], strict=False)) | {"scheme": scheme}
+    if named:
+        settings["decodings"] = dict(zip(named, others[1 + len(lists) :], strict=True))
+    return evaluate(kept, others[0], **settings)
+
+
+def known_only(y: Any, *others: Any, scheme: str | None) -> tuple:
+    """Return y and what goes along with it at the positions whose label is known, and the scheme of entities to count.
+
+    Sequences of which nothing is known are left out.
+    """
+    if not any(map(is_partial, y)):
+        return y, *others, scheme
+    if scheme not in (None, "auto"):
+        raise ValueError(
+            f"scheme={scheme!r}: entities are counted where every label is known, and labels are partly known here"
+        )
+    y = [single_labels(labels) for labels in y]
+    places = [_places(labels) for labels in y]
+    chosen = [
+        [_taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size] for values in (y, *others)
+    ]
+    if not chosen[0]:
+        raise ValueError(_NOTHING_KNOWN)
+    return *chosen, None
+
+
+def _places(labels: list) -> np.ndarray:
+    return np.array([place for place, label in enumerate(labels) if label is not None], dtype=np.int64)
+
+
+def _taken(values: Any, places: np.ndarray) -> Any:
+    return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
 
 
 def both_decodings(model: Any, X: Any) -> dict[str, list]:

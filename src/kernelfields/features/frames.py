@@ -107,10 +107,11 @@ class FrameReader:
     #: What columns of features held in the table learnt from: numbers or text.
     kinds: dict[Hashable, str] = field(default_factory=dict)
 
-    def learn(self, frame: Any, y: Any = None) -> FrameSequences:
+    def learn(self, frame: Any, y: Any = None, *, partly: bool = False) -> FrameSequences:
         """Return the sequences of a table and note the kinds of its features.
 
-        ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one.
+        ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one. With ``partly``
+        labels may be missing, which is unknown.
         """
         table = self._opened(frame)
         if not len(table):
@@ -118,9 +119,9 @@ class FrameReader:
         features = self._named_features(table)
         columns = {name: _feature_column(table, name) for name in features}
         self.kinds = {name: kind for name, (kind, _) in columns.items()}
-        return self._sequences(table, columns, self._labels(table, y))
+        return self._sequences(table, columns, self._labels(table, y, partly))
 
-    def read(self, frame: Any, y: Any = None, *, labelled: bool = False) -> FrameSequences:
+    def read(self, frame: Any, y: Any = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:
         """Return the sequences of another table, whose features are to be those learnt; ``labelled`` ones with y."""
         table = self._opened(frame)
         if missing := [name for name in self.kinds if name not in table.columns]:
@@ -130,7 +131,7 @@ class FrameReader:
         # Columns without rows are of no kind.
         kinds = self.kinds if len(table) else {}
         columns = {name: _feature_column(table, name, kind) for name, kind in kinds.items()}
-        return self._sequences(table, columns, self._labels(table, y) if labelled else None)
+        return self._sequences(table, columns, self._labels(table, y, partly) if labelled else None)
 
     @property
     def feature_names(self) -> list[str]:
@@ -161,7 +162,7 @@ class FrameReader:
             _need(table, name, "of features", "features=...")
         return names
 
-    def _labels(self, table: Any, y: Any) -> list | None:
+    def _labels(self, table: Any, y: Any, partly: bool) -> list | None:
         if y is None:
             if self.label is None:
                 return None
@@ -169,6 +170,8 @@ class FrameReader:
             values, noun = table.get_column(self.label).to_list(), f"column {self.label!r}"
         else:
             values, noun = _listed_labels(y, len(table)), "y"
+        if partly:
+            return [None if _is_missing(value) else _whole(value) for value in values]
         for row, value in enumerate(values):
             if _is_missing(value):
                 raise ValueError(
@@ -359,6 +362,11 @@ def _is_missing(value: Any) -> bool:
     """Whether a single value is None, NaN, NaT or another that is not equal to itself."""
     equal = value == value  # of pandas, neither True nor False where it is missing
     return value is None or not isinstance(equal, bool | np.bool_) or not equal
+
+
+def _whole(value: Any) -> Any:
+    """Return a label; columns of whole numbers with gaps hold floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _listed_labels(y: Any, n_rows: int) -> list:

@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
+from kernelfields.fields.soft_targets import SoftRows
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
 _KEYS = (*_COLLECTIONS, "scheme")
@@ -304,18 +304,12 @@ class ConstraintMasks:
         place = SEQUENCES.place(offsets, row)
         raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 
-    def check_evidence(self, evidence: Any, offsets: np.ndarray) -> None:
-        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
-
-        Targets must have nothing of what is forbidden.
-        """
-        if isinstance(evidence, SoftRows):
-            self._check_targets(evidence, offsets)
-            return
+    def contradictions(self, evidence: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Return for each sequence the row up to which evidence (N, L) leaves no labelling; -1 where it leaves one."""
         allowed = (evidence > -np.inf) & (self.label == 0)
         lengths, steps = np.diff(offsets), self.edge == 0
         reached = allowed[offsets[:-1]] & (self.start == 0)
-        # By steps, all sequences that are long enough at once; ``row`` is where no label is left.
+        # By steps, all sequences that are long enough at once.
         lost = np.where(reached.any(axis=1), -1, offsets[:-1])
         for step in range(1, int(lengths.max())):
             going = np.flatnonzero(lengths > step)
@@ -324,7 +318,17 @@ class ConstraintMasks:
             dead = ~reached[going].any(axis=1) & (lost[going] < 0)
             lost[going[dead]] = rows[dead]
         ended = (reached & (self.end == 0)).any(axis=1)
-        lost = np.where((lost < 0) & ~ended, offsets[1:] - 1, lost)
+        return np.where((lost < 0) & ~ended, offsets[1:] - 1, lost)
+
+    def check_evidence(self, evidence: Any, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
+
+        Targets must have nothing of what is forbidden.
+        """
+        if isinstance(evidence, SoftRows):
+            self._check_targets(evidence, offsets)
+            return
+        lost = self.contradictions(evidence, offsets)
         if (broken := np.flatnonzero(lost >= 0)).size:
             place = SEQUENCES.place(offsets, int(lost[broken[0]]))
             raise ValueError(

@@ -15,9 +15,7 @@ annotators together. A likelihood with them stays convex.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ import numpy as np
 from kernelfields.fields.reading import (
     SEQUENCES,
     Nouns,
+    check_sample_weight,
     encode_labels,
     is_sequence,
     listed,
@@ -32,20 +31,9 @@ from kernelfields.fields.reading import (
     open_groups,
     plain_label,
 )
+from kernelfields.fields.soft_targets import SoftRows, SoftTargets
 from kernelfields.numerics.parameters import is_real
 
-
-class _Samples(Nouns):
-    """How messages speak of samples that have one label each: y is one list of them."""
-
-    def name(self, index: int) -> str:
-        return "y" if index == 0 else super().name(index)
-
-    def place(self, offsets: np.ndarray, row: int) -> str:
-        return f"sample {row}"
-
-
-SAMPLES = _Samples(whole="list", part="sample")
 # Types whose values are labels, never evidence.
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 
@@ -102,6 +90,15 @@ def log_weights(evidence: Any) -> np.ndarray:
     return evidence.logs if isinstance(evidence, SoftRows) else evidence
 
 
+def as_evidence(labels: np.ndarray, evidence: Any, n_labels: int) -> np.ndarray:
+    """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
+    if isinstance(evidence, SoftRows):
+        raise ValueError("SoftTargets are what a fit aims at: they cannot be known labels")
+    if evidence is not None:
+        return evidence
+    return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
+
+
 def label_shares(evidence: Any) -> np.ndarray:
     """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
     if isinstance(evidence, SoftRows):
@@ -129,110 +126,57 @@ def possible_labellings(evidence: Any, members: np.ndarray) -> tuple[np.ndarray,
     return rows, numbers
 
 
-@dataclass(frozen=True, eq=False)
-class SoftRows:
-    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts."""
-
-    node: np.ndarray
-    edge: np.ndarray | None = None
-
-    def __getitem__(self, rows: Any) -> SoftRows:
-        return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
-
-    @property
-    def logs(self) -> np.ndarray:
-        """Logarithms of the targets of single labels, (N, L)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.node)
+def single_labels(item: Any) -> list:
+    """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
+    return [_single(entry) for entry in ([] if item is None else _listed_entries(item, 0))]
 
 
-# How far targets may be from adding up: those of float32 networks are by so much.
-_ROUNDING = 1e-4
+def _single(entry: Any) -> Any:
+    if is_unknown(entry):
+        return None
+    if isinstance(entry, Mapping):
+        entry = {label for label, weight in entry.items() if weight > 0}
+    if isinstance(entry, set | frozenset):
+        return next(iter(entry)) if len(entry) == 1 else None
+    return entry
 
 
-class SoftTargets:
-    """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
+def known_labels(y: Any, classes: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
 
-        ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
-
-    Parameters
-    ----------
-    nodes : list of (T, L) arrays, one for each sequence; for KernelClassifier one (n, L) array
-        Probabilities of the labels at each position; rows add up to one.
-    pairs : list of (T - 1, L, L) arrays or None
-        Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
-    classes : (L,) labels that the columns stand for
-
-    The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
-    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
+    A position has one if one label alone is named. ValueError if none has.
     """
+    y = open_groups(None, y)[1]
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+        labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
+        return labels, np.ones(len(labels), dtype=bool)
+    entries = _Entries(list(y), lengths, nouns)
+    known = np.bincount(entries.rows, minlength=entries.n_positions) == 1
+    if not known.any():
+        raise ValueError(f"no label of y is known: there is no {nouns.part} to compare predictions with")
+    labels = np.full(entries.n_positions, -1, dtype=np.int64)
+    labels[entries.rows] = entries.places(classes)
+    return labels, known
 
-    def __init__(self, nodes: Any, pairs: Any = None, *, classes: Any):
-        self.nodes = nodes
-        self.pairs = pairs
-        self.classes = classes
 
-    def __len__(self) -> int:
-        return len(self.nodes)
+def share_right(
+    y: Any,
+    classes: np.ndarray,
+    lengths: np.ndarray,
+    predict: Callable[[], Any],
+    sample_weight: Any = None,
+    nouns: Nouns = SEQUENCES,
+) -> float:
+    """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
 
-    def read(self, classes: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[np.ndarray, SoftRows, np.ndarray]:
-        """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
-        own, places = np.unique(np.asarray(self.classes), return_inverse=True)
-        if len(own) != len(np.asarray(self.classes)) or len(own) < 2:
-            raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
-        if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
-            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model knows {listed(classes)}")
-        tables = [self.nodes] if isinstance(nouns, _Samples) else list(self.nodes)
-        if lengths is not None and len(tables) != len(lengths):
-            raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(tables)}: each needs its targets")
-        rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
-        offsets = offsets_of(np.array([len(each) for each in rows]))
-        order = np.argsort(places)
-        node = np.concatenate(rows)[:, order]
-        edge = self._edges(node, offsets, order, nouns)
-        return node.argmax(axis=1), SoftRows(node, edge), own
-
-    def _table(self, table: Any, index: int, lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
-        rows = np.asarray(table, dtype=np.float64)
-        n_labels, name = len(np.asarray(self.classes)), nouns.name(index)
-        expected = (len(rows) if lengths is None else int(lengths[index]), n_labels)
-        if rows.shape != expected:
-            raise ValueError(f"{name}: targets have shape {rows.shape}, expected {expected}")
-        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > _ROUNDING)
-        if wrong.any():
-            place = int(wrong.argmax())
-            raise ValueError(
-                f"{name}, {nouns.part} {place}: targets {np.array2string(rows[place], precision=4, threshold=6)} are "
-                "no probabilities that add up to one"
-            )
-        return rows / rows.sum(axis=1, keepdims=True)
-
-    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
-        if isinstance(nouns, _Samples):
-            return None
-        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
-        if self.pairs is None:
-            edge[1:] = node[:-1, :, None] * node[1:, None, :]
-            edge[offsets[:-1]] = 0.0
-            return edge
-        tables = list(self.pairs)
-        if len(tables) != len(offsets) - 1:
-            raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")
-        for index, (begin, end) in enumerate(pairwise(offsets.tolist())):
-            given = np.asarray(tables[index], dtype=np.float64)
-            expected = (end - begin - 1, node.shape[1], node.shape[1])
-            if given.shape != expected:
-                raise ValueError(f"{nouns.name(index)}: targets of pairs have shape {given.shape}, expected {expected}")
-            given = given[:, order][:, :, order]
-            before, after = node[begin : end - 1], node[begin + 1 : end]
-            off = np.abs(given.sum(axis=2) - before).max(axis=1) + np.abs(given.sum(axis=1) - after).max(axis=1)
-            if (wrong := (off > _ROUNDING) | (given < 0).any(axis=(1, 2)) | ~np.isfinite(off)).any():
-                raise ValueError(
-                    f"{nouns.name(index)}: targets of the pair of {nouns.part}s {int(wrong.argmax())} and "
-                    f"{int(wrong.argmax()) + 1} do not add up to those of the single labels"
-                )
-            edge[begin + 1 : end] = given
-        return edge
+    Positions whose label is not known do not count.
+    """
+    labels, known = known_labels(y, classes, lengths, nouns)
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)[known]
+    if not weights.any():
+        raise ValueError(f"no {nouns.part} whose label is known has a positive weight: there is nothing to score")
+    right = (np.searchsorted(classes, np.concatenate(predict())) == labels)[known]
+    return float(np.average(right, weights=weights))
 
 
 class _Entries:
@@ -334,6 +278,12 @@ class _Entries:
             place = self._place(int(self.rows[wrong[0]]))
             raise ValueError(f"unknown label {plain_label(array[wrong[0]])!r} at {place}: known are {listed(known)}")
         return known, places
+
+    def places(self, classes: np.ndarray) -> np.ndarray:
+        """Return the place among the classes of every label that is named, -1 for those that are not there."""
+        self._check_kinds()
+        numbers = {plain_label(label): place for place, label in enumerate(classes)}
+        return np.array([numbers.get(plain_label(label), -1) for label in self.labels])
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""

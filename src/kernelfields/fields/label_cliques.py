@@ -91,6 +91,16 @@ class LabelledInstances:
         return self.graphs.n_graphs
 
     @property
+    def starts(self) -> np.ndarray:
+        """First label of every instance, (n,)."""
+        return self.graphs.starts
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of labels of every instance, (n,)."""
+        return self.graphs.lengths
+
+    @property
     def weights(self) -> np.ndarray:
         """The weight of every instance, (n,)."""
         return self.graphs.weights

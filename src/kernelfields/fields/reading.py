@@ -23,7 +23,7 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -84,6 +84,21 @@ class Nouns:
 
 
 SEQUENCES = Nouns()
+
+
+class SampleNouns(Nouns):
+    """How messages speak of samples that have one label each: y is one list of them."""
+
+    def name(self, index: int) -> str:
+        """Return how messages call the list."""
+        return "y" if index == 0 else super().name(index)
+
+    def place(self, offsets: np.ndarray, row: int) -> str:
+        """Return how messages call a sample."""
+        return f"sample {row}"
+
+
+SAMPLES = SampleNouns(whole="list", part="sample")
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
@@ -348,21 +363,6 @@ def encode_labels(
         place = nouns.place(offsets, unknown[0])
         raise ValueError(f"unknown label {flat[unknown[0]].item()!r} at {place}: known are {listed(known)}")
     return labels, known
-
-
-def share_right(
-    y: Any,
-    classes: np.ndarray,
-    lengths: np.ndarray,
-    predict: Callable[[], list[np.ndarray]],
-    sample_weight: Any = None,
-    nouns: Nouns = SEQUENCES,
-) -> float:
-    """Return the share of positions whose label is the predicted one; labels outside the classes are errors."""
-    labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
-    weights = check_sample_weight(sample_weight, len(lengths), nouns)
-    right = np.searchsorted(classes, np.concatenate(predict())) == labels
-    return float(np.average(right, weights=np.repeat(weights, lengths)))
 
 
 def check_sample_weight(sample_weight: Any, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:

@@ -10,11 +10,12 @@ What is forbidden is in the potentials, as minus infinity. Beliefs are computed 
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -30,10 +31,22 @@ class LabelAnswers:
 
     #: The plan of inference, where there is a choice of methods.
     inference: GraphInference | None = None
+    #: What is known of the labels, as log-weights (N, L) that are among the potentials; None for nothing.
+    evidence: np.ndarray | None = None
 
     def __init__(self, data: Any, node: np.ndarray):
         self.data = data
         self.node = node
+
+    def given(self, evidence: np.ndarray | None) -> Self:
+        """Return the same once more is known of the labels: log-weights (N, L), as in fields/evidence.py."""
+        if evidence is None:
+            return self
+        answers = copy.copy(self)
+        answers.__dict__.pop("beliefs", None)
+        answers.node = self.node + evidence
+        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
+        return answers
 
     @cached_property
     def beliefs(self) -> Any:

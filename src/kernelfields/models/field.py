@@ -89,14 +89,19 @@ class Field:
     def certify(self, data: Any, workers: Workers, scope: str = "rkhs") -> Certificate:
         """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
 
-        ValueError if inference is approximate.
+        Where labels are partly known it is that of the labels as this field completes them. ValueError if inference is
+        approximate.
         """
         layout = self.layout(data)
         plan = self.structure.plan(data, layout)
         refuse_approximate(plan, "a certificate")
         placements = [term.placement(data) for term in self.terms]
         likelihood = self.structure.likelihood(data, placements, workers, plan)
-        evaluation = likelihood.evaluate(self.potentials(data, layout, workers))
+        potentials = self.potentials(data, layout, workers)
+        completed = not likelihood.convex
+        if completed:
+            likelihood = likelihood.frozen(potentials)  # type: ignore[attr-defined]
+        evaluation = likelihood.evaluate(potentials)
         value, parts = evaluation.value, {}
         for term, placement in zip(self.terms, placements, strict=True):
             rows = likelihood.layout.clique_residuals(evaluation.residual, placement)
@@ -110,7 +115,7 @@ class Field:
                 value += penalty(term.known, variance, term.l1)
                 parts[term.name] = penalty_gap(term.known, slope, variance, term.l1)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
-        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts)
+        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 
 
 def _rkhs_norm_and_gradient(term: Term, data: Any, residuals: np.ndarray) -> tuple[float, float]:

@@ -56,6 +56,17 @@ def check_prior_variance(value: Any, name: str, *, auto: bool = False) -> None:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 
 
+def check_prior_variances(values: Any, name: str, *, auto: bool = False) -> None:
+    """Raise unless ``values`` is a prior variance, or a list or tuple with one for each part of a sum of kernels."""
+    if not isinstance(values, list | tuple):
+        check_prior_variance(values, name, auto=auto)
+    elif not values:
+        raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
+    else:
+        for value in values:
+            check_prior_variance(value, name)
+
+
 def check_penalty(value: Any, name: str) -> None:
     """Raise unless ``value`` is a finite number that is not negative."""
     if not is_real(value) or not 0 <= value < np.inf:

@@ -7,6 +7,7 @@ matplotlib is loaded when something is drawn, not before.
 
 from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
 from kernelfields.reports.figures import Picture
+from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
@@ -16,6 +17,7 @@ from kernelfields.reports.tables import Markup, Table
 
 __all__ = [
     "Explanation",
+    "FilledLabels",
     "LabelledGraph",
     "LabelledSequence",
     "Markup",

@@ -118,14 +118,14 @@ class ChainCRFCV(FieldSearch):
     def _view(self, estimator: Any, data: Any) -> Any:
         return NodeCliques(window=estimator.window).view(data)
 
-    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+    def predict(self, X: Any, decode: str | None = None, *, known: Any = None) -> list[np.ndarray]:
         """Return the labels of each sequence, decoded as the best estimator does; see :meth:`ChainCRF.predict`."""
-        return self._best().predict(X) if decode is None else self._best().predict(X, decode)
+        return self._best().predict(X, decode, known=known)
 
-    def predict_marginals(self, X: Any, pairs: bool = False) -> Any:
+    def predict_marginals(self, X: Any, pairs: bool = False, *, known: Any = None) -> Any:
         """Return p(y_t | x) of each sequence; see :meth:`ChainCRF.predict_marginals`."""
-        return self._best().predict_marginals(X, pairs)
+        return self._best().predict_marginals(X, pairs, known=known)
 
-    def log_likelihood(self, X: Any, y: Any, *, per_sequence: bool = False) -> Any:
+    def log_likelihood(self, X: Any, y: Any, *, per_sequence: bool = False, known: Any = None) -> Any:
         """Return log p(y | x); see :meth:`ChainCRF.log_likelihood`."""
-        return self._best().log_likelihood(X, y, per_sequence=per_sequence)
+        return self._best().log_likelihood(X, y, per_sequence=per_sequence, known=known)

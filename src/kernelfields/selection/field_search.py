@@ -28,7 +28,7 @@ from kernelfields.numerics.parameters import check_count, is_auto, is_whole
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Split, order_folds, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, Words, as_arrays, tabulate
-from kernelfields.selection.scores import ScorerMaker, resolve_scoring
+from kernelfields.selection.scores import ScorerMaker, check_partly_known, resolve_scoring
 from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
 from kernelfields.selection.training_data import TrainingData, piece_length
 
@@ -95,6 +95,8 @@ class FieldSearch(BaseEstimator):
         kernels = self._settle(estimator, training)
         data = self._data_class(X, y, sample_weight, training)
         self._score_name = self._resolved_score(estimator, training)
+        if data.partly:
+            check_partly_known(self._score_name)
         scorer = resolve_scoring(
             self._score_name, estimator, data.classes, self._scores, of_scikit_learn=self._takes_scorers
         )
@@ -267,9 +269,9 @@ class FieldSearch(BaseEstimator):
 
     # ---- answers of the best estimator
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the labels that the best estimator gives X; see its own ``predict``."""
-        return self._best().predict(X)
+        return self._best().predict(X, known=known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the best estimator, whatever ``scoring`` chose it; see its own ``score``."""

@@ -92,7 +92,8 @@ def spread_folds(labels: Sequence[np.ndarray], n_folds: int, random: np.random.G
     """Return folds of equal size over which the holders of rare labels are spread; labels are small numbers."""
     present = [np.unique(each) if len(each) > 1 else each for each in labels]
     holders = np.bincount(np.concatenate(present))
-    rarest = np.array([each[np.argmin(holders[each])] for each in present])
+    # Those of which nothing is known come last, spread as well.
+    rarest = np.array([each[np.argmin(holders[each])] if len(each) else len(holders) for each in present])
     order = random.permutation(len(labels))
     order = order[np.argsort(rarest[order], kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)

@@ -85,10 +85,10 @@ class GraphCRFCV(FieldSearch):
     def _inference(self, estimator: Any, training: Training) -> GraphInference | None:
         return training.structure.plan(training.data)
 
-    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+    def predict(self, X: Any, decode: str | None = None, *, known: Any = None) -> list[np.ndarray]:
         """Return the labels of each graph, decoded as the best estimator does; see :meth:`GraphCRF.predict`."""
-        return self._best().predict(X) if decode is None else self._best().predict(X, decode)
+        return self._best().predict(X, decode, known=known)
 
-    def predict_marginals(self, X: Any, factors: str | None = None) -> Any:
+    def predict_marginals(self, X: Any, factors: str | None = None, *, known: Any = None) -> Any:
         """Return p(y_v | x) of each graph; see :meth:`GraphCRF.predict_marginals`."""
-        return self._best().predict_marginals(X, factors)
+        return self._best().predict_marginals(X, factors, known=known)

@@ -79,9 +79,9 @@ class KernelClassifierCV(ClassifierMixin, FieldSearch):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict_proba(self, X: Any, *, uncertainty: bool | str = False) -> np.ndarray:
+    def predict_proba(self, X: Any, *, uncertainty: bool | str = False, known: Any = None) -> np.ndarray:
         """Return p(y | x), (n, classes); see :meth:`KernelClassifier.predict_proba`."""
-        return self._best().predict_proba(X, uncertainty=uncertainty)
+        return self._best().predict_proba(X, uncertainty=uncertainty, known=known)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""

@@ -107,9 +107,9 @@ class MultiLabelCRFCV(ClassifierMixin, FieldSearch):
         tied = estimator.edge_kernel is None
         return plan_labels(one.offsets, members, structure.n_names, structure.method, tied=tied)
 
-    def predict_proba(self, X: Any, *, uncertainty: bool | str = False) -> np.ndarray:
+    def predict_proba(self, X: Any, *, uncertainty: bool | str = False, known: Any = None) -> np.ndarray:
         """Return P(y_k = 1 | x), (n, K); see :meth:`MultiLabelCRF.predict_proba`."""
-        return self._best().predict_proba(X, uncertainty=uncertainty)
+        return self._best().predict_proba(X, uncertainty=uncertainty, known=known)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the log odds of each label, (n, K); see :meth:`MultiLabelCRF.decision_function`."""

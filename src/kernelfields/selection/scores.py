@@ -27,6 +27,7 @@ from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.features.readers import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
+from kernelfields.fields.evidence import informative
 from kernelfields.selection.variance_path import FoldFit
 
 Scorer = Callable[[FoldFit], float]
@@ -55,14 +56,37 @@ def resolve_scoring(
     return resolve_scoring(get_scorer(scoring), estimator, classes, makers)
 
 
+#: Scores that count what is known where labels are partly known; functions are left to whoever wrote them.
+COUNT_WHAT_IS_KNOWN = ("log_likelihood", "accuracy")
+
+
+def check_partly_known(scoring: Any) -> None:
+    """Raise ValueError if a score needs every label."""
+    if isinstance(scoring, str) and scoring not in COUNT_WHAT_IS_KNOWN:
+        names = " or ".join(map(repr, COUNT_WHAT_IS_KNOWN))
+        raise ValueError(f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}")
+
+
 def log_likelihood(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the log-likelihood per position."""
-    return lambda fit: fit.log_likelihood() / fit.part.test.n_positions
+    """Return the log-likelihood per position, of those of which something is known."""
+
+    def score(fit: FoldFit) -> float:
+        evidence = fit.part.test.evidence
+        count = fit.part.test.n_positions if evidence is None else max(1, int(informative(evidence).sum()))
+        return fit.log_likelihood() / count
+
+    return score
 
 
 def position_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the share of positions whose label is right."""
-    return lambda fit: token_accuracy(fit.part.y_test, fit.predictions())
+    """Return the share of positions whose label is right, of those whose label is known."""
+
+    def score(fit: FoldFit) -> float:
+        if fit.part.test.evidence is not None:
+            return fit.estimator().score(fit.part.X_test, fit.part.y_test)
+        return token_accuracy(fit.part.y_test, fit.predictions())
+
+    return score
 
 
 def own_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:

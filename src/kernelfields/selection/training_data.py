@@ -34,10 +34,12 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.settling import Training
-from kernelfields.features.readers import read_indicator
+from kernelfields.features.readers import read_partial_indicator
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.evidence import informative, is_partial, known_labels, read_labels
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.fields.reading import SAMPLES
 
 #: Sequences of up to this many positions are not cut any further: a field must see what follows what.
 SHORTEST_PIECE = 25
@@ -74,6 +76,8 @@ class TrainingData(ABC):
 
     labels: list[np.ndarray]
     lengths: np.ndarray
+    #: Whether labels are partly known; ``labels`` then are those that are.
+    partly = False
 
     def __init__(self, X: Any, y: Any, sample_weight: Any, training: Training):
         self.X, self.y = X, y
@@ -148,6 +152,10 @@ class _ListedData(TrainingData):
     def _read_items(self, data: Any) -> None:
         self.labels = data.split(data.labels)
         self.lengths = np.diff(data.offsets)
+        if data.evidence is not None:
+            self.partly = True
+            decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
+            self.labels = [labels[own] for labels, own in zip(self.labels, decided, strict=True)]
 
     def inputs(self, units: Sequence[int] | np.ndarray) -> list:
         """Return some items of X."""
@@ -177,6 +185,8 @@ class SequenceData(_ListedData):
 
     def cut(self, length: int, constraints: Any) -> int:
         """Cut sequences of two such lengths and more into pieces of about ``length``, where constraints allow it."""
+        if self.partly:  # where constraints allow it cannot be told
+            return 0
         masks = resolve_constraints(constraints, self.classes)
         pieces: list[tuple[int, int, int]] = []
         self._units = []
@@ -260,6 +270,9 @@ class LabelTable(_TableData):
 
     def _read_items(self, data: LabelledInstances) -> None:
         table = data.labels.reshape(data.n_instances, -1)
+        if data.evidence is not None:
+            self.partly = True
+            table = table * informative(data.evidence).reshape(table.shape)
         # One more label for those that have none, so that they are spread over the folds as well.
         present = np.column_stack([table, ~table.any(axis=1)])
         self.labels = [np.flatnonzero(row) for row in present]
@@ -271,8 +284,8 @@ class LabelTable(_TableData):
 
     def _held_out(self, training: Training, description: FieldEstimator, X: Any, y: Any) -> LabelledInstances:
         inputs = training.reader.read(description, X)
-        labels, _ = read_indicator(y, inputs.shape[0], training.classes.tolist())
-        return LabelledInstances.build(inputs, labels.shape[1], {}, labels)
+        labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], training.classes.tolist())
+        return LabelledInstances.build(inputs, labels.shape[1], {}, labels, None, evidence)
 
 
 class ClassTable(_TableData):
@@ -283,11 +296,20 @@ class ClassTable(_TableData):
 
     def _read_items(self, data: Graphs) -> None:
         # Not those of the data, which leave out samples of weight zero.
-        codes = np.searchsorted(self.classes, column_or_1d(self.y))
-        self.labels = list(codes[:, None])
+        if is_partial(self.y):
+            self.partly = True
+            codes, known = known_labels([self.y], self.classes, np.array([len(self.y)]), SAMPLES)
+            self.labels = [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
+        else:
+            codes = np.searchsorted(self.classes, column_or_1d(self.y))
+            self.labels = list(codes[:, None])
         self.lengths = np.ones(len(codes), dtype=np.int64)
 
     def _held_out(self, training: Training, description: FieldEstimator, X: Any, y: Any) -> Graphs:
+        if is_partial(y):
+            inputs = training.reader.read(description, X)
+            labels, evidence, _ = read_labels([y], training.classes, np.array([inputs.shape[0]]), SAMPLES)
+            return Graphs(inputs, np.arange(len(labels) + 1), (), labels, evidence=evidence)
         inputs, targets = training.reader.read(description, X, y=y)
         labels = np.searchsorted(training.classes, targets)
         return Graphs(inputs, np.arange(len(labels) + 1), (), labels)

@@ -74,7 +74,7 @@ class FoldFit:
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
         solution = self.fitted.solution
-        return solution.reason == "gap" or solution.relative_gap <= self.description.tol
+        return solution.converged or solution.relative_gap <= self.description.tol
 
 
 class VariancePath:

@@ -100,6 +100,7 @@ def learn_chain_cliques(
 
     Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
     """
+    _refuse_partial(chains, "cliques='learn'")
     named = name_cliques([*base, *candidates])
     # A sum of kernels is several sets, so the number of base sets is known only after naming.
     n_base = len(name_cliques(base))
@@ -126,6 +127,14 @@ def learn_chain_cliques(
     return [(name, clique) for name, clique in named if name in names], path
 
 
+def _refuse_partial(data: Any, what: str) -> None:
+    """Raise ValueError if labels are partly known: what a candidate promises is said by a convex objective."""
+    if data.evidence is not None:
+        raise ValueError(
+            f"{what} needs labels that are all known: learn on data of which they are, then name what was chosen"
+        )
+
+
 def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> tuple[Chains, Chains]:
     """Set a random share of the sequences aside."""
     count = round(share * chains.n_sequences)
@@ -138,8 +147,13 @@ def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> 
     return chains.subset(np.sort(order[count:])), chains.subset(np.sort(order[:count]))
 
 
-def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any]) -> list[Edge]:
-    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K)."""
+def label_edges(
+    label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any], known: np.ndarray | None = None
+) -> list[Edge]:
+    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K).
+
+    ``known`` is a mask of those that are, None for all.
+    """
     n_labels = Y.shape[1]
     if isinstance(label_graph, str):
         if label_graph not in GRAPHS:
@@ -152,7 +166,7 @@ def label_edges(label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Seq
             return []
         if label_graph == "full":
             return list(itertools.combinations(range(n_labels), 2))
-        return spanning_tree(mutual_information(Y, weights))
+        return spanning_tree(mutual_information(Y, weights, known))
     return given_edges(label_graph, list(names))
 
 
@@ -187,12 +201,16 @@ def _label_number(label: Any, names: list, index: int) -> int:
     return int(label)
 
 
-def mutual_information(Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return I(y_j; y_k) in nats, (K, K), of labels (n, K) with half an instance added to each of four cells."""
-    total = float(weights.sum()) + 2.0
-    weighted = Y * weights[:, None]
-    both = weighted.T @ Y + 0.5
-    first = (weighted.sum(axis=0) + 1.0)[:, None]
+def mutual_information(Y: np.ndarray, weights: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """Return I(y_j; y_k) in nats, (K, K), of labels (n, K) with half an instance added to each of four cells.
+
+    A pair is counted over the instances of which both labels are ``known``.
+    """
+    told = np.ones(Y.shape) if known is None else known.astype(np.float64)
+    has, weighted = Y * told, told * weights[:, None]
+    total = weighted.T @ told + 2.0
+    both = (Y * weighted).T @ has + 0.5
+    first = (Y * weighted).T @ told + 1.0
     cells = {(1, 1): both, (1, 0): first - both, (0, 1): first.T - both, (0, 0): total - first - first.T + both}
     information = np.zeros(both.shape)
     for (a, b), count in cells.items():
@@ -239,6 +257,7 @@ def learn_label_edges(
     say: Callable[[str], None],
 ) -> tuple[list[Edge], StructurePath]:
     """Return the pairs of labels that a search chose, and its path; ``terms_on`` makes terms on some instances."""
+    _refuse_partial(instances, "a search for the graph of labels")
     n_names = len(names)
     edges = (
         list(itertools.combinations(range(n_names), 2))

@@ -29,6 +29,8 @@ def predict_collection(crf: Any, X: Any, method: str = "predict", **settings: An
         raise ValueError(f"method of a Dask collection must be one of {', '.join(METHODS)}, got {method!r}")
     if settings.get("pairs"):
         raise ValueError("pairs=True gives two lists: ask for a partition of the collection at a time")
+    if settings.get("known") is not None:
+        raise ValueError("known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time")
     lists = isinstance(X, list | tuple)
     answer = dask.delayed(answered, pure=False)
     model = dask.delayed(_travelling(crf), traverse=False)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.evidence import SoftRows
+from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
 

@@ -244,6 +244,11 @@ def refuse_without_curvature(posterior: LogPosterior) -> None:
             f"a Laplace approximation needs the exact Hessian, and inference={posterior.approximation!r} is "
             "approximate: use inference='junction' where it fits"
         )
+    if not posterior.convex:
+        raise ValueError(
+            "a Laplace approximation, and the evidence, need a label at every position, and labels are partly known "
+            "here: pass them completed, crf.predict(X, known=y)"
+        )
     if not posterior.has_squares_only:
         raise ValueError(
             "a Laplace approximation needs a Gaussian prior on every coefficient: finite prior variances, no l1"

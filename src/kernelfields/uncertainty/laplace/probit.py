@@ -16,12 +16,16 @@ Fails: ValueError for a kind of uncertainty that does not exist, or with fewer t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kernelfields.uncertainty.laplace.samples import LaplaceSamples
+from kernelfields.inference.answers import Answers
+from kernelfields.models.field import Field
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.graph import refuse_approximate
+from kernelfields.uncertainty.laplace.samples import LaplaceSamples, sampled_answers
 
 # A probability of zero counts as this small one: the logarithm must exist.
 _SMALLEST = np.finfo(np.float64).tiny
@@ -61,6 +65,30 @@ def averaged_marginals(
         slopes = (_logs(ahead) - _logs(back)) / (2.0 * step)
         variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
     return probit_marginals(marginals, variances)
+
+
+def averaged_answers(
+    kind: str,
+    batches: Iterable[Answers],
+    field: Field,
+    samples: LaplaceSamples,
+    workers: Workers,
+    joint_of: Callable[[Any], np.ndarray] | None = None,
+) -> Iterator[tuple[Any, np.ndarray, Any]]:
+    """Yield the data of batches with their marginals and, if asked for, joint ones, averaged over the posterior."""
+    for answers in batches:
+        if kind == "probit":
+            refuse_approximate(answers.inference, "uncertainty='probit'")
+        joint = np.zeros(())
+
+        def marginals(drawn: LaplaceSamples, answers: Answers = answers) -> Iterator[np.ndarray]:
+            nonlocal joint
+            for each in sampled_answers(field, answers.data, drawn, workers):
+                sampled = each.given(answers.evidence)
+                joint = joint if joint_of is None else joint + joint_of(sampled) / drawn.n_samples
+                yield sampled.marginals
+
+        yield answers.data, averaged_marginals(kind, answers.marginals, samples, marginals), joint
 
 
 def mean_marginals(sampled: Iterable[np.ndarray], n_samples: int) -> np.ndarray:

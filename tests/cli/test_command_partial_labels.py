@@ -1,0 +1,139 @@
+"""Files whose labels are partly known: training on them, filling them in, counting what is known."""
+
+import json
+
+import numpy as np
+import pytest
+from command_files import run, sentences, write_columns_file, write_npz_file
+
+from kernelfields.cli.labels import LabelMarks
+from kernelfields.cli.models import load_model
+
+
+def blanked(rows, mark="?", every=3):
+    """The same sentences with each third label unknown."""
+    return [
+        [(word, length, mark if (i + t) % every == 0 else tag) for t, (word, length, tag) in enumerate(sentence)]
+        for i, sentence in enumerate(rows)
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("partial")
+    write_columns_file(place / "full.conll")
+    write_columns_file(place / "train.conll", blanked(sentences()))
+    write_columns_file(place / "half.conll", blanked(sentences(6, seed=1), every=2))
+    write_columns_file(place / "test.conll", sentences(6, seed=1))
+    run("train", place / "full.conll", "-m", place / "full.model", "-q")
+    run("train", place / "train.conll", "--unknown-label", "?", "-m", place / "partial.model", "-q")
+    return place
+
+
+def cells(text):
+    return [line.split("\t") for line in text.splitlines() if line]
+
+
+def test_unknown_labels_are_no_class_of_their_own(folder):
+    trained = load_model(folder / "partial.model")
+    assert trained.crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    assert trained.crf.certificate_.completed
+    said = run("train", folder / "train.conll", "--unknown-label", "?", "-m", folder / "again.model").stderr
+    assert "3 labels, of 33 positions the label is not known" in said
+    assert 'unknown_label = "?"' in (folder / "again.toml").read_text()
+    shown = run("certify", folder / "partial.model", folder / "train.conll").stdout
+    assert "for the labels as it completes them" in shown
+
+
+@pytest.mark.parametrize("model", ["full.model", "partial.model"])
+def test_what_is_known_is_kept_and_the_rest_filled_in(folder, model):
+    result = run("predict", folder / model, folder / "half.conll", "--known", "--confidence", "-v")
+    rows = cells(result.stdout)
+    assert all(row[3] == row[2] and row[4] == "1.000000" for row in rows if row[2] != "?")
+    assert all(row[3] in ("DET", "NOUN", "VERB") for row in rows)
+    assert "filled in 15 labels of 30" in result.stderr
+    assert "15 labels filled in, 15 known" in result.stderr
+    trained = load_model(folder / model)
+    file = trained.reader.read(str(folder / "half.conll"), partly=True)
+    assert [row[3] for row in rows] == np.concatenate(trained.crf.predict(file.X, known=file.y)).tolist()
+
+
+def test_documents_and_the_best_labellings_keep_what_is_known(folder):
+    half = [tag for sentence in blanked(sentences(6, seed=1), every=2) for _, _, tag in sentence]
+    lines = run(
+        "predict", folder / "full.model", folder / "half.conll", "--known", "--json", "--marginals", "-q"
+    ).stdout
+    documents = [json.loads(line) for line in lines.splitlines()]
+    flat = [pair for each in documents for pair in zip(each["labels"], each["marginals"], strict=True)]
+    for tag, (label, marginals) in zip(half, flat, strict=True):
+        assert sum(marginals.values()) == pytest.approx(1.0)
+        assert tag == "?" or (label == tag and marginals[tag] == pytest.approx(1.0))
+    ranked = run("predict", folder / "full.model", folder / "half.conll", "--known", "--nbest", 2, "-q").stdout
+    assert all(row[2] in ("?", row[3]) for row in cells(ranked) if len(row) == 4)
+
+
+def test_other_marks_and_sets_of_labels(folder):
+    rows = [
+        [(word, n, "NOUN|VERB" if tag == "VERB" else tag) for word, n, tag in each] for each in sentences(6, seed=1)
+    ]
+    write_columns_file(folder / "sets.conll", blanked(rows, mark="-"))
+    options = ("--known", "--unknown-label", "-", "--label-sets", "|")
+    filled = cells(run("predict", folder / "full.model", folder / "sets.conll", *options, "-q").stdout)
+    assert all(row[3] in row[2].split("|") for row in filled if row[2] != "-")
+    assert {row[2] for row in filled} >= {"-", "NOUN|VERB"}
+    run("train", folder / "sets.conll", *options[1:], "-m", folder / "sets.model", "-q")
+    assert load_model(folder / "sets.model").reader.marks == LabelMarks("-", "|")
+
+
+def test_evaluation_counts_what_is_known(folder):
+    rows = cells(run("predict", folder / "full.model", folder / "half.conll", "-q").stdout)
+    known = [row for row in rows if row[2] != "?"]
+    share = np.mean([row[2] == row[3] for row in known])
+    options = ("--unknown-label", "?", "--resamples", 0, "--json", "-q")
+    found = json.loads(run("evaluate", folder / "full.model", folder / "half.conll", *options).stdout)
+    assert found["n_tokens"] == len(known) == 15
+    assert found["accuracy"]["value"] == pytest.approx(share)
+    assert found["log_likelihood"]["per_token"]["value"] < 0
+    run("predict", folder / "full.model", folder / "half.conll", "-o", folder / "labelled.conll", "-q")
+    alone = json.loads(run("evaluate", folder / "labelled.conll", *options).stdout)
+    assert alone["accuracy"] == found["accuracy"]
+    other = run(
+        "evaluate", folder / "full.model", folder / "half.conll", "--against", folder / "partial.model", *options
+    )
+    assert json.loads(other.stdout)["n_tokens"] == 15
+
+
+def test_arrays_have_unknown_labels_too(tmp_path):
+    write_npz_file(tmp_path / "train.npz")
+    arrays = dict(np.load(tmp_path / "train.npz"))
+    run("train", tmp_path / "train.npz", "-m", tmp_path / "m.model", "-q")
+    arrays["y"][::2] = -1
+    np.savez(tmp_path / "half.npz", **arrays)
+    options = ("--known", "--unknown-label", "-1", "-o", tmp_path / "out.npz", "-q")
+    run("predict", tmp_path / "m.model", tmp_path / "half.npz", *options)
+    predicted = np.load(tmp_path / "out.npz")["predicted"]
+    np.testing.assert_array_equal(predicted[1::2], arrays["y"][1::2])
+    assert set(predicted.tolist()) <= {0, 1}
+
+
+def test_what_cannot_be_read_is_said(folder, tmp_path):
+    said = run("predict", folder / "full.model", folder / "half.conll", "--unknown-label", "?", code=2).stderr
+    assert "are for --known" in said
+    said = run(
+        "predict", folder / "full.model", folder / "half.conll", "--known", "--unknown-label", "-", code=2
+    ).stderr
+    assert "half.conll, line 1, column 2" in said
+    assert "the label ? was never seen in training" in said
+    said = run("train", folder / "train.conll", "--unknown-label", "", "-m", tmp_path / "m.model", code=2).stderr
+    assert "--unknown-label must be a text that is not empty" in said
+    said = run("train", folder / "train.conll", "--unknown-label", "a|b", "--label-sets", "|", code=2).stderr
+    assert "cannot be told apart" in said
+    write_columns_file(tmp_path / "bare.conll", sentences(2), columns=(0, 1))
+    said = run("predict", folder / "full.model", tmp_path / "bare.conll", "--known", code=2).stderr
+    assert "the labels, column 2 (from 0), are missing" in said
+    options = ("--unknown-label", "?", "--scheme", "bio")
+    said = run("evaluate", folder / "full.model", folder / "half.conll", *options, code=2).stderr
+    assert "entities are counted where every label is known" in said
+    write_columns_file(tmp_path / "open.conll", [[("the", "3", "DET|")]])
+    said = run("predict", folder / "full.model", tmp_path / "open.conll", "--known", "--label-sets", "|", code=2).stderr
+    assert "names one that is empty or unknown" in said
