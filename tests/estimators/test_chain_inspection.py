@@ -29,8 +29,8 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
-from kernelfields.estimators.explanations import largest
-from kernelfields.estimators.inspection import tabulate_weights
+from kernelfields.estimators.inspecting.explanations import largest
+from kernelfields.estimators.inspecting.inspection import tabulate_weights
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant

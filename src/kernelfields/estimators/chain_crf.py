@@ -22,8 +22,8 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
 )
-from kernelfields.estimators.explanations import Asked, explain_sequence
-from kernelfields.estimators.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
+from kernelfields.estimators.inspecting.explanations import Asked, explain_sequence
+from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import ChainReader

@@ -20,8 +20,8 @@ from kernelfields.estimators.base import (
     LabelKernelLike,
     Seed,
 )
-from kernelfields.estimators.explanations import Asked, explain_graph
-from kernelfields.estimators.inspection import show_graph, summarise_graphs, tabulate_graph_weights
+from kernelfields.estimators.inspecting.explanations import Asked, explain_graph
+from kernelfields.estimators.inspecting.inspection import show_graph, summarise_graphs, tabulate_graph_weights
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import GraphReader

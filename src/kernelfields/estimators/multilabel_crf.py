@@ -20,8 +20,8 @@ from kernelfields.estimators.base import (
     KernelLike,
     Seed,
 )
-from kernelfields.estimators.explanations import Asked, explain_instance
-from kernelfields.estimators.inspection import tabulate_label_weights
+from kernelfields.estimators.inspecting.explanations import Asked, explain_instance
+from kernelfields.estimators.inspecting.inspection import tabulate_label_weights
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
 from kernelfields.fields.evidence import informative

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.estimators.training_inputs import TrainingInputs, similar_parts, spoken_parts
+from kernelfields.estimators.inspecting.training_inputs import TrainingInputs, similar_parts, spoken_parts
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import check_window

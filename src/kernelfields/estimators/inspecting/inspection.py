@@ -26,7 +26,7 @@ import scipy.sparse
 from sklearn import get_config
 
 from kernelfields.basis.selection import resolve_basis
-from kernelfields.estimators.explanations import (
+from kernelfields.estimators.inspecting.explanations import (
     Top,
     Weights,
     check_one_sequence,

@@ -1,0 +1,1 @@
+"""Fitted fields looked at: weights, explanations, summaries, pictures of sequences and graphs."""
