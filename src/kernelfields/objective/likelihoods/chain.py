@@ -10,7 +10,7 @@ seen as graphs and a junction tree does (likelihoods/graph.py).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -148,6 +148,11 @@ class ChainLikelihood:
             return score + float(np.vdot(self._edge_counts, edge[0]))
         steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
         return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
+
+    def weighed(self, weights: np.ndarray) -> ChainLikelihood:
+        """Return the likelihood of the same chains with other weights, (S,)."""
+        chains = replace(self.chains, weights=weights)
+        return ChainLikelihood(chains, self.n_labels, tied=self.layout.tied, masks=self.masks, workers=self.workers)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""

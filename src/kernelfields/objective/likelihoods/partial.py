@@ -30,7 +30,7 @@ import numpy as np
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
 
-class _Wrapped:
+class WrappedLikelihood:
     """What is asked of the likelihood of labels as it is."""
 
     def __init__(self, inner: Any):
@@ -61,7 +61,7 @@ class _Wrapped:
 
     def clique_marginals(self, evaluation: Evaluation, term: Any) -> Any:
         """Return the probabilities of the labellings of a term's cliques, (n, L^k); nothing known of the labels."""
-        return self.inner.clique_marginals(self._free(evaluation), term)
+        return self.inner.clique_marginals(self.free(evaluation), term)
 
     def clique_weights(self, term: Any) -> Any:
         """Return the weight of every clique of a term, (n,)."""
@@ -69,9 +69,10 @@ class _Wrapped:
 
     def chain_beliefs(self, evaluation: Evaluation) -> Any:
         """Return offsets, weights, marginals and joint marginals of steps of chains."""
-        return self.inner.chain_beliefs(self._free(evaluation))
+        return self.inner.chain_beliefs(self.free(evaluation))
 
-    def _free(self, evaluation: Evaluation) -> Evaluation:
+    def free(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with the beliefs of ``inner`` where nothing is known of the labels."""
         return evaluation
 
     def evaluate(self, potentials: Any) -> Evaluation:
@@ -79,7 +80,7 @@ class _Wrapped:
         raise NotImplementedError
 
 
-class PartialLikelihood(_Wrapped):
+class PartialLikelihood(WrappedLikelihood):
     """Labels of which ``evidence`` (N, L), in the order of the potentials, tells something; ``inner`` has any of them.
 
     ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs: those of the field, and those
@@ -103,7 +104,8 @@ class PartialLikelihood(_Wrapped):
         residual = free.residual.moved(-1.0, given.residual)
         return Evaluation(free.value - given.value - self._known_score, residual, (free.beliefs, given.beliefs))
 
-    def _free(self, evaluation: Evaluation) -> Evaluation:
+    def free(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with the beliefs of ``inner`` where nothing is known of the labels."""
         return Evaluation(evaluation.value, evaluation.residual, evaluation.beliefs[0])
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
@@ -119,7 +121,7 @@ class PartialLikelihood(_Wrapped):
         return CompletedLikelihood(self.inner, self.inner.evaluate(self._given(potentials)).residual)
 
 
-class CompletedLikelihood(_Wrapped):
+class CompletedLikelihood(WrappedLikelihood):
     """Targets in the place of labels; ``shift`` is how much they are above those of ``inner``, as potentials."""
 
     convex = True
