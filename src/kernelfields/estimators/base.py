@@ -34,6 +34,7 @@ from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
 from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.models.documents import SETTINGS, checked_classes, read_document, write_document
+from kernelfields.models.expectations import LabelledFeature, LabelShares
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     FieldKeeper,
@@ -42,7 +43,7 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, resolve_criteria, resolve_partial_labels
 from kernelfields.models.rehearsal import MOST_RANK
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -71,7 +72,7 @@ from kernelfields.uncertainty.laplace.samples import (
 )
 
 SETTINGS["structure search"] = StructureSearch
-SETTINGS["partial labels"] = PartialLabels
+SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
 KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
@@ -218,9 +219,12 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
+        watchers = [*check_callbacks(self.callbacks), progress]
+        structure, engine = self._structure(classes, data), self._engine(data)
+        partial = resolve_partial_labels(getattr(self, "partial_labels", None))
+        criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
             data = reader.scale(data, always=self.scale is True)
-        watchers = [*check_callbacks(self.callbacks), progress]
         options = FitOptions(
             self.solver,
             self.tol,
@@ -229,9 +233,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             lambda iteration: True in [watcher(iteration) for watcher in watchers],
             random,
             progress.say,
-            resolve_partial_labels(getattr(self, "partial_labels", None)),
+            partial,
+            criteria,
         )
-        structure, engine = self._structure(classes, data), self._engine(data)
         settings = self._sample_settings()
         return Training(reader, data, classes, structure, engine, options, progress.say, settings)
 
@@ -290,7 +294,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _engine(self, data: Any) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        return resolve_engine(self.engine, n_values=self._n_values(data), data=data)
+        local = resolve_partial_labels(getattr(self, "partial_labels", None)).ask_of_unlabelled
+        return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
