@@ -35,6 +35,7 @@ from kernelfields.models.build import NamedCliques, continued_designs, name_cliq
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import FALLBACK
+from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support, is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
@@ -223,6 +224,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         *,
         X_dev: object = None,
         y_dev: object = None,
+        X_unlabelled: object = None,
         optimize: object = None,
     ) -> ChainCRF:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
@@ -230,8 +232,11 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
         stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
         the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
-        kernel parameters by the evidence. Dask collections are fitted where they are, see docs/dask.md.
+        kernel parameters by the evidence. ``X_unlabelled`` are sequences without labels, for what ``partial_labels``
+        ask of them. Dask collections are fitted where they are, see docs/dask.md.
         """
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
