@@ -1,6 +1,7 @@
 """Entropies and expectations of unlabelled data: values by enumeration, gradients by differences."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,7 +57,9 @@ def constrained_chains():
 
 def cycles():
     offsets = offsets_of([4, 3, 3, 4])
-    members = np.vstack([np.array([[i, (i + 1) % n] for i in range(n)]) + b for b, n in zip(offsets, [4, 3, 3, 4])])
+    members = np.vstack(
+        [np.column_stack([np.arange(a, b), np.roll(np.arange(a, b), -1)]) for a, b in pairwise(offsets)]
+    )
     factors = (Factors("ring", members, offsets),)
     evidence = evidence_of(14, 3)
     graphs = Graphs(np.zeros((14, 1)), offsets, factors, evidence.argmax(axis=1), WEIGHTS, None, evidence)
@@ -170,7 +173,7 @@ def test_approximate_inference_is_refused():
     inner = GraphStructure(3, "trw").likelihood(
         graphs, [SOME, Placement(2, "ring", None, tied_everywhere=True)], Workers(1)
     )
-    with pytest.raises(ValueError, match="need exact inference.*'trw'"):
+    with pytest.raises(ValueError, match=r"need exact inference.*'trw'"):
         ExpectationLikelihood(inner, Criteria(ENTROPIES))
 
 

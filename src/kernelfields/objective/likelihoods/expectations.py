@@ -101,7 +101,9 @@ class ExpectationLikelihood(WrappedLikelihood):
 
     def _check_possible(self) -> None:
         """Raise if constraints leave no place for labels that are asked for."""
-        marginals = self._plain.evaluate(self.layout.zeros()).beliefs.node_marginals if self._expectations else None
+        if not self._expectations:
+            return
+        marginals = self._plain.evaluate(self.layout.zeros()).beliefs.node_marginals
         for each in self._expectations:
             if not np.isfinite(each.divergence(each.means(marginals, self._weights))):
                 raise ValueError(f"{each.name} asks for labels that the constraints forbid at every position it counts")
