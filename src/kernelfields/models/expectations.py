@@ -1,7 +1,7 @@
 """What users say of labels that nobody has seen: shares of labels, everywhere or where a feature is active.
 
     LabelShares({"O": 0.4, ("B-NP", "I-NP"): 0.5})          4 in 10 tokens are outside, 5 in 10 in a noun phrase
-    LabelledFeature("word=London", {"B-LOC": 0.8})          8 in 10 tokens "London" begin a place
+    LabelledFeature("word:London", {"B-LOC": 0.8})          8 in 10 tokens "London" begin a place
 
 They enter a fit as divergences of the shares that the field expects, objective/likelihoods/expectations.py. Labels that
 are not named share what is left. Where an instance has several yes-or-no labels, each has a share of its own.
@@ -106,7 +106,7 @@ class LabelledFeature(LabelShares):
     Parameters
     ----------
     feature : str or int
-        The name of a feature of dicts, strings or data frames, such as "word=London", or the number of a column.
+        The name of a feature of dicts, strings or data frames, such as "word:London", or the number of a column.
     shares, weight : as in LabelShares
     """
 
