@@ -240,6 +240,13 @@ def test_other_engines_are_refused():
         chain(entropy_weight=1.0).set_params(engine=Elsewhere()).fit(X, SOME)
 
 
+def test_what_knows_labels_only_is_refused():
+    crf = chain(entropy_weight=0.1).fit(X, SOME)
+    for method in (crf.certify, crf.laplace):
+        with pytest.raises(ValueError, match="knows labels only"):
+            method(X, SOME)
+
+
 def test_bad_unlabelled_data_are_refused():
     with pytest.raises(TypeError, match="X_unlabelled is appended to lists"):
         chain().fit(X, None, X_unlabelled=X)

@@ -458,11 +458,17 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
+        self._refuse_unlabelled("certify", "certificate_ and stationarity_ tell how near the fit is to a minimum")
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
         with blas_threads(self._blas_limit(data.n_positions)):
             return fitted.certify(data, Workers(self.n_jobs), scope)
+
+    def _refuse_unlabelled(self, method: str, advice: str) -> None:
+        """Raise if the fit had entropies or expectations, which a method does not know."""
+        if resolve_partial_labels(getattr(self, "partial_labels", None)).ask_of_unlabelled:
+            raise ValueError(f"{method} knows labels only, and this field has entropies or expectations: {advice}")
 
     # ---- uncertainty
 
@@ -492,6 +498,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
             raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
+        self._refuse_unlabelled("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().structure, settings)
