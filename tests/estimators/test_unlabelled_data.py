@@ -12,6 +12,7 @@ from kernelfields import (
     LabelShares,
     MultiLabelCRF,
     PartialLabels,
+    SkipCliques,
 )
 from kernelfields.engines.engine import Engine
 from tests.samples import as_words, labelled_instances, labelled_sequences
@@ -245,6 +246,13 @@ def test_what_knows_labels_only_is_refused():
     for method in (crf.certify, crf.laplace):
         with pytest.raises(ValueError, match="knows labels only"):
             method(X, SOME)
+    with pytest.raises(ValueError, match="optimize knows labels only"):
+        crf.fit(X, SOME, optimize="evidence")
+
+
+def test_cliques_are_learnt_by_labels_alone():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques="learn", candidates=[SkipCliques()])
+    assert share_of(crf.fit(X, SOME), "adj") > 0.7
 
 
 def test_bad_unlabelled_data_are_refused():

@@ -187,6 +187,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Fit the field; the frame that every ``fit`` shares."""
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
+        if search is not None:
+            self._refuse_unlabelled("optimize", "choose prior variances by cross-validation")
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()

@@ -379,7 +379,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             training.data,
             self._development_chains(training),
             place_chains=lambda chains: training.place(chains, named),
-            options=replace(training.options, watch=None),
+            options=replace(training.options, watch=None, criteria=None),
             say=training.say,
         )
         return chosen
