@@ -37,6 +37,8 @@ _HOMES = {
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
+    "LabelShares": "kernelfields.models.expectations",
+    "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
@@ -56,6 +58,8 @@ __all__ = [
     "GraphNodes",
     "KernelClassifier",
     "KernelClassifierCV",
+    "LabelShares",
+    "LabelledFeature",
     "MultiLabelCRF",
     "MultiLabelCRFCV",
     "NodeCliques",
@@ -95,6 +99,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.fields.soft_targets import SoftTargets
+    from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.chain_crf_cv import ChainCRFCV
     from kernelfields.selection.graph_crf_cv import GraphCRFCV

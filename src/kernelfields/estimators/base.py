@@ -36,6 +36,7 @@ from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
 from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.models.documents import SETTINGS, checked_classes, read_document, write_document
+from kernelfields.models.expectations import LabelledFeature, LabelShares
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     FieldKeeper,
@@ -44,7 +45,7 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, refuse_unlabelled, resolve_criteria, resolve_partial_labels
 from kernelfields.models.rehearsal import MOST_RANK
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -72,7 +73,7 @@ from kernelfields.uncertainty.laplace.samples import (
 )
 
 SETTINGS["structure search"] = StructureSearch
-SETTINGS["partial labels"] = PartialLabels
+SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
 KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
@@ -187,6 +188,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Fit the field; the frame that every ``fit`` shares."""
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
+        if search is not None:
+            refuse_unlabelled(self, "optimize", "choose prior variances by cross-validation")
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
@@ -219,9 +222,12 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
     def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
+        watchers = [*check_callbacks(self.callbacks), progress]
+        structure, engine = self._structure(classes, data), self._engine(data)
+        partial = resolve_partial_labels(getattr(self, "partial_labels", None))
+        criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
             data = reader.scale(data, always=self.scale is True)
-        watchers = [*check_callbacks(self.callbacks), progress]
         options = FitOptions(
             self.solver,
             self.tol,
@@ -230,9 +236,9 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
             lambda iteration: True in [watcher(iteration) for watcher in watchers],
             random,
             progress.say,
-            resolve_partial_labels(getattr(self, "partial_labels", None)),
+            partial,
+            criteria,
         )
-        structure, engine = self._structure(classes, data), self._engine(data)
         settings = self._sample_settings()
         return Training(reader, data, classes, structure, engine, options, progress.say, settings)
 
@@ -291,7 +297,8 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _engine(self, data: Any) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        return resolve_engine(self.engine, n_values=self._n_values(data), data=data)
+        local = resolve_partial_labels(getattr(self, "partial_labels", None)).ask_of_unlabelled
+        return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -478,6 +485,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
+        refuse_unlabelled(self, "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum")
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -512,6 +520,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
             raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
+        refuse_unlabelled(self, "laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().structure, settings)

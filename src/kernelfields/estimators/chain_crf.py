@@ -25,7 +25,7 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.inspecting.explanations import Asked, explain_sequence
 from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
 from kernelfields.estimators.known import ranked_labellings
-from kernelfields.estimators.settling import Training
+from kernelfields.estimators.settling import Training, learnt_cliques
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -37,13 +37,12 @@ from kernelfields.models.build import NamedCliques, continued_designs, name_cliq
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.rehearsal import FALLBACK
+from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variances, check_support, is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.structure.candidates import default_candidates, learn_chain_cliques
-from kernelfields.structure.candidates import resolve_search as resolve_structure_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
@@ -225,6 +224,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         *,
         X_dev: object = None,
         y_dev: object = None,
+        X_unlabelled: object = None,
         optimize: object = None,
     ) -> ChainCRF:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
@@ -232,8 +232,11 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
         stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
         the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
-        kernel parameters by the evidence. Dask collections are fitted where they are, see docs/dask.md.
+        kernel parameters by the evidence. ``X_unlabelled`` are sequences without labels, for what ``partial_labels``
+        ask of them. Dask collections are fitted where they are, see docs/dask.md.
         """
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
@@ -364,26 +367,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         if self._continues:
             training.structure_path = self.structure_path_
             return [(term.name, term.clique) for term in self.field_.terms]
-        if not isinstance(training.data, Chains):
-            raise ValueError(
-                "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
-            )
-        search = resolve_structure_search(self.candidates)
-        candidates = search.candidates
-        if candidates is None:
-            candidates = default_candidates(self.prior_variance, self.window, len(training.classes))
-        named = name_cliques([*described, *candidates])
-        chosen, training.structure_path = learn_chain_cliques(
-            search,
-            described,
-            candidates,
-            training.data,
-            self._development_chains(training),
-            place_chains=lambda chains: training.place(chains, named),
-            options=replace(training.options, watch=None),
-            say=training.say,
-        )
-        return chosen
+        return learnt_cliques(self, training, described, self._development_chains(training))
 
     def _spells_out(self) -> bool:
         return self.cliques is not None and not isinstance(self.cliques, str)

@@ -37,6 +37,7 @@ from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
@@ -152,12 +153,23 @@ class GraphCRF(FieldEstimator):
         self.class_weight = class_weight
         self.partial_labels = partial_labels
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> GraphCRF:
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_unlabelled: object = None,
+        optimize: object = None,
+    ) -> GraphCRF:
         """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
-        EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
+        EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are graphs
+        without labels, for what ``partial_labels`` ask of them.
         """
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
 
     def _check_parameters(self) -> None:

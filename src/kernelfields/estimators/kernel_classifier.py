@@ -34,6 +34,7 @@ from kernelfields.inference.answers import infer_labels
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.unlabelled import with_unlabelled_rows
 from kernelfields.numerics.parameters import check_prior_variance
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.softmax import SingleStructure
@@ -129,12 +130,21 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return tags
 
     def fit(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_unlabelled: object = None,
+        optimize: object = None,
     ) -> KernelClassifier:
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
+        ``X_unlabelled`` (m, d) are inputs without labels, for what ``partial_labels`` ask of them.
         """
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
 
     def _check_parameters(self) -> None:

@@ -277,7 +277,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             names,
             terms_on=terms_on,
             inference=self.inference,
-            options=replace(training.options, watch=None),
+            options=replace(training.options, watch=None, criteria=None),
             workers=training.settings.workers,
             say=training.say,
         )

@@ -23,15 +23,17 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.fields.chains import Chains
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_no_scale
-from kernelfields.models.build import NamedCliques
+from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions
 from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.solvers.loop import Iteration
+from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath
 from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
 
@@ -164,3 +166,27 @@ def _say_of(say: Callable[[str], None], kernel: str, text: str) -> None:
 
 def _say_nothing(text: str) -> None:
     """Progress that nobody asked for."""
+
+
+def learnt_cliques(estimator: Any, training: Training, described: Any, held_out: Any) -> NamedCliques:
+    """Return the clique sets of cliques="learn": those described, and the candidates that bring most (Remark 11)."""
+    if not isinstance(training.data, Chains):
+        raise ValueError(
+            "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
+        )
+    search = resolve_search(estimator.candidates)
+    candidates = search.candidates
+    if candidates is None:
+        candidates = default_candidates(estimator.prior_variance, estimator.window, len(training.classes))
+    named = name_cliques([*described, *candidates])
+    chosen, training.structure_path = learn_chain_cliques(
+        search,
+        described,
+        candidates,
+        training.data,
+        held_out,
+        place_chains=lambda chains: training.place(chains, named),
+        options=replace(training.options, watch=None, criteria=None),
+        say=training.say,
+    )
+    return chosen

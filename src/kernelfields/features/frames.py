@@ -267,6 +267,15 @@ def split_lengths(rows: Any, lengths: Any) -> list:
     return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
 
 
+def stacked_frames(frame: Any, more: Any) -> Any:
+    """Return the rows of two tables of one library, one after the other; their columns must be the same."""
+    narwhals = _narwhals()
+    tables = [_opened_table(frame), _opened_table(more)]
+    if tables[0].columns != tables[1].columns:
+        raise ValueError(f"tables have other columns: {listed(tables[0].columns)} and {listed(tables[1].columns)}")
+    return narwhals.concat(tables).to_native()
+
+
 def _narwhals() -> Any:
     # Its stable face: what these names do will not change under it.
     import narwhals.stable.v2 as narwhals

@@ -221,6 +221,11 @@ class GraphReader:
     scaling: dict[str | None, Scaling] = field(default_factory=dict)
 
     @property
+    def names(self) -> list[str] | None:
+        """Names of the features of nodes, where they were data frames."""
+        return self.columns.get(None)
+
+    @property
     def holds_features(self) -> bool:
         """Whether the inputs of nodes are features that are there or not, rather than numbers."""
         return is_wide(self)
@@ -344,6 +349,11 @@ class TableReader:
     sparse: bool = False
     feature_names: list[str] | None = None
     scaling: Scaling | None = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, where the table had them."""
+        return self.feature_names
 
     @property
     def holds_features(self) -> bool:

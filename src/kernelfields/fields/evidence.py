@@ -80,8 +80,10 @@ def is_unknown(label: Any) -> bool:
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
-def informative(evidence: np.ndarray) -> np.ndarray:
-    """Return a mask of the rows that say something, (N,)."""
+def informative(evidence: Any) -> np.ndarray:
+    """Return a mask of the rows that say something, (N,); targets always do."""
+    if isinstance(evidence, SoftRows):
+        return np.ones(len(evidence.node), dtype=bool)
     return (evidence != 0.0).any(axis=1)
 
 
@@ -257,8 +259,9 @@ class _Entries:
         nouns = self._nouns
         if not self.labels and classes is None:
             raise ValueError(
-                f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, or "
-                "find clusters with FieldClustering"
+                f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, say "
+                "what is expected by partial_labels=PartialLabels(classes=[...], expectations=[...]), or find clusters "
+                "with FieldClustering"
             )
         self._check_kinds()
         array = np.array([plain_label(label) for label in self.labels])

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.beliefs import GraphInference
-from kernelfields.models.partial import PartialLabels, minimize_partial
+from kernelfields.models.partial import PartialLabels, minimize_partial, with_criteria
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
@@ -41,7 +41,7 @@ _INNER_TOLERANCE = 0.1
 class FitOptions:
     """How a field is fitted; ``watch`` sees each iteration, ``random`` is for solvers and bases that draw.
 
-    ``say`` is told how labels are inferred, where there is a choice.
+    ``say`` is told how labels are inferred, where there is a choice. ``criteria`` are asked of data without labels.
     """
 
     solver: Any
@@ -51,6 +51,7 @@ class FitOptions:
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     say: Callable[[str], None] | None = None
     partial: PartialLabels = field(default_factory=PartialLabels)
+    criteria: Any = None
 
 
 @dataclass
@@ -154,6 +155,8 @@ def fit_field(
             max_iter=options.max_iter - (history[-1].iteration if history else 0),
             watch=_continue_history(history, options.watch),
         )
+        if options.criteria is not None:
+            posterior, start, round_options = _with_criteria(posterior, start, round_options)
         solution = _solve(posterior, round_options, start, development, keep)
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
@@ -194,6 +197,33 @@ def fit_field(
         seconds=last.seconds,
     )
     return replace(fitted, solution=solution)
+
+
+def _with_criteria(
+    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions
+) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
+    """Return the objective with what is asked of data without labels, and where to start: the fit to labels alone."""
+    whole = with_criteria(posterior, options.criteria, options.solver)
+    if start is not None:
+        return whole, start, options
+    if not options.criteria.labelled:
+        return whole, whole.expanded(np.zeros(whole.size)), options
+    if options.say is not None:
+        options.say("fitting to the labels alone, then to what is asked of data without labels")
+    supervised = _solve(posterior, replace(options, partial=PartialLabels()), None, None, None)
+    if supervised.reason in ("interrupted", "callback"):
+        options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
+    return whole, posterior.expanded(supervised.theta), options
+
+
+def _interrupt(iteration: Iteration) -> bool:
+    """End a fit where it begins, as Ctrl-C would."""
+    raise KeyboardInterrupt
+
+
+def _stop(iteration: Iteration) -> bool:
+    """End a fit where it begins, as a callback would."""
+    return True
 
 
 def _solve(

@@ -8,6 +8,9 @@ is a difference of convex functions (objective/likelihoods/partial.py). Two ways
     "em"       freeze the completed labels, make some iterations on the convex objective that touches R there, repeat;
                with any solver, and R never rises (CCCP, generalised EM)
 
+Data without labels have no part in R. What else is known of them, entropies and expectations
+(objective/likelihoods/expectations.py), is added to R: a fit to the labels alone comes first, then L-BFGS on the sum.
+
 Minima are local: ``n_restarts`` further starts are drawn from the prior, and the lowest is kept. What is certified is
 the convex objective of the labels as they are completed at the end.
 """
@@ -22,7 +25,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.numerics.parameters import check_choice, check_count
+from kernelfields.fields.evidence import informative
+from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution, Watcher, minimize
@@ -47,6 +51,13 @@ class PartialLabels(BaseEstimator):
         Iterations of the solver between two completions of the labels by "em".
     classes : list of labels or None
         All labels there are, where y may not show each of them; None for those that y names.
+    entropy_weight : float, default 0.0
+        Added to the objective for each sequence without labels: this many times the entropy of its labellings, so that
+        the field is sure of them. Sequences count with their weights.
+    entropy_of : "unlabelled" or "partial", default "unlabelled"
+        Whether only sequences of which nothing is known have that term, or all of which not every label is known.
+    expectations : list of LabelShares and LabelledFeature
+        Shares that labels are known to have, of all positions or of those where a feature is active.
     """
 
     def __init__(
@@ -56,17 +67,37 @@ class PartialLabels(BaseEstimator):
         n_restarts: int = 0,
         inner_iterations: int = 10,
         classes: Any = None,
+        entropy_weight: float = 0.0,
+        entropy_of: str = "unlabelled",
+        expectations: Any = (),
     ):
         self.method = method
         self.n_restarts = n_restarts
         self.inner_iterations = inner_iterations
         self.classes = classes
+        self.entropy_weight = entropy_weight
+        self.entropy_of = entropy_of
+        self.expectations = expectations
+
+    @property
+    def ask_of_unlabelled(self) -> bool:
+        """Whether anything is asked of data without labels."""
+        return bool(self.entropy_weight) or not isinstance(self.expectations, tuple | list) or bool(self.expectations)
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
         check_choice(self.method, "method", ("auto", "direct", "em"))
         check_count(self.n_restarts, "n_restarts", least=0)
         check_count(self.inner_iterations, "inner_iterations")
+        check_penalty(self.entropy_weight, "entropy_weight")
+        check_choice(self.entropy_of, "entropy_of", ("unlabelled", "partial"))
+        if not self.ask_of_unlabelled:
+            return
+        from kernelfields.models.expectations import check_expectations
+
+        check_expectations(self.expectations)
+        if self.method == "em":
+            raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
 
 
 def resolve_partial_labels(settings: Any) -> PartialLabels:
@@ -77,6 +108,39 @@ def resolve_partial_labels(settings: Any) -> PartialLabels:
         raise TypeError(f"partial_labels must be None or a PartialLabels(...), got {settings!r}")
     settings.check()
     return settings
+
+
+def resolve_criteria(settings: PartialLabels, engine: Any, data: Any, reader: Any, classes: np.ndarray) -> Any:
+    """Return the Criteria for data without labels, None for none; ValueError if labels could be anything."""
+    if settings.ask_of_unlabelled and engine.name != "threads":
+        raise ValueError(f"entropies and expectations are fitted by engine='threads', not by {engine.name!r}")
+    evidence = getattr(data, "evidence", None)
+    if evidence is not None and not settings.expectations and not informative(evidence).any():
+        raise ValueError(
+            "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
+            "what is expected, as in partial_labels=PartialLabels(classes=[...], expectations=[LabelShares({...})])"
+        )
+    if not settings.ask_of_unlabelled:
+        return None
+    from kernelfields.models.expectations import criteria_on
+
+    return criteria_on(settings, data, reader, classes)
+
+
+def with_criteria(posterior: LogPosterior, criteria: Any, solver: Any) -> LogPosterior:
+    """Return the objective with entropies and expectations added; ValueError where they cannot be had."""
+    from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
+
+    if _needs_hessian(solver):
+        raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
+    datafit: Any = posterior.datafit
+    return LogPosterior(datafit.with_likelihood(ExpectationLikelihood(datafit.likelihood, criteria)))
+
+
+def refuse_unlabelled(estimator: Any, method: str, advice: str) -> None:
+    """Raise if the fit of an estimator has entropies or expectations, which a method does not know."""
+    if resolve_partial_labels(getattr(estimator, "partial_labels", None)).ask_of_unlabelled:
+        raise ValueError(f"{method} knows labels only, and this field has entropies or expectations: {advice}")
 
 
 def minimize_partial(

@@ -231,10 +231,16 @@ class LocalDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         if self.convex:
             return self
-        frozen = copy.copy(self)
-        frozen.likelihood = self.likelihood.frozen(self.potentials(coefficients))  # type: ignore[attr-defined]
+        frozen = self.with_likelihood(self.likelihood.frozen(self.potentials(coefficients)))  # type: ignore[attr-defined]
         frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(coefficients)
         return frozen
+
+    def with_likelihood(self, likelihood: Likelihood) -> LocalDatafit:
+        """Return the same designs with another likelihood of the labels."""
+        other = copy.copy(self)
+        other.likelihood = likelihood
+        other.__dict__.pop("fused", None)
+        return other
 
     @property
     def approximation(self) -> str | None:

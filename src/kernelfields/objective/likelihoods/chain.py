@@ -13,7 +13,7 @@ few thousand positions are inferred in blocks of whole sequences, of which value
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -203,6 +203,11 @@ class ChainLikelihood:
             return score + float(np.vdot(self._edge_counts, edge[0]))
         steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
         return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
+
+    def weighed(self, weights: np.ndarray) -> ChainLikelihood:
+        """Return the likelihood of the same chains with other weights, (S,)."""
+        chains = replace(self.chains, weights=weights)
+        return ChainLikelihood(chains, self.n_labels, tied=self.layout.tied, masks=self.masks, workers=self.workers)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""

@@ -14,9 +14,10 @@ value is a convex upper bound of the true one, with others it is neither.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,6 @@ class GraphLikelihood:
     ):
         if graphs.labels is None:
             raise ValueError("a likelihood needs labelled graphs")
-        self.graphs = graphs
         self.n_labels = n_labels
         self.layout = GraphLayout(graphs, n_labels, placed)
         self.inference = inference
@@ -75,12 +75,22 @@ class GraphLikelihood:
         self.doubts: list[str] = []
         self._forbidden = forbidden
         self._rows = np.arange(graphs.n_positions)
-        self._node_weights = graphs.position_weights
-        self._factor_weights = [graphs.factor_weights(name) for name in self.layout.names]
+        self._weigh(graphs)
         self._observed = [
             np.ravel_multi_index(tuple(graphs.labels[members].T), (n_labels,) * members.shape[1])
             for members in self.layout.members
         ]
+
+    def _weigh(self, graphs: Graphs) -> None:
+        self.graphs = graphs
+        self._node_weights = graphs.position_weights
+        self._factor_weights = [graphs.factor_weights(name) for name in self.layout.names]
+
+    def weighed(self, weights: np.ndarray) -> GraphLikelihood:
+        """Return the likelihood of the same graphs with other weights, (S,)."""
+        weighed = copy.copy(self)
+        weighed._weigh(replace(self.graphs, weights=weights))
+        return weighed
 
     @property
     def value_at_zero(self) -> float:

@@ -31,7 +31,7 @@ from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
 
-class _Wrapped:
+class WrappedLikelihood:
     """What is asked of the likelihood of labels as it is."""
 
     def __init__(self, inner: Any):
@@ -62,7 +62,7 @@ class _Wrapped:
 
     def clique_marginals(self, evaluation: Evaluation, term: Any) -> Any:
         """Return the probabilities of the labellings of a term's cliques, (n, L^k); nothing known of the labels."""
-        return self.inner.clique_marginals(self._free(evaluation), term)
+        return self.inner.clique_marginals(self.free(evaluation), term)
 
     def clique_weights(self, term: Any) -> Any:
         """Return the weight of every clique of a term, (n,)."""
@@ -70,18 +70,18 @@ class _Wrapped:
 
     def chain_beliefs(self, evaluation: Evaluation) -> Any:
         """Return offsets, weights, marginals and joint marginals of steps of chains."""
-        return self.inner.chain_beliefs(self._free(evaluation))
+        return self.inner.chain_beliefs(self.free(evaluation))
 
-    def _free(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation of the labels of ``inner`` that is behind one of these."""
-        raise NotImplementedError
+    def free(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation of ``inner`` behind one of these, where nothing is known of the labels."""
+        return evaluation.beliefs
 
     def evaluate(self, potentials: Any) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
         raise NotImplementedError
 
 
-class PartialLikelihood(_Wrapped):
+class PartialLikelihood(WrappedLikelihood):
     """Labels of which ``evidence`` (N, L), in the order of the potentials, tells something; ``inner`` has any of them.
 
     ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs of evaluations: of the field,
@@ -105,7 +105,8 @@ class PartialLikelihood(_Wrapped):
         residual = free.residual.moved(-1.0, given.residual)
         return Evaluation(free.value - given.value - self._known_score, residual, (free, given))
 
-    def _free(self, evaluation: Evaluation) -> Evaluation:
+    def free(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation of ``inner`` behind one of these, where nothing is known of the labels."""
         return evaluation.beliefs[0]
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
@@ -118,7 +119,7 @@ class PartialLikelihood(_Wrapped):
         return CompletedLikelihood(self.inner, self.inner.evaluate(self._given(potentials)).residual)
 
 
-class CompletedLikelihood(_Wrapped):
+class CompletedLikelihood(WrappedLikelihood):
     """Targets in the place of labels; ``shift`` is how much they are above those of ``inner``, as potentials."""
 
     convex = True
@@ -132,9 +133,6 @@ class CompletedLikelihood(_Wrapped):
         free = self.inner.evaluate(potentials)
         value = free.value - self._shift.dot(potentials)
         return Evaluation(value, free.residual.moved(-1.0, self._shift), free)
-
-    def _free(self, evaluation: Evaluation) -> Evaluation:
-        return evaluation.beliefs
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
         """Return the Hessian in the potentials times a direction."""

@@ -95,6 +95,10 @@ class SoftmaxLikelihood:
         residual *= self.weights[:, None]
         return Evaluation(value, Potentials(residual), beliefs)
 
+    def weighed(self, weights: np.ndarray) -> SoftmaxLikelihood:
+        """Return the likelihood of the same inputs with other weights, (n,)."""
+        return SoftmaxLikelihood(self.labels, self.n_labels, weights, self.workers)
+
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""
         marginals, moved = evaluation.beliefs.node_marginals, direction.node

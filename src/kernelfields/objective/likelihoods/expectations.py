@@ -1,0 +1,155 @@
+"""Terms for data without labels, added to the likelihood of any label structure: entropies and expectations.
+
+With weights w_i of the sequences, and u the potentials:
+
+    entropies      sum over U of gamma_i H_i(u),      H_i = log Z_i(u) - <E_i[phi], u>
+    expectations   sum_j lambda_j KL(mu_j || m_j(u)),  m_jk = sum_t w_t p(y_t in group k) / sum_t w_t
+
+the sum over t running over all positions, or over those where a feature is active. Both gradients are products with
+the Hessian of log Z, one each, whatever the number of expectations:
+
+    entropies      - (Hessian, weights gamma) u
+    expectations   (Hessian, weights w) d,      d_t(y) = - sum_j lambda_j mu_jk / m_jk / sum_t w_t,  k the group of y
+
+Let F be the likelihood of any labels, F(u) = sum_i gamma_i (log Z_i(u) - score_i(y^i)). The scores cancel, and the
+entropies are F(u) - <F'(u), u>, with gradient - F''(u) u: no structure needs code of its own.
+
+Inference must be exact. The value is not convex. Frozen at some u', labels are completed and these terms replaced by
+their tangents: a convex likelihood with the same value and gradient there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.partial import CompletedLikelihood, WrappedLikelihood
+from kernelfields.objective.potentials import Placement, Potentials
+
+# A set that scores every label by itself.
+_EVERYWHERE = Placement(1, None, None, tied_everywhere=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """Shares that groups of labels should have: ``groups`` (L,) numbers the group of each label, ``shares`` (K,).
+
+    ``rows`` are the positions that count, None for all of them; ``name`` is what messages call it.
+    """
+
+    groups: np.ndarray
+    shares: np.ndarray
+    weight: float
+    rows: np.ndarray | None = None
+    name: str = "an expectation"
+
+    def means(self, marginals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the shares that the groups have under marginals (N, L), rows weighed by ``weights`` (N,), (K,)."""
+        if self.rows is not None:
+            marginals, weights = marginals[self.rows], weights[self.rows]
+        return np.bincount(self.groups, weights @ marginals, minlength=len(self.shares)) / weights.sum()
+
+    def divergence(self, means: np.ndarray) -> float:
+        """Return weight * KL(shares || means); infinity where a share is asked for that is nowhere."""
+        asked = self.shares > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares[asked]) - np.log(means[asked])
+        return self.weight * float(self.shares[asked] @ logs)
+
+    def add_slope(self, direction: np.ndarray, means: np.ndarray, weights: np.ndarray) -> None:
+        """Add d(divergence) / d(marginals), less the weights of the rows, to a direction (N, L)."""
+        slope = np.divide(-self.weight * self.shares, means, out=np.zeros(len(means)), where=means > 0)
+        if self.rows is None:
+            direction += slope[self.groups] / weights.sum()
+        else:
+            direction[self.rows] += slope[self.groups] / weights[self.rows].sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria:
+    """What is asked of a field beside labels: weights of entropies (S,), None for none, and expectations.
+
+    ``labelled`` says whether anything is known of labels, so that a fit to them alone is a place to start from.
+    """
+
+    entropies: np.ndarray | None = None
+    expectations: Sequence[Expectation] = ()
+    labelled: bool = True
+
+
+class ExpectationLikelihood(WrappedLikelihood):
+    """A likelihood of labels, known or partly known, with the terms of some criteria added to it."""
+
+    convex = False
+
+    def __init__(self, inner: Any, criteria: Criteria):
+        if inner.approximation is not None:
+            raise ValueError(
+                "entropies and expectations need exact inference, and these graphs are inferred by "
+                f"{inner.approximation!r}, which is approximate: leave them out, or use inference='junction'"
+            )
+        super().__init__(inner)
+        self._plain = inner.inner if isinstance(inner, WrappedLikelihood) else inner
+        self._expectations = criteria.expectations
+        self._unlabelled = None if criteria.entropies is None else self._plain.weighed(criteria.entropies)
+        self._weights = self._plain.clique_weights(_EVERYWHERE)
+        self._check_possible()
+
+    def _check_possible(self) -> None:
+        """Raise if constraints leave no place for labels that are asked for."""
+        if not self._expectations:
+            return
+        marginals = self._plain.evaluate(self.layout.zeros()).beliefs.node_marginals
+        for each in self._expectations:
+            if not np.isfinite(each.divergence(each.means(marginals, self._weights))):
+                raise ValueError(f"{each.name} asks for labels that the constraints forbid at every position it counts")
+
+    def evaluate(self, potentials: Any) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials; beliefs are the evaluation of ``inner``."""
+        known = self.inner.evaluate(potentials)
+        value, slope = self._terms(potentials, known)
+        return Evaluation(known.value + value, known.residual.moved(1.0, slope), known)
+
+    def _terms(self, potentials: Any, known: Evaluation) -> tuple[float, Any]:
+        """Return value and gradient of what is added to the likelihood of labels."""
+        value, slope = 0.0, self.layout.zeros()
+        if self._expectations:
+            free = self.inner.free(known) if isinstance(self.inner, WrappedLikelihood) else known
+            direction = self.layout.zeros()
+            for each in self._expectations:
+                means = each.means(free.beliefs.node_marginals, self._weights)
+                value += each.divergence(means)
+                each.add_slope(direction.node, means, self._weights)
+            slope = self._plain.hessian_response(free, direction)
+        if self._unlabelled is not None:
+            at = self._unlabelled.evaluate(potentials)
+            value += at.value - at.residual.dot(potentials)
+            slope = slope.moved(-1.0, self._unlabelled.hessian_response(at, potentials))
+        return value, slope
+
+    def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
+        """Raise: third derivatives of log Z are not computed."""
+        raise TypeError("with entropies or expectations there are no Hessian products: use solver='lbfgs'")
+
+    def frozen(self, potentials: Any) -> TangentLikelihood:
+        """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
+        value, slope = self._terms(potentials, self.inner.evaluate(potentials))
+        labels = self.inner if self.inner.convex else self.inner.frozen(potentials)
+        return TangentLikelihood(labels, slope, value - slope.dot(potentials))
+
+
+class TangentLikelihood(CompletedLikelihood):
+    """A convex likelihood and an affine function of the potentials, constant + <slope, u>."""
+
+    def __init__(self, inner: Any, slope: Potentials, constant: float):
+        super().__init__(inner, inner.layout.zeros().moved(-1.0, slope))
+        self._constant = constant
+
+    def evaluate(self, potentials: Any) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials."""
+        labels = super().evaluate(potentials)
+        return Evaluation(labels.value + self._constant, labels.residual, labels.beliefs)

@@ -1,0 +1,264 @@
+"""Fits with entropies and expectations of data without labels: every estimator, its files, and bad input."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelfields import (
+    ChainCRF,
+    GraphCRF,
+    KernelClassifier,
+    LabelledFeature,
+    LabelShares,
+    MultiLabelCRF,
+    PartialLabels,
+    SkipCliques,
+)
+from kernelfields.engines.engine import Engine
+from tests.samples import as_words, labelled_instances, labelled_sequences
+
+X, NUMBERS = labelled_sequences(16, seed=1, longest=5)
+WORDS = as_words(NUMBERS)
+# Four sequences are labelled, of twelve nothing is known.
+SOME = [list(labels) if index < 4 else None for index, labels in enumerate(WORDS)]
+RING = [(x, [(0, 1), (1, 2), (0, 2)]) for x in np.random.default_rng(0).normal(size=(8, 3, 2))]
+SETTINGS = {"prior_variance": 1.0, "scale": False, "random_state": 0}
+
+
+def chain(**settings):
+    return ChainCRF("linear", partial_labels=PartialLabels(**settings), **SETTINGS)
+
+
+def share_of(crf, label, data=X):
+    place = crf.classes_.tolist().index(label)
+    return np.vstack(crf.predict_marginals(data))[:, place].mean()
+
+
+def never_rises(crf):
+    values = np.array([each.value for each in crf.solution_.history])
+    return len(values) > 1 and np.all(np.diff(values) <= 1e-12 * np.abs(values[:-1]))
+
+
+def test_expected_shares_move_the_field():
+    before, after = chain().fit(X, SOME), chain(expectations=[LabelShares({"adj": 0.8})]).fit(X, SOME)
+    assert never_rises(after)
+    assert abs(share_of(after, "adj") - 0.8) < 0.25 * abs(share_of(before, "adj") - 0.8)
+
+
+def test_groups_share_and_the_rest_is_left():
+    crf = chain(expectations=[LabelShares({("adj", "noun"): 0.1}, weight=1000.0)]).fit(X, SOME)
+    assert share_of(crf, "verb") == pytest.approx(0.9, abs=0.02)
+
+
+def test_a_labelled_feature_speaks_where_it_is_active():
+    dicts = [[{"word": "a" if row[0] > 0 else "b", "bias": 1.0} for row in x] for x in X]
+    expected = [LabelledFeature("word:a", {"verb": 0.9}, weight=500.0)]
+    crf = chain(expectations=expected).fit(dicts, SOME)
+    marginals, active = np.vstack(crf.predict_marginals(dicts)), np.concatenate(X)[:, 0] > 0
+    assert marginals[active, 2].mean() == pytest.approx(0.9, abs=0.05)
+    assert marginals[~active, 2].mean() < 0.7
+
+
+def test_entropies_make_the_field_sure_of_what_is_not_labelled():
+    def entropy(crf):
+        marginals = np.vstack(crf.predict_marginals(X[4:]))
+        return -(marginals * np.log(marginals)).sum()
+
+    before, after = chain().fit(X, SOME), chain(entropy_weight=0.3).fit(X, SOME)
+    assert never_rises(after)
+    assert entropy(after) < entropy(before)
+
+
+def test_entropies_of_sequences_that_are_partly_known():
+    partly = [[*labels[:-1], None] for labels in WORDS]
+    alone, unlabelled, partial = (
+        chain(entropy_weight=weight, entropy_of=kind).fit(X, partly).solution_.value
+        for weight, kind in ((0.0, "partial"), (0.5, "unlabelled"), (0.5, "partial"))
+    )
+    assert unlabelled == pytest.approx(alone)
+    assert partial > alone
+
+
+def test_shares_alone_are_enough_where_classes_are_declared():
+    expected = [LabelShares({"adj": 0.7, "noun": 0.2}), LabelledFeature(0, {"verb": 0.1})]
+    crf = chain(classes=["adj", "noun", "verb"], expectations=expected).fit(X, [None] * len(X))
+    assert share_of(crf, "adj") == pytest.approx(0.7, abs=0.1)
+
+
+def test_restarts_are_drawn_and_the_lowest_is_kept():
+    settings = {"expectations": [LabelShares({"adj": 0.5}, weight=20.0)], "entropy_weight": 0.5}
+    once, again = (chain(n_restarts=n, **settings).fit(X, SOME).solution_.value for n in (0, 2))
+    assert again <= once
+
+
+def test_x_unlabelled_is_none_in_y():
+    settings = {"expectations": [LabelShares({"adj": 0.6})]}
+    weights = np.linspace(0.5, 2.0, 4)
+    joined = chain(**settings).fit(X, SOME, [*weights, *np.ones(12)])
+    apart = chain(**settings).fit(X[:4], WORDS[:4], weights, X_unlabelled=X[4:])
+    assert apart.solution_.value == joined.solution_.value
+
+
+def test_graphs_with_cycles():
+    labels = [[0, 1, None], None, [1, 1, 0], None, None, None]
+    crf = GraphCRF("linear", partial_labels=PartialLabels(expectations=[LabelShares({1: 0.9})]), **SETTINGS)
+    crf.fit(RING[:6], labels, X_unlabelled=RING[6:])
+    assert never_rises(crf)
+    assert np.vstack(crf.predict_marginals(RING))[:, 1].mean() > 0.75
+
+
+def test_single_labels():
+    rows, labels = np.concatenate(X), np.concatenate(NUMBERS)
+    settings = PartialLabels(expectations=[LabelShares({0: 0.9})], entropy_weight=0.1)
+    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS)
+    machine.fit(rows[:10], labels[:10], X_unlabelled=rows[10:])
+    alone = clone(machine).set_params(partial_labels=None).fit(rows[:10], labels[:10])
+    assert alone.predict_proba(rows)[:, 0].mean() < 0.5
+    assert machine.predict_proba(rows)[:, 0].mean() > 0.75
+
+
+def test_single_labels_of_tables():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = np.concatenate(X), np.concatenate(NUMBERS)
+    frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
+    settings = PartialLabels(expectations=[LabelledFeature("b", {0: 0.9})])
+    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS)
+    machine.fit(frame[:10], labels[:10], X_unlabelled=frame[10:])
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="tables have other columns"):
+        machine.fit(frame[:10], labels[:10], X_unlabelled=frame[["a", "b"]])
+
+
+def test_each_of_several_labels_has_a_share():
+    inputs, table = labelled_instances(40)
+    table = table[:, :3].astype(float)
+    table[10:] = np.nan
+    settings = PartialLabels(expectations=[LabelShares({0: 0.9, 2: 0.8})], entropy_weight=0.01)
+    crf = MultiLabelCRF("linear", label_graph=[(0, 1), (1, 2), (0, 2)], partial_labels=settings, **SETTINGS)
+    crf.fit(inputs, table)
+    shares = np.asarray(crf.predict_proba(inputs)).mean(axis=0)
+    assert shares[[0, 2]] == pytest.approx([0.9, 0.8], abs=0.1)
+    with pytest.raises(ValueError, match="names the unknown label 7"):
+        crf.set_params(partial_labels=PartialLabels(expectations=[LabelShares({7: 0.9})])).fit(inputs, table)
+
+
+def test_settings_travel_with_the_model(tmp_path):
+    expected = (LabelShares({("adj", "noun"): 0.7}, weight=3.0), LabelledFeature(1, {"adj": 0.5}))
+    crf = chain(expectations=expected, entropy_weight=0.2, entropy_of="partial").fit(X, SOME)
+    crf.save(tmp_path / "model")
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert repr(clone(loaded).partial_labels) == repr(crf.partial_labels)
+    for mine, theirs in zip(crf.predict_marginals(X), loaded.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_callback_may_stop_the_first_fit():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(callbacks=[lambda iteration: True])
+    assert crf.fit(X, SOME).solution_.reason == "callback"
+
+
+def interrupting(iteration):
+    if iteration.iteration == 1:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.filterwarnings("ignore:fit was interrupted")
+def test_an_interrupt_of_the_first_fit_ends_both():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(callbacks=[interrupting])
+    assert crf.fit(X, SOME).solution_.reason == "interrupted"
+    assert crf.solution_.iterations == 0
+
+
+def test_warm_starts_go_on_from_the_coefficients():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(warm_start=True).fit(X, SOME)
+    value = crf.solution_.value
+    crf.fit(X, SOME)
+    assert crf.solution_.history[0].value == pytest.approx(value, rel=1e-6)
+
+
+BAD = [
+    ({"expectations": LabelShares({"adj": 0.5})}, "must be a list of LabelShares"),
+    ({"expectations": ["adj"]}, "must be a list of LabelShares"),
+    ({"expectations": [LabelShares({})]}, "needs a dict"),
+    ({"expectations": [LabelShares({"adj": -0.1})]}, "must be between 0 and 1"),
+    ({"expectations": [LabelShares({"adj": "half"})]}, "must be between 0 and 1"),
+    ({"expectations": [LabelShares({"adj": 0.6, "noun": 0.6})]}, "add up to 1.2, which is more than one"),
+    ({"expectations": [LabelShares({"adj": 0.2, "noun": 0.2, "verb": 0.2})]}, "names every label"),
+    ({"expectations": [LabelShares({"adj": 0.2, ("adj", "verb"): 0.2})]}, "names 'adj' twice"),
+    ({"expectations": [LabelShares({"adv": 0.2})]}, "LabelShares names the unknown label 'adv'"),
+    ({"expectations": [LabelShares({"adj": 0.2}, weight=-1.0)]}, "weight of LabelShares must be"),
+    ({"expectations": [LabelledFeature(3, {"adj": 0.2})]}, "columns are numbered from 0 to 2"),
+    ({"expectations": [LabelledFeature("a", {"adj": 0.2})]}, "have no names"),
+    ({"entropy_weight": -1.0}, "entropy_weight must be"),
+    ({"entropy_of": "all"}, "entropy_of must be one of"),
+    ({"entropy_weight": 1.0, "method": "em"}, "method='em' completes labels"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD)
+def test_bad_settings_are_refused_in_a_line(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        chain(**settings).fit(X, SOME)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_features_are_named():
+    dicts = [[{"word": "a"} for _ in x] for x in X]
+    with pytest.raises(ValueError, match="no such feature, it has 'word:a'"):
+        chain(expectations=[LabelledFeature("word:c", {"adj": 0.5})]).fit(dicts, SOME)
+    silent = [np.pad(x, ((0, 0), (0, 1))) for x in X]
+    with pytest.raises(ValueError, match="active nowhere"):
+        chain(expectations=[LabelledFeature(3, {"adj": 0.5})]).fit(silent, SOME)
+
+
+@pytest.mark.parametrize("entropy_weight", [0.0, 1.0])
+def test_nothing_known_and_nothing_expected_is_refused(entropy_weight):
+    crf = chain(classes=["adj", "noun"], entropy_weight=entropy_weight)
+    with pytest.raises(ValueError, match="label some positions, or say what is expected"):
+        crf.fit(X, [None] * len(X))
+
+
+def test_approximate_inference_is_refused():
+    settings = PartialLabels(expectations=[LabelShares({1: 0.9})])
+    crf = GraphCRF("linear", inference="trw", partial_labels=settings, **SETTINGS)
+    with pytest.raises(ValueError, match="need exact inference"):
+        crf.fit(RING[:2], [[0, 1, 1], None])
+
+
+def test_solvers_that_need_a_hessian_are_refused():
+    with pytest.raises(ValueError, match="use 'lbfgs'"):
+        chain(entropy_weight=1.0).set_params(solver="newton").fit(X, SOME)
+
+
+class Elsewhere(Engine):
+    """A place that is not this process."""
+
+    name = "elsewhere"
+
+
+def test_other_engines_are_refused():
+    with pytest.raises(ValueError, match="are fitted by engine='threads', not by 'elsewhere'"):
+        chain(entropy_weight=1.0).set_params(engine=Elsewhere()).fit(X, SOME)
+
+
+def test_what_knows_labels_only_is_refused():
+    crf = chain(entropy_weight=0.1).fit(X, SOME)
+    for method in (crf.certify, crf.laplace):
+        with pytest.raises(ValueError, match="knows labels only"):
+            method(X, SOME)
+    with pytest.raises(ValueError, match="optimize knows labels only"):
+        crf.fit(X, SOME, optimize="evidence")
+
+
+def test_cliques_are_learnt_from_known_labels_alone():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques="learn", candidates=[SkipCliques()])
+    assert share_of(crf.fit(X, WORDS), "adj") > 0.0
+    with pytest.raises(ValueError, match="cliques='learn' needs labels that are all known"):
+        crf.fit(X, SOME)
+
+
+def test_bad_unlabelled_data_are_refused():
+    with pytest.raises(TypeError, match="X_unlabelled is appended to lists"):
+        chain().fit(X, None, X_unlabelled=X)
+    with pytest.raises(ValueError, match="features"):
+        chain().fit(X[:4], WORDS[:4], X_unlabelled=[x[:, :2] for x in X[4:]])
