@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 _HOMES = {
+    "AnnotatedCRF": "kernelfields.annotators",
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
@@ -40,6 +41,7 @@ _HOMES = {
     "TextFeatures": "kernelfields.features",
 }
 __all__ = [
+    "AnnotatedCRF",
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from kernelfields.annotators.annotated_crf import AnnotatedCRF
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.frame_crf import FrameCRF

@@ -68,6 +68,10 @@ class PartialLabels(BaseEstimator):
         check_count(self.n_restarts, "n_restarts", least=0)
         check_count(self.inner_iterations, "inner_iterations")
 
+    def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
+        """Return the lowest of the minima that were found; options are those of :func:`minimize_partial`."""
+        return minimize_partial(posterior, solver, self, **options)
+
 
 def resolve_partial_labels(settings: Any) -> PartialLabels:
     """Return the settings, usual ones for None; raise if they cannot be used."""
@@ -94,7 +98,7 @@ def minimize_partial(
     say: Callable[[str], None] | None = None,
 ) -> Solution:
     """Return the lowest of the minima that were found."""
-    complete = settings.method == "em" or (settings.method == "auto" and _needs_hessian(solver))
+    complete = settings.method == "em" or (settings.method == "auto" and needs_hessian(solver))
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
     best: Solution | None = None
     for attempt in range(1 + settings.n_restarts):
@@ -115,7 +119,8 @@ def minimize_partial(
     return best
 
 
-def _needs_hessian(solver: Any) -> bool:
+def needs_hessian(solver: Any) -> bool:
+    """Whether a solver, or its name, is one that needs a convex objective."""
     return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
 
 
