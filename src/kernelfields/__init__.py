@@ -37,6 +37,7 @@ _HOMES = {
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
     "PartialLabels": "kernelfields.models.partial",
+    "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
 }
@@ -60,6 +61,7 @@ __all__ = [
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
+    "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
     "StartCliques",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model
