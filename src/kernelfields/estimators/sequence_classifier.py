@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -282,4 +283,4 @@ def _clusters(
         count = min(n_states, len(np.unique(table[rows], axis=0)))
         means = KMeans(count, n_init=3, random_state=int(random.integers(2**31)))
         guess[rows] = means.fit_predict(table[rows])
-    return [guess[begin:end] for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [guess[begin:end] for begin, end in pairwise(offsets.tolist())]
