@@ -146,8 +146,8 @@ def page() -> None:
     sheet.text(
         f"Seven Kinect videos of three people, cut into {count} segments where the gesture phase changes; each segment "
         f"is {', '.join(PHASES[:-1])} or {PHASES[-1]}. Each person is left out in turn. `SequenceClassifier` has "
-        "hidden states for every class; `KernelClassifier` sees the mean of the frames, or mean, deviation and log length; "
-        "hmmlearn fits a Gaussian hidden Markov model to each class."
+        "hidden states for every class; `KernelClassifier` sees the mean of the frames, or mean, deviation and log "
+        "length; hmmlearn fits a Gaussian hidden Markov model to each class."
     )
     table = []
     for model, found in done.items():
@@ -180,7 +180,8 @@ def page() -> None:
         "Every second frame of a segment is kept. Frames are standardised within each video, which looks at test "
         f"frames but at no labels. Prior variances are chosen out of {VARIANCES[0]:g} and {VARIANCES[1]:g}, by the "
         f"accuracy on each training person in turn: {'; '.join(chosen)}. The RBF kernels have their usual scale; "
-        "numbers of states were not chosen, and models of hmmlearn have its defaults but for diagonal covariances and 50 iterations."
+        "numbers of states were not chosen, and models of hmmlearn have its defaults but for diagonal covariances "
+        "and 50 iterations."
         + (f" Not measured: {', '.join(missing)}." if missing else "")
     )
     sheet.write()
