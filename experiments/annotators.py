@@ -1,6 +1,6 @@
 """Listeners who mark prominent words: confusions of listeners fitted with the field, against training on a vote.
 
-    python -m experiments.annotators [--languages afrikaans isizulu setswana] [--folds 0 1 2] [--page]
+    python -m experiments.annotators [--languages afrikaans isizulu setswana] [--folds 0 1 2] [--page | --passes]
 
 Lwazi2: two listeners (Afrikaans, isiZulu) or three (Setswana) for every word, each says marked or not. What is judged
 is what the data have: log p(what all listeners said | words) of held-out utterances. Fields are linear in the features
@@ -146,6 +146,24 @@ def run(language: str, folds: list[int]) -> None:
             )
 
 
+def count_passes(language: str = "afrikaans", n_utterances: int = 660) -> None:
+    """Print how many passes over the features a fit takes: to a vote, to sets of labels, and with confusions."""
+    sentences, said = utterances(language)
+    lexicon = Lexicon(sentences[:n_utterances], AFRIKAANS, AFRIKAANS_ENDINGS)
+    X, z = [lexicon.describe(each, counted=True) for each in sentences[:n_utterances]], said[:n_utterances]
+    sets = read_annotations(z)
+    for variance in VARIANCES:
+        field = clone(FIELD).set_params(prior_variance=variance)
+        vote = clone(field).fit(X, voted(z, 1)).solution_
+        partly = clone(field).fit(X, sets.split(sets.possible())).solution_
+        both = AnnotatedCRF(field).fit(X, z)
+        joint = both.estimator_.solution_
+        print(
+            f"s={variance:g}: {vote.passes:.0f} passes to a vote ({vote.solver}), {partly.passes:.0f} to sets of "
+            f"labels ({partly.solver}), {joint.passes:.0f} with confusions, {len(both.objective_path_) - 1} steps"
+        )
+
+
 def pooled(rows: list[dict], language: str, model: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-likelihood and the number of words of every utterance, each held out once."""
     own = sorted((row for row in rows if (row["language"], row["model"]) == (language, model)), key=lambda r: r["fold"])
@@ -234,7 +252,11 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))
     parser.add_argument("--folds", type=int, nargs="+", default=list(range(N_FOLDS)))
     parser.add_argument("--page", action="store_true", help="only renew the page from the results")
+    parser.add_argument("--passes", action="store_true", help="only print what a fit costs")
     arguments = parser.parse_args()
+    if arguments.passes:
+        count_passes()
+        return
     for language in [] if arguments.page else arguments.languages:
         run(language, arguments.folds)
     page()

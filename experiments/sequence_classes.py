@@ -6,7 +6,10 @@ The seven Kinect videos of experiments/gestures.py are cut where the phase chang
 is kept: 395 sequences of five classes. Each person is left out in turn. Frames are hands and wrists relative to the
 spine, velocities and accelerations, standardised within each video, which uses no labels.
 
-    1 state, 3 states            SequenceClassifier, RBF kernel, rank 200
+    1, 2, 3 states               SequenceClassifier, RBF kernel, rank 200
+    3 states, kmeans             the same, beginning with clusters of the inputs and not with segments
+    3 states, all transitions    the same, but states of two classes may be neighbours; such labellings are no class, so
+                                 that p(c | x) is normalised over those that are
     means                        KernelClassifier on the mean of the frames
     means and deviations         KernelClassifier on mean and standard deviation of the frames and the log length
     HMM, 1 or 3 states           a GaussianHMM of hmmlearn for each class, diagonal covariances, and class frequencies
@@ -18,30 +21,53 @@ is not chosen, both are shown. hmmlearn is not among our dependencies: without i
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import gesture_phases
 from experiments.gestures import PERSONS, PHASES, frame_features
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields import KernelClassifier, SequenceClassifier
+from kernelfields import ChainCRF, KernelClassifier, SequenceClassifier
 from kernelfields.evaluation.resampling import Resampling
 
 RESULT = "sequence_classes.json"
 KEYS = ("model", "person")
 RANK = 200
-STATES = {"1 state": 1, "3 states": 3}
+STATES = {"1 state": 1, "2 states": 2, "3 states": 3, "3 states, kmeans": 3, "3 states, all transitions": 3}
 MIXTURES = {"HMM, 1 state": 1, "HMM, 3 states": 3}
 MEANS = ("means", "means and deviations")
 MODELS = (*STATES, *MEANS, *MIXTURES)
 VARIANCES = [1.0, 10.0]
 #: Predicts the classes of sequences, once fitted; ``score`` is the share that is right.
 Predict = Callable[[list], np.ndarray]
+
+
+class MixedStates(SequenceClassifier):
+    """States of all classes may follow each other."""
+
+    def _field(self, X: Any, n_classes: int) -> ChainCRF:
+        return super()._field(X, n_classes).set_params(constraints=None)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the share of each class among labellings by states of one class."""
+        parts = []
+        for answers in self.field_._answers(X):
+            totals = []
+            for begin in range(0, len(self.classes_) * self.n_states, self.n_states):
+                own = np.full(answers.node.shape, -np.inf)
+                own[:, begin : begin + self.n_states] = answers.node[:, begin : begin + self.n_states]
+                within: Any = copy.copy(answers)
+                within.node = own
+                totals.append(within.log_partition)
+            parts.append(softmax(np.array(totals).T, axis=1))
+        return np.concatenate(parts)
 
 
 def segments() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
@@ -72,9 +98,10 @@ def fit(model: str, variance: float | None, X: list, y: np.ndarray) -> Predict:
         return fit_mixtures(MIXTURES[model], X, y)
     if model in STATES:
         scale = np.sqrt(X[0].shape[1])
-        states = SequenceClassifier(
-            "rbf", n_states=STATES[model], rank=RANK, scale=False, prior_variance=variance, random_state=0
-        )
+        kind = MixedStates if model.endswith("all transitions") else SequenceClassifier
+        start = "kmeans" if model.endswith("kmeans") else "segments"
+        settings: dict[str, Any] = {"rank": RANK, "scale": False, "prior_variance": variance, "random_state": 0}
+        states = kind("rbf", n_states=STATES[model], start=start, **settings)
         states.fit([x / scale for x in X], y)
         return lambda new: states.predict([x / scale for x in new])
     scaler = StandardScaler().fit(summarised(X, model))
@@ -181,8 +208,7 @@ def page() -> None:
         f"frames but at no labels. Prior variances are chosen out of {VARIANCES[0]:g} and {VARIANCES[1]:g}, by the "
         f"accuracy on each training person in turn: {'; '.join(chosen)}. The RBF kernels have their usual scale; "
         "numbers of states were not chosen, and models of hmmlearn have its defaults but for diagonal covariances "
-        "and 50 iterations."
-        + (f" Not measured: {', '.join(missing)}." if missing else "")
+        "and 50 iterations." + (f" Not measured: {', '.join(missing)}." if missing else "")
     )
     sheet.write()
 
