@@ -44,7 +44,7 @@ STATES = {"1 state": 1, "2 states": 2, "3 states": 3, "3 states, kmeans": 3, "3 
 MIXTURES = {"HMM, 1 state": 1, "HMM, 3 states": 3}
 MEANS = ("means", "means and deviations")
 MODELS = (*STATES, *MEANS, *MIXTURES)
-VARIANCES = {**dict.fromkeys(STATES, [1.0, 10.0]), **dict.fromkeys(MEANS, [1.0, 10.0, 100.0, 1000.0])}
+VARIANCES = {model: [1.0, 10.0] if model in STATES else [1.0, 10.0, 100.0, 1000.0] for model in (*STATES, *MEANS)}
 #: Predicts the classes of sequences, once fitted; ``score`` is the share that is right.
 Predict = Callable[[list], np.ndarray]
 
@@ -206,8 +206,9 @@ def page() -> None:
     sheet.text(
         "Every second frame of a segment is kept. Frames are standardised within each video, which looks at test "
         f"frames but at no labels. Prior variances are chosen by the accuracy on each training person in turn, out of "
-        f"{_listed(VARIANCES['1 state'])} for hidden states and {_listed(VARIANCES['means'])} for means, whose first grid "
-        "was that of the states and was widened because every choice was at its end, after test figures had been seen: "
+        f"{_listed(VARIANCES['1 state'])} for hidden states and {_listed(VARIANCES['means'])} for means, whose first "
+        "grid was that of the states and was widened because every choice was at its end, after test figures had been "
+        "seen: "
         f"{'; '.join(chosen)}. The RBF kernels have their usual scale; "
         "numbers of states were not chosen, and models of hmmlearn have its defaults but for diagonal covariances "
         "and 50 iterations." + (f" Not measured: {', '.join(missing)}." if missing else "")
