@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "family": {"basis", "kernels", "fields", "inference", "numerics"},
     "evaluation": {"fields", "reports"},
     "estimators": _BELOW_ESTIMATORS,
+    "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "the door"},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 _HOMES = {
+    "AnnotatedCRF": "kernelfields.annotators",
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
@@ -40,10 +41,12 @@ _HOMES = {
     "LabelShares": "kernelfields.models.expectations",
     "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
+    "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
 }
 __all__ = [
+    "AnnotatedCRF",
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
@@ -65,6 +68,7 @@ __all__ = [
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
+    "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
     "SoftTargets",
@@ -76,6 +80,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from kernelfields.annotators.annotated_crf import AnnotatedCRF
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.field_clustering import FieldClustering
@@ -83,6 +88,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model

@@ -1,6 +1,7 @@
 """Labels that are partly known: values, gradients and Hessian products against enumeration and finite differences."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,11 +162,11 @@ def test_nothing_known_says_nothing_and_all_known_is_the_likelihood_of_the_label
     chains = Chains(np.zeros((6, 1)), offsets_of((4, 2)), rng.integers(0, L, 6), rng.uniform(0.5, 2, 2))
     plain = ChainLikelihood(chains, L)
     potentials = Potentials(rng.normal(size=(6, L)), rng.normal(size=(1, L, L)))
-    unknown = PartialLikelihood(plain, np.zeros((6, L)), 0.0).evaluate(potentials)
+    unknown = PartialLikelihood(plain, replace(chains, evidence=np.zeros((6, L)))).evaluate(potentials)
     assert unknown.value == pytest.approx(0.0, abs=1e-12)
     assert unknown.residual.largest == pytest.approx(0.0, abs=1e-12)
     known = np.where(np.arange(L) == chains.labels[:, None], 0.0, -np.inf)
-    partial = PartialLikelihood(plain, known, 0.0).evaluate(potentials)
+    partial = PartialLikelihood(plain, replace(chains, evidence=known)).evaluate(potentials)
     assert partial.value == pytest.approx(plain.evaluate(potentials).value, abs=1e-12)
     for mine, theirs in zip(partial.residual.arrays, plain.evaluate(potentials).residual.arrays, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.beliefs import GraphInference
-from kernelfields.models.partial import PartialLabels, minimize_partial, with_criteria
+from kernelfields.models.partial import PartialLabels, with_criteria
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
@@ -246,9 +246,7 @@ def _solve(
         "keep": None if keep is None else keep_present,
     }
     if not posterior.convex:
-        return minimize_partial(
-            posterior, options.solver, options.partial, random=options.random, say=options.say, **shared
-        )
+        return options.partial.minimize(posterior, options.solver, random=options.random, say=options.say, **shared)
     rule = resolve_solver(options.solver, posterior, options.tol, options.random)
     # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
     with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):

@@ -99,6 +99,10 @@ class PartialLabels(BaseEstimator):
         if self.method == "em":
             raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
 
+    def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
+        """Return the lowest of the minima that were found; options are those of :func:`minimize_partial`."""
+        return minimize_partial(posterior, solver, self, **options)
+
 
 def resolve_partial_labels(settings: Any) -> PartialLabels:
     """Return the settings, usual ones for None; raise if they cannot be used."""
@@ -131,7 +135,7 @@ def with_criteria(posterior: LogPosterior, criteria: Any, solver: Any) -> LogPos
     """Return the objective with entropies and expectations added; ValueError where they cannot be had."""
     from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
 
-    if _needs_hessian(solver):
+    if needs_hessian(solver):
         raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
     datafit: Any = posterior.datafit
     return LogPosterior(datafit.with_likelihood(ExpectationLikelihood(datafit.likelihood, criteria)))
@@ -158,7 +162,7 @@ def minimize_partial(
     say: Callable[[str], None] | None = None,
 ) -> Solution:
     """Return the lowest of the minima that were found."""
-    complete = settings.method == "em" or (settings.method == "auto" and _needs_hessian(solver))
+    complete = settings.method == "em" or (settings.method == "auto" and needs_hessian(solver))
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
     best: Solution | None = None
     for attempt in range(1 + settings.n_restarts):
@@ -179,7 +183,8 @@ def minimize_partial(
     return best
 
 
-def _needs_hessian(solver: Any) -> bool:
+def needs_hessian(solver: Any) -> bool:
+    """Whether a solver, or its name, is one that needs a convex objective."""
     return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
 
 

@@ -14,7 +14,7 @@ Inference and reductions are float64. :class:`Datafit` is what a posterior asks 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -241,6 +241,17 @@ class LocalDatafit:
         other.likelihood = likelihood
         other.__dict__.pop("fused", None)
         return other
+
+    def tell(self, evidence: np.ndarray) -> None:
+        """Put other evidence (N, L) in the place of what is known of labels; only where some are not known."""
+        self.likelihood.tell(evidence)  # type: ignore[attr-defined]
+        if self.fused is not None:
+            self.fused.tell(evidence)
+
+    def completed(self, coefficients: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
+        """Return what computes the weighted probabilities of labels given the evidence of the moment, (N, L)."""
+        potentials = self.potentials(coefficients)
+        return lambda: self.likelihood.completed(potentials)  # type: ignore[attr-defined]
 
     @property
     def approximation(self) -> str | None:

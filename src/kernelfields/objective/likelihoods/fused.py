@@ -100,6 +100,11 @@ class FusedPasses:
         ]
         return frozen
 
+    def tell(self, evidence: np.ndarray) -> None:
+        """Put other evidence (N, L) in the place of what is known of labels."""
+        for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
+            each.tell(evidence[begin:end])
+
     def _edge_scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         if self._edge is None:
             return np.zeros((1, self._n_labels, self._n_labels))

@@ -82,18 +82,32 @@ class WrappedLikelihood:
 
 
 class PartialLikelihood(WrappedLikelihood):
-    """Labels of which ``evidence`` (N, L), in the order of the potentials, tells something; ``inner`` has any of them.
+    """Labels of which the evidence of ``data`` (N, L) tells something; ``inner`` has any of them.
 
-    ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs of evaluations: of the field,
-    and of the field given the evidence.
+    ``placed`` puts an array with a row for each position where the potentials are. Beliefs are pairs of evaluations: of
+    the field, and of the field given the evidence.
     """
 
     convex = False
 
-    def __init__(self, inner: Any, evidence: Any, known_score: float):
+    def __init__(self, inner: Any, data: Any, placed: Callable[[np.ndarray], Any] | None = None):
         super().__init__(inner)
-        self._evidence = evidence
-        self._known_score = known_score
+        self._labels, self._weights = data.labels, data.position_weights
+        self._rows = np.arange(data.n_positions)
+        self._placed = placed
+        self.tell(data.evidence)
+
+    def tell(self, evidence: np.ndarray) -> None:
+        """Put other evidence (N, L) in the place of what is known."""
+        #: The weighted log q of the labels of ``inner``.
+        self._known_score = float(evidence[self._rows, self._labels] @ self._weights)
+        self._evidence = evidence if self._placed is None else self._placed(evidence)
+
+    def completed(self, potentials: Any) -> np.ndarray:
+        """Return the weighted probabilities of single labels given the evidence, (N, L); of this process only."""
+        completed = self.inner.evaluate(self._given(potentials)).residual.node.copy()
+        completed[self._rows, self._labels] += self._weights
+        return np.maximum(completed, 0.0)
 
     def _given(self, potentials: Any) -> Any:
         """Return potentials with the evidence in them."""
@@ -148,9 +162,7 @@ def with_evidence(likelihood: Any, data: Any, placed: Callable[[np.ndarray], Any
         return likelihood
     if isinstance(data.evidence, SoftRows):
         return CompletedLikelihood(likelihood, _above_labels(likelihood.layout, data, placed))
-    rows = np.arange(data.n_positions)
-    known_score = float(data.evidence[rows, data.labels] @ data.position_weights)
-    return PartialLikelihood(likelihood, placed(data.evidence) if placed else data.evidence, known_score)
+    return PartialLikelihood(likelihood, data, placed)
 
 
 def _above_labels(layout: Any, data: Any, placed: Callable[[np.ndarray], Any] | None) -> Any:

@@ -1,0 +1,205 @@
+"""AnnotatedCRF: a field fitted to the labels of several annotators, whose confusions are estimated with it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.annotators.annotations import UNSAID, read_annotations
+from kernelfields.annotators.confusions import AnnotatedLabels, Confusions, prior_counts
+from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
+from kernelfields.engines.threads import Threads
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.habits import advised
+from kernelfields.estimators.kernel_classifier import KernelClassifier
+from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.numerics.parameters import check_count, is_real
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.graph import refuse_approximate
+
+
+@advised
+class AnnotatedCRF(BaseEstimator):
+    """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
+
+    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field says how labels
+    depend on inputs and on each other; pi and the field are the maximum a posteriori of all that was said.
+    Predictions are those of the field: labels, not what some annotator would say.
+
+    ``y`` is a dict annotator -> labels of all sequences, or a list with, for each sequence, a dict annotator ->
+    labels or an array (T, R) with a column per annotator. None stands where an annotator said nothing.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, GraphCRF, KernelClassifier or None
+        The field; None means ``ChainCRF()``. It is fitted by threads of this process.
+    prior : (right, wrong), default (4.0, 1.0)
+        Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
+        positions for each label as an annotator has been seen right and wrong on before. Both above zero.
+    max_steps : int, default 100
+        Most steps of field and confusions in turn; ``tol`` of the estimator ends them before.
+    updates : int, default 3
+        How often confusions are estimated again in a step. Neither this nor the steps can raise the objective.
+
+    Attributes
+    ----------
+    estimator_ : the fitted field, for ``save``, ``weights()`` and all else
+    annotators_ : names of the annotators
+    confusions_ : dict, annotator -> (L, L) array p(said | label), rows and columns as in ``classes_``
+    objective_path_ : the negative log posterior after each step, which never rises
+    classes_ : the labels
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        prior: tuple[float, float] = (4.0, 1.0),
+        max_steps: int = 100,
+        updates: int = 3,
+    ):
+        self.estimator = estimator
+        self.prior = prior
+        self.max_steps = max_steps
+        self.updates = updates
+
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> AnnotatedCRF:
+        """Fit field and confusions to what annotators said of X; ``sample_weight`` is that of the estimator."""
+        field = self._checked_field()
+        usual = resolve_partial_labels(field.partial_labels)
+        single = is_classifier(field)
+        annotations = read_annotations(y, single=single, classes=usual.classes)
+        if annotations.n_annotators == 1:
+            warnings.warn(
+                f"{annotations.annotators[0]!r} is the only annotator: errors of one alone can be told from labels "
+                "by the inputs and the prior only",
+                stacklevel=2,
+            )
+        confusions = Confusions(annotations, prior_counts(*self.prior, len(annotations.classes)))
+        settings = AnnotatedLabels(confusions, usual, self.max_steps, self.updates)
+        given, engine = field.partial_labels, field.engine
+        field.partial_labels = settings
+        field.engine = engine if isinstance(engine, Threads) else "threads"
+        possible = annotations.possible()
+        try:
+            field.fit(X, possible if single else annotations.split(possible), sample_weight)
+        finally:
+            field.partial_labels, field.engine = given, engine
+        self.estimator_ = field
+        self.annotators_ = annotations.annotators
+        self.confusions_ = dict(zip(annotations.annotators, confusions.matrices, strict=True))
+        self.objective_path_ = np.array(settings.path)
+        self._n_labelled = dict(
+            zip(annotations.annotators, np.sum(annotations.codes != UNSAID, axis=0).tolist(), strict=True)
+        )
+        self._label_shares = np.mean(np.vstack(self.consensus_marginals(X, y)), axis=0)
+        return self
+
+    def _checked_field(self) -> Any:
+        """Return a copy of the estimator to be fitted; raise if it, or a parameter, cannot be used."""
+        counts = self.prior
+        pair = isinstance(counts, tuple | list) and len(counts) == 2
+        if not pair or not all(is_real(count) and 0 < count < np.inf for count in counts):
+            raise ValueError(f"prior must be two numbers above zero, (right, wrong), got {self.prior!r}")
+        check_count(self.max_steps, "max_steps")
+        check_count(self.updates, "updates")
+        given = ChainCRF() if self.estimator is None else self.estimator
+        if not isinstance(given, ChainCRF | GraphCRF | KernelClassifier):
+            raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
+        field, engine = clone(given), given.engine
+        if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
+            raise ValueError(f"annotators are for fields fitted by threads: engine='threads', got engine={engine!r}")
+        return field
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels of the fitted field."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.classes_
+
+    def predict(self, X: object, **settings: Any) -> Any:
+        """Return the labels that the field predicts; ``settings``, such as ``decode``, go to the estimator."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict(X, **settings)
+
+    @available_if(lambda self: not is_classifier(self.estimator))
+    def predict_marginals(self, X: object, **settings: Any) -> Any:
+        """Return p(y_t | x) of each sequence or graph, columns as in ``classes_``."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_marginals(X, **settings)
+
+    @available_if(lambda self: is_classifier(self.estimator))
+    def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
+        """Return p(y | x), (n, classes), columns as in ``classes_``."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X, **settings)
+
+    def score(self, X: object, y: object, **settings: Any) -> float:
+        """Return the estimator's score against labels y that are known to be right, not those of annotators."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.score(X, y, **settings)
+
+    def consensus(self, X: object, y: object) -> Any:
+        """Return the most probable label at each position, given the inputs and what annotators said of them."""
+        marginals = self.consensus_marginals(X, y)
+        if isinstance(marginals, np.ndarray):
+            return self.classes_[marginals.argmax(axis=1)]
+        return plain_strings([self.classes_[each.argmax(axis=1)] for each in marginals])
+
+    def consensus_marginals(self, X: object, y: object) -> Any:
+        """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
+        parts = [each for batch, _, given in self._beliefs(X, y) for each in batch.split(given.marginals)]
+        return np.concatenate(parts) if is_classifier(self.estimator_) else Ragged(parts)
+
+    def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
+        """Return log p(z | x) of what all annotators said, summed over sequences or for each.
+
+        An annotator of the fit may be silent here; one who was not there is an error.
+        """
+        parts = []
+        for _, free, given in self._beliefs(X, y):
+            refuse_approximate(free.inference, "a log-likelihood")
+            parts.append(given.log_partition - free.log_partition)
+        values = np.concatenate(parts)
+        return values if per_sequence else float(values.sum())
+
+    def reliability(self) -> AnnotatorTable:
+        """Return who is reliable, the best first, to be printed, shown by a notebook, or plotted."""
+        check_is_fitted(self, "estimator_")
+        labels = self.classes_.tolist()
+        rows = [
+            AnnotatorReliability.of(name, self._n_labelled[name], matrix, self._label_shares, labels)
+            for name, matrix in self.confusions_.items()
+        ]
+        return AnnotatorTable(sorted(rows, key=lambda row: -row.accuracy), labels, self.confusions_)
+
+    def _beliefs(self, X: object, y: object) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield batches of data, what the field says of them, and what it says given the annotators."""
+        check_is_fitted(self, "estimator_")
+        field = self.estimator_
+        single = is_classifier(field)
+        said = read_annotations(y, single=single, classes=field.classes_, annotators=self.annotators_)
+        data = field._read(X)
+        if data.n_positions != said.offsets[-1] or (not single and not np.array_equal(data.offsets, said.offsets)):
+            raise ValueError("X and y have different lengths: each position of X needs an entry of every annotator")
+        matrices = np.stack([self.confusions_[name] for name in self.annotators_])
+        confusions = Confusions(said, prior_counts(*self.prior, len(self.classes_)), matrices)
+        data = replace(data, evidence=confusions.log_evidence())
+        workers = Workers(field.n_jobs)
+        for batch in field.field_.batches(data):
+            free = field.field_.answers(batch, workers)
+            given = copy.copy(free)
+            given.__dict__.pop("beliefs", None)
+            given.node = free.node + batch.evidence
+            yield batch, free, given

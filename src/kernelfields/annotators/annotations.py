@@ -1,0 +1,216 @@
+"""Labels of several annotators: what each of them said of every position, as one table of codes.
+
+    {"anna": y_anna, "ben": y_ben}                         by annotator, each as one would pass it to a fit
+    [{"anna": labels, "ben": labels}, ...]                 by sequence
+    [array (T, R), ...]                                    by sequence, a column for each annotator, numbered from 0
+
+None (NaN, pandas.NA) stands where an annotator said nothing; a whole sequence may be None. Codes (N, R) are places
+in the sorted classes, -1 where nothing was said. Cost: O(N R).
+Fails: ValueError naming the annotator and the place, for lengths that differ, for labels of mixed kinds, for an
+annotator who labelled nothing, and for a sequence that nobody labelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.evidence import informative, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed, offsets_of
+
+_FORMS = (
+    "labels of several annotators are a dict annotator -> labels of all {whole}s, or a list with, for each {whole}, a "
+    "dict annotator -> labels or an array with a column per annotator"
+)
+_SINGLE_FORMS = "labels of several annotators are a dict annotator -> (n,) labels, or an array (n, annotators)"
+UNSAID = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Names of annotators, sorted classes (L,), codes (N, R) and the offsets of sequences (S + 1,)."""
+
+    annotators: list[Hashable]
+    classes: np.ndarray
+    codes: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def n_annotators(self) -> int:
+        """Number of annotators R."""
+        return len(self.annotators)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each label was said at each position, (N, L)."""
+        counts = np.zeros((len(self.codes), len(self.classes)))
+        for said in self.codes.T:
+            rows = np.flatnonzero(said != UNSAID)
+            counts[rows, said[rows]] += 1.0
+        return counts
+
+    def possible(self) -> list[Any]:
+        """Return for each position the label that was said, a set of several, None for none: labels partly known.
+
+        Where annotators agree throughout, one position allows every label, so that labels are partly known anyway.
+        """
+        labels, counts = self.classes.tolist(), self.counts > 0
+        if not np.any(counts.sum(axis=1) != 1):
+            counts[0] = True
+        entries = []
+        for row in counts:
+            said = {labels[place] for place in np.flatnonzero(row)}
+            entries.append(None if not said else said if len(said) > 1 else said.pop())
+        return entries
+
+    def split(self, rows: Sequence[Any] | np.ndarray) -> list:
+        """Cut what has an entry for each position into sequences."""
+        return [rows[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+
+@dataclass(frozen=True)
+class _Speakers(Nouns):
+    """How messages speak of labels laid out by annotator: whole sequences of one after those of another."""
+
+    names: tuple[Hashable, ...] = ()
+    offsets: Any = None
+    inner: Nouns = SEQUENCES
+
+    def name(self, index: int) -> str:
+        return f"annotator {self.names[index]!r}"
+
+    def place(self, offsets: np.ndarray, row: int) -> str:
+        annotator, place = divmod(row, int(self.offsets[-1]))
+        return f"{self.inner.place(self.offsets, place)}, of annotator {self.names[annotator]!r}"
+
+
+def read_annotations(
+    y: Any, *, single: bool = False, classes: Any = None, annotators: Sequence[Hashable] | None = None
+) -> Annotations:
+    """Return what annotators said; ``single`` for samples that have one label each.
+
+    ``classes`` are all labels there are, None for those that somebody said. ``annotators`` are those that are known
+    from a fit: they may be silent here, and there are no others.
+    """
+    nouns = SAMPLES if single else SEQUENCES
+    columns = _by_annotator(y, single)
+    if not columns:
+        raise ValueError(f"y names no annotator: {_forms(single)}")
+    silent_allowed = annotators is not None
+    if annotators is not None:
+        if strangers := [name for name in columns if name not in annotators]:
+            raise ValueError(f"annotator {strangers[0]!r} was not there in the fit: known are {listed(annotators)}")
+        columns = {name: columns[name] for name in annotators if name in columns}
+    offsets = offsets_of(_lengths(columns, nouns))
+    flat = [_flat(labels, np.diff(offsets)) for labels in columns.values()]
+    speakers = _Speakers(whole="annotator", names=tuple(columns), offsets=offsets, inner=nouns)
+    codes, known = _codes(flat, classes, speakers)
+    for name, said in zip(columns, codes, strict=True):
+        if not silent_allowed and not np.any(said != UNSAID):
+            raise ValueError(f"annotator {name!r} labelled nothing: leave this annotator out")
+    if annotators is not None:
+        every = np.full((len(annotators), int(offsets[-1])), UNSAID)
+        every[[list(annotators).index(name) for name in columns]] = codes
+        return Annotations(list(annotators), known, every.T, offsets)
+    return Annotations(list(columns), known, codes.T, offsets)
+
+
+def _forms(single: bool) -> str:
+    return _SINGLE_FORMS if single else _FORMS.format(whole="sequence")
+
+
+def _by_annotator(y: Any, single: bool) -> dict[Hashable, list]:
+    """Return a list of sequences for each annotator; samples with one label each are one sequence."""
+    if isinstance(y, Mapping):
+        if single:
+            return {name: [labels] for name, labels in y.items()}
+        for name, labels in y.items():
+            if not is_sequence(labels):
+                raise ValueError(f"annotator {name!r} has {labels!r:.60}, not a list of sequences: {_forms(single)}")
+        return {name: list(labels) for name, labels in y.items()}
+    if single:
+        return dict(enumerate([column] for column in _table(y, "y", single).T.tolist()))
+    if not is_sequence(y) or not len(y):
+        raise ValueError(f"y is {y!r:.60}: {_forms(single)}")
+    sequences: list[Mapping] = []
+    for index, item in enumerate(y):
+        if isinstance(item, Mapping):
+            sequences.append(item)
+        else:
+            table = _table(item, f"sequence {index} of y", single)
+            if sequences and len(sequences[0]) != table.shape[1]:
+                raise ValueError(
+                    f"sequence {index} of y has {table.shape[1]} columns of annotators, sequence 0 has "
+                    f"{len(sequences[0])}: every sequence needs a column for each, None where one said nothing"
+                )
+            sequences.append(dict(enumerate(table.T.tolist())))
+    names = list(dict.fromkeys(name for item in sequences for name in item))
+    return {name: [item.get(name) for item in sequences] for name in names}
+
+
+def _table(item: Any, where: str, single: bool) -> np.ndarray:
+    if not hasattr(item, "__array__"):
+        rows = list(item) if is_sequence(item) else [item]
+        item = np.empty((len(rows), len(rows[0]) if rows and is_sequence(rows[0]) else 0), dtype=object)
+        for index, row in enumerate(rows):
+            if not is_sequence(row) or len(row) != item.shape[1]:
+                raise ValueError(f"{where} is no table with a column for each annotator: {_forms(single)}")
+            item[index] = list(row)
+    table = np.asarray(item, dtype=object)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"{where} has the shape {table.shape}, expected a column for each annotator: {_forms(single)}")
+    return table
+
+
+def _lengths(columns: Mapping[Hashable, list], nouns: Nouns) -> np.ndarray:
+    """Return how many positions every sequence has, which all annotators of it must share."""
+    counts = {name: len(labels) for name, labels in columns.items()}
+    first = next(iter(counts))
+    for name, count in counts.items():
+        if count != counts[first]:
+            raise ValueError(
+                f"annotator {name!r} has {count} {nouns.whole}s and {first!r} has {counts[first]}: each annotator "
+                f"needs an entry for every {nouns.whole}, None where nothing of it was labelled"
+            )
+    lengths = []
+    for index in range(counts[first]):
+        said = {name: labels[index] for name, labels in columns.items() if labels[index] is not None}
+        if not said:
+            raise ValueError(f"nobody labelled {nouns.name(index)}: it tells nothing, leave it out of X and y")
+        for name, labels in said.items():
+            if not is_sequence(labels):
+                raise ValueError(f"annotator {name!r} has {labels!r:.60} for {nouns.name(index)}, not a list of labels")
+        sizes = {name: len(labels) for name, labels in said.items()}
+        speaker, size = next(iter(sizes.items()))
+        for name, own in sizes.items():
+            if own != size:
+                raise ValueError(
+                    f"annotator {name!r} has {own} labels for {nouns.name(index)} and {speaker!r} has {size}: each "
+                    f"{nouns.part} needs one, None where nothing was said"
+                )
+        lengths.append(size)
+    return np.array(lengths, dtype=np.int64)
+
+
+def _flat(labels: list, lengths: np.ndarray) -> list:
+    """Return the labels of one annotator, all sequences one after the other."""
+    flat: list[Any] = []
+    for item, length in zip(labels, lengths.tolist(), strict=True):
+        flat += [None] * length if item is None else item.tolist() if hasattr(item, "tolist") else list(item)
+    return flat
+
+
+def _codes(flat: list[list], classes: Any, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
+    """Return codes (R, N) and the sorted classes."""
+    labels, evidence, known = read_labels(flat, classes, np.array([len(each) for each in flat]), speakers)
+    if evidence is not None:
+        told = informative(evidence)
+        several = np.flatnonzero(told & ((evidence > -np.inf).sum(axis=1) > 1))
+        if several.size:
+            place = speakers.place(speakers.offsets, int(several[0]))
+            raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
+        labels = np.where(told, labels, UNSAID)
+    return labels.reshape(len(flat), -1), known

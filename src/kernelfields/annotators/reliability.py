@@ -1,0 +1,105 @@
+"""Reliability of annotators: how often each says the label that the field and the others settle on.
+
+    accuracy_r = sum_a share(a) pi^r(a, a),     share(a) = mean_t p(y_t = a | x, z)
+    kappa_r    = (accuracy_r - chance_r) / (1 - chance_r),     chance_r = sum_a share(a) sum_a' share(a') pi^r(a', a)
+
+Accuracy is that of a position drawn at random; kappa is what is left of it beyond saying labels as often without
+looking. Neither is known but through the model: where annotators share an error, nothing tells that it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelfields.reports.figures import Picture
+from kernelfields.reports.heat_maps import plot_heat_map
+from kernelfields.reports.tables import Row, Table, html_of, json_value, text_of
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorReliability:
+    """One annotator: positions labelled, accuracy, kappa, and the label that is most often mistaken for another."""
+
+    annotator: Hashable
+    n_labelled: int
+    accuracy: float
+    kappa: float
+    #: Label, what is said in its place, and how often of the positions with that label; None if there is but one.
+    worst: tuple[Hashable, Hashable, float] | None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table."""
+        label, said, share = self.worst or ("", "", 0.0)
+        mistaken = f"{label} as {said}: {share:.2f}" if self.worst else ""
+        return (str(self.annotator), f"{self.n_labelled:,}", f"{self.accuracy:.3f}", f"{self.kappa:.3f}", mistaken)
+
+    @classmethod
+    def of(
+        cls, annotator: Hashable, n_labelled: int, matrix: np.ndarray, shares: np.ndarray, labels: list
+    ) -> AnnotatorReliability:
+        """Return the reliability that a confusion matrix means for labels with some shares."""
+        accuracy = float(shares @ np.diag(matrix))
+        chance = float(shares @ (shares @ matrix))
+        kappa = (accuracy - chance) / (1.0 - chance) if chance < 1.0 else 0.0
+        wrong = matrix - np.diag(np.diag(matrix))
+        row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        worst = (labels[row], labels[column], float(wrong[row, column])) if len(labels) > 1 else None
+        return cls(annotator, n_labelled, accuracy, kappa, worst)
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorTable:
+    """Who is reliable, the best first; print it, show it in a notebook, or ``plot()`` the confusions of one."""
+
+    rows: list[AnnotatorReliability]
+    labels: list[Hashable]
+    confusions: dict[Hashable, np.ndarray]
+
+    def __str__(self) -> str:
+        return text_of(self._heading, [self._table])
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading, [self._table])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        columns = ("annotator", "n_labelled", "accuracy", "kappa", "worst")
+        return json_value(
+            {
+                "labels": self.labels,
+                "rows": [{name: getattr(row, name) for name in columns} for row in self.rows],
+                "confusions": [[name, matrix] for name, matrix in self.confusions.items()],
+            }
+        )
+
+    def plot(self, annotator: Hashable | None = None, ax: Any = None) -> Picture:
+        """Return a picture of confusions, p(said | label), by default those of the least reliable annotator."""
+        chosen = self.rows[-1].annotator if annotator is None else annotator
+        if chosen not in self.confusions:
+            known = ", ".join(map(repr, self.confusions))
+            raise ValueError(f"no annotator is called {chosen!r}: known are {known}")
+        return plot_heat_map(
+            self.confusions[chosen],
+            self.labels,
+            self.labels,
+            ax,
+            row_name="label",
+            column_name=f"said by {chosen}",
+            largest=1.0,
+        )
+
+    @property
+    def _heading(self) -> str:
+        return (
+            f"{len(self.rows)} annotators, {len(self.labels)} labels; as far as field and annotators together can tell"
+        )
+
+    @property
+    def _table(self) -> Table:
+        heads = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
+        return Table(heads, [Row(row.cells) for row in self.rows], words=(0, 4))

@@ -1,0 +1,286 @@
+"""SequenceClassifier: classes of whole sequences, by a chain whose states are hidden.
+
+    p(c | x) = sum over h in H_c of p(h | x),      H_c: all labellings by the states of class c
+
+Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
+p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
+that are partly known (fields/evidence.py): at every position one of the states of the class. The states of a class are
+alike until something tells them apart, and zero is a saddle: a fit begins at the field of a first guess of states.
+
+Minima are local; ``n_restarts`` draws further starts from the prior.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.estimators.base import BasisLike, EngineLike, Functions, KernelLike, Seed
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.habits import advised
+from kernelfields.features.readers import is_feature_sequences
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
+from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
+from kernelfields.models.documents import (
+    checked_classes,
+    describe_parameters,
+    read_document,
+    rebuild_estimator,
+    write_document,
+)
+from kernelfields.models.partial import PartialLabels
+from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+
+_KIND = "SequenceClassifier"
+# A guess is a place to start from, and not worth more.
+_GUESS_TOLERANCE = 0.1
+
+
+@advised
+class SequenceClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
+
+    Parameters
+    ----------
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
+        Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
+    n_states : int, default 3
+        Hidden states of every class. With one, a sequence is the sum of what its positions say.
+    start : "segments", "kmeans" or "random", default "segments"
+        What a fit begins with: the states of a class in turn from the first position to the last, clusters of the
+        inputs of a class, or states drawn for each position.
+    n_restarts : int, default 0
+        Further starts, drawn from the prior; the fit with the lowest objective is kept.
+    window, rank, basis : as in ChainCRF
+    prior_variance : float, default 1.0
+        Prior variance of what inputs say of states.
+    edge_prior_variance : float or None
+        Prior variance of transitions and of first states; None means ``prior_variance``.
+    scale : "auto", True or False, default "auto"
+        Whether columns of numbers are brought to one scale, as in ChainCRF.
+    class_weight : dict of classes, "balanced" or None
+    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose : as in ChainCRF
+
+    Attributes
+    ----------
+    classes_ : the sorted classes
+    field_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
+    n_features_in_ : number of input features
+    """
+
+    classes_: np.ndarray
+    field_: ChainCRF
+
+    def __init__(
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        n_states: int = 3,
+        start: str = "segments",
+        n_restarts: int = 0,
+        window: int | tuple[int, int] = 1,
+        rank: int | None = 1000,
+        basis: BasisLike = "random-cholesky",
+        prior_variance: float = 1.0,
+        edge_prior_variance: float | None = None,
+        scale: bool | str = "auto",
+        class_weight: Mapping[object, float] | str | None = None,
+        solver: object = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        dtype: object = "auto",
+        n_jobs: int | None = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.n_states = n_states
+        self.start = start
+        self.n_restarts = n_restarts
+        self.window = window
+        self.rank = rank
+        self.basis = basis
+        self.prior_variance = prior_variance
+        self.edge_prior_variance = edge_prior_variance
+        self.scale = scale
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> SequenceClassifier:
+        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
+        self._check_parameters()
+        classes, numbers, lengths = _read_classes(X, y)
+        if self.class_weight is not None:
+            weights = compute_sample_weight(self.class_weight, classes[numbers])
+            sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
+        field = self._field(X, len(classes))
+        first = numbers * self.n_states
+        guess = self._guess(X, numbers, lengths)
+        states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
+        if self.n_states > 1:
+            field.set_params(tol=_GUESS_TOLERANCE)
+        field.fit(X, states, sample_weight)
+        if self.n_states > 1:
+            field.set_params(tol=self.tol, warm_start=True)
+            allowed = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
+            known = [[own] * length for own, length in zip(allowed, lengths, strict=True)]
+            field.fit(X, known, sample_weight).set_params(warm_start=False)
+        self.classes_, self.field_ = classes, field
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_states, "n_states")
+        check_choice(self.start, "start", ("segments", "kmeans", "random"))
+        check_count(self.n_restarts, "n_restarts", least=0)
+        check_prior_variance(self.prior_variance, "prior_variance")
+        check_class_weight(self.class_weight)
+
+    def _field(self, X: Any, n_classes: int) -> ChainCRF:
+        """Return the chain over the states of all classes, which never follow those of another."""
+        kernel = self.kernel
+        if is_auto(kernel):
+            kernel = "linear" if is_feature_sequences(X) else "rbf"
+        variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
+        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
+        states = range(n_classes * self.n_states)
+        apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
+        return ChainCRF(
+            kernel,
+            cliques=[
+                NodeCliques(kernel, prior_variance=self.prior_variance, **shared),
+                EdgeCliques(prior_variance=variance),
+                StartCliques(prior_variance=variance),
+            ],
+            constraints=apart,
+            scale=self.scale,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            dtype=self.dtype,
+            n_jobs=self.n_jobs,
+            engine=self.engine,
+            random_state=self.random_state,
+            verbose=self.verbose,
+            partial_labels=PartialLabels(n_restarts=self.n_restarts, classes=list(states)),
+        )
+
+    def _guess(self, X: Any, numbers: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+        """Return a first guess of the states within a class, (T,) for each sequence."""
+        if self.start == "segments":
+            return [np.arange(length) * self.n_states // length for length in lengths]
+        random = random_generator(self.random_state)
+        if self.start == "random":
+            return [random.integers(self.n_states, size=length) for length in lengths]
+        return _clusters(X, numbers, lengths, self.n_states, random)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return p(c | x), (n, classes), columns as in ``classes_``."""
+        check_is_fitted(self, "field_")
+        # A labelling belongs to the class of its first state.
+        first = [marginals[0] for marginals in self.field_.predict_marginals(X)]
+        states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
+        return states.sum(axis=2)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each sequence, (n,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_states(self, X: Any) -> list[np.ndarray]:
+        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class."""
+        check_is_fitted(self, "field_")
+        return [np.asarray(states) % self.n_states for states in self.field_.predict(X, decode="viterbi")]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of input features."""
+        check_is_fitted(self, "field_")
+        return self.field_.n_features_in_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file of data (safetensors), atomically."""
+        check_is_fitted(self, "field_")
+        document = {
+            "parameters": describe_parameters(self),
+            "classes": self.classes_,
+            "field": self.field_.to_document(),
+        }
+        write_document(path, _KIND, document)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
+        """Read a model of :meth:`save`; ``callables`` names kernel functions."""
+        return read_document(path, _KIND, lambda document: cls._rebuilt(document, callables or {}))
+
+    @classmethod
+    def _rebuilt(cls, document: Mapping[str, Any], functions: Functions) -> Self:
+        model = rebuild_estimator(cls, document["parameters"], functions)
+        model._check_parameters()
+        model.classes_ = checked_classes(document["classes"])
+        model.field_ = ChainCRF.from_document(document["field"], functions)
+        if len(model.field_.classes_) != len(model.classes_) * model.n_states:
+            raise ValueError(
+                f"{len(model.field_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
+            )
+        return model
+
+
+def _read_classes(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Return the sorted classes, the number of the class of every sequence, and the lengths of the sequences."""
+    if not is_sequence(X) or not len(X):
+        raise ValueError(
+            f"X must be a list of sequences, each an array (T, d) or a list of feature dicts, got {X!r:.60}"
+        )
+    if not is_sequence(y) or len(y) != len(X):
+        count = len(y) if is_sequence(y) else repr(y)[:60]
+        raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
+    if any(is_sequence(each) for each in y):
+        raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
+    targets = np.asarray(y)
+    check_classification_targets(targets)
+    classes, numbers = np.unique(targets, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y holds the one class {classes.tolist()[0]!r}: a classifier needs sequences of at least 2")
+    lengths = [each.shape[0] if hasattr(each, "shape") else len(each) for each in X]
+    if 0 in lengths:
+        raise ValueError(f"sequence {lengths.index(0)} of X is empty: remove it from X and y")
+    return classes, numbers, lengths
+
+
+def _clusters(
+    X: Any, numbers: np.ndarray, lengths: Sequence[int], n_states: int, random: np.random.Generator
+) -> list[np.ndarray]:
+    """Return clusters of the inputs of each class; columns count by their spread."""
+    from sklearn.cluster import KMeans
+
+    if is_feature_sequences(X):
+        raise ValueError("start='kmeans' is for arrays of numbers: use start='segments' or 'random' for features")
+    inputs = pack_inputs(X)[0]
+    table = np.asarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs, dtype=np.float64)
+    spread = table.std(axis=0)
+    table = table / np.where(spread > 0, spread, 1.0)
+    owner, offsets = np.repeat(numbers, lengths), offsets_of(np.asarray(lengths))
+    guess = np.zeros(len(table), dtype=np.int64)
+    for number in np.unique(numbers):
+        rows = np.flatnonzero(owner == number)
+        count = min(n_states, len(np.unique(table[rows], axis=0)))
+        means = KMeans(count, n_init=3, random_state=int(random.integers(2**31)))
+        guess[rows] = means.fit_predict(table[rows])
+    return [guess[begin:end] for begin, end in pairwise(offsets.tolist())]

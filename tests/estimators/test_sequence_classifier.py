@@ -1,0 +1,141 @@
+"""SequenceClassifier: classes of whole sequences by chains of hidden states."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from kernelfields import ChainCRF, SequenceClassifier
+from kernelfields.formats import ModelFileError
+
+
+def turns(n_sequences=24, seed=0):
+    """Sequences that go up and then down, or down and then up: their inputs are the same, their order is not."""
+    random = np.random.default_rng(seed)
+    X, y = [], []
+    for number in range(n_sequences):
+        length = int(random.integers(4, 8))
+        half = np.where(np.arange(length) < length // 2, 1.0, -1.0)[:, None]
+        up = number % 2 == 0
+        X.append((half if up else -half) * 2.0 + random.normal(scale=0.5, size=(length, 1)))
+        y.append("up" if up else "down")
+    return X, y
+
+
+X, y = turns()
+SETTINGS = {"n_states": 2, "rank": 20, "prior_variance": 3.0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SequenceClassifier(**SETTINGS).fit(X, y)
+
+
+def test_order_is_told_by_hidden_states_and_not_without(fitted):
+    assert fitted.score(X, y) == 1.0
+    assert SequenceClassifier(**{**SETTINGS, "n_states": 1}).fit(X, y).score(X, y) < 0.9
+
+
+def test_a_class_is_the_sum_over_labellings_by_its_states(fitted):
+    x = X[0][:3]
+    assert fitted.classes_.tolist() == ["down", "up"]
+    expected = [
+        sum(np.exp(fitted.field_.log_likelihood([x], [list(states)])) for states in product(own, repeat=3))
+        for own in ((0, 1), (2, 3))
+    ]
+    np.testing.assert_allclose(fitted.predict_proba([x])[0], expected)
+    np.testing.assert_allclose(np.sum(expected), 1.0)
+
+
+def test_states_of_two_classes_are_never_neighbours(fitted):
+    for states in fitted.field_.sample(X, random_state=0):
+        assert len({state // 2 for state in states.tolist()}) == 1
+    assert {state for states in fitted.predict_states(X) for state in states.tolist()} == {0, 1}
+
+
+def test_the_fit_is_stationary_and_its_states_differ(fitted):
+    assert fitted.field_.stationarity_ <= fitted.tol
+    coefficients = fitted.field_.coef_["node"]
+    assert np.abs(coefficients[:, 0] - coefficients[:, 1]).max() > 0.01
+
+
+def test_one_state_of_a_class_is_the_fit_to_known_states():
+    single = SequenceClassifier(**{**SETTINGS, "n_states": 1, "tol": 1e-8}).fit(X, y)
+    assert single.field_.solution_.reason == "gap"
+    assert single.field_.certificate_.completed is False
+
+
+@pytest.mark.parametrize("start", ["kmeans", "random"])
+def test_other_starts(start):
+    model = SequenceClassifier(**SETTINGS, start=start, n_restarts=1).fit(X, y)
+    assert model.predict_proba(X).shape == (len(X), 2)
+    assert model.score(X, y) > 0.6
+
+
+def test_features_of_strings_and_weights():
+    words = [[{"up" if row[0] > 0 else "down": 1.0} for row in x] for x in X]
+    even = SequenceClassifier(**SETTINGS).fit(words, y)
+    assert even.field_.kernel == "linear"
+    assert even.score(words, y) == 1.0
+    tilted = SequenceClassifier(**SETTINGS, class_weight={"up": 1.0, "down": 0.01}).fit(words, y)
+    assert tilted.predict_proba(words)[:, 1].sum() > even.predict_proba(words)[:, 1].sum()
+
+
+def test_files_clones_and_pickles(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = SequenceClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == fitted.get_params()
+    for again in (loaded, pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_allclose(again.predict_proba(X), fitted.predict_proba(X))
+        assert again.predict(X).tolist() == y
+    with pytest.raises(ModelFileError):
+        ChainCRF.load(tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(X)
+    assert fitted.predict([]).shape == (0,)
+
+
+def test_scikit_learn_validates_it():
+    scores = cross_val_score(SequenceClassifier(**SETTINGS), X, y, cv=2)
+    assert scores.min() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([], []), "X must be a list of sequences"),
+        ((X, y[:-1]), "X has 24 sequences and y 23"),
+        ((X, 3), "X has 24 sequences and y 3"),
+        ((X, [[label] for label in y]), "one class for each sequence is needed; ChainCRF labels each position"),
+        ((X, ["up"] * len(X)), "the one class 'up'"),
+        (([X[0][:0], *X[1:]], y), "sequence 0 of X is empty"),
+        (([X[0][:, :0], *X[1:]], y), "feature"),
+    ],
+)
+def test_bad_data(given, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceClassifier(**SETTINGS).fit(*given)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_states": 0}, "n_states"),
+        ({"start": "zero"}, "start"),
+        ({"n_restarts": -1}, "n_restarts"),
+        ({"prior_variance": -1.0}, "prior_variance"),
+        ({"rank": 0}, "rank"),
+    ],
+)
+def test_bad_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceClassifier(**settings).fit(X, y)
+
+
+def test_clusters_need_numbers():
+    with pytest.raises(ValueError, match="start='kmeans' is for arrays of numbers"):
+        SequenceClassifier(start="kmeans").fit([[{"a": 1.0}], [{"b": 1.0}]], ["up", "down"])
