@@ -168,6 +168,18 @@ def rank_plot(ranks: Any, accuracy: Any, gap: Any, *, name: str = "token accurac
     return picture
 
 
+def shares_plot(shares: Sequence[float], figures: Mapping[str, list], *, name: str, axis: str) -> Picture:
+    """Draw a figure against shares in per cent, on a logarithmic axis."""
+    curves = read_curves(figures, len(shares), name)
+    places = 100.0 * np.asarray(shares, dtype=float)
+    with panels(None, f"{name} against {axis}", (6.6, 3.4)) as picture:
+        (panel,) = picture.axes
+        draw_curves(panel, curves, places, [f"{place:g} %" for place in places], [np.arange(len(places))])
+        name_axis(panel, name)
+        _places_as_ticks(panel, places, axis)
+    return picture
+
+
 def sizes_plot(sizes: Sequence[int], figures: Mapping[str, list]) -> Picture:
     """Draw KL against the size of the sample, both on logarithmic axes."""
     curves = read_curves(figures, len(sizes), "KL")

@@ -16,6 +16,7 @@ _HOMES = {
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
+    "FieldClustering": "kernelfields.estimators",
     "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "GraphCRFCV": "kernelfields.selection",
@@ -28,6 +29,7 @@ _HOMES = {
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
+    "SoftTargets": "kernelfields.fields.evidence",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
@@ -46,6 +48,7 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
+    "FieldClustering",
     "FrameCRF",
     "GraphCRF",
     "GraphCRFCV",
@@ -60,6 +63,7 @@ __all__ = [
     "PartialLabels",
     "Sequencewise",
     "SkipCliques",
+    "SoftTargets",
     "StartCliques",
     "TextFeatures",
     "compare",
@@ -70,6 +74,7 @@ __all__ = [
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.fields.constraints import Constraints
+    from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.chain_crf_cv import ChainCRFCV

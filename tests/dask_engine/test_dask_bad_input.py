@@ -9,6 +9,7 @@ from dask_fits import on_cluster, sequences
 from kernelfields import ChainCRF
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
+from kernelfields.kernels import RBF, Columns, Manifold
 from kernelfields.kernels.kernel import Kernel
 
 distributed = pytest.importorskip("distributed")
@@ -112,6 +113,8 @@ class Median(Kernel):
 
 def test_a_rule_that_reads_more_than_variances_is_refused(client):
     refused(client, *sequences(10), "by a rule that engine='dask' does not know", ChainCRF(Median()))
+    keeping = ChainCRF(Columns(Manifold(RBF(0.5))))
+    refused(client, *sequences(10), "keeps the inputs of fit, which engine='dask' has in parts: give it", keeping)
 
 
 def test_columns_of_data_frames_are_those_of_all_partitions(client):

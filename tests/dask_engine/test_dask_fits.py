@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait_for_two
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, PartialLabels
+from kernelfields.engines import Dask
 from kernelfields.kernels.dot_product import Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
+from_sequence = pytest.importorskip("dask.bag").from_sequence
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "block-jacobi", "subspace"])
@@ -33,6 +35,23 @@ def test_l1_and_a_sum_of_kernels_end_at_the_same_value(client):
     ):
         here, there = fitted(crf, *on_threads(crf, X, y)), fitted(crf, *on_cluster(crf, X, y, client))
         assert there.solution.value == pytest.approx(here.solution.value, rel=2e-5)
+
+
+@pytest.mark.parametrize("method", ["direct", "em"])
+def test_labels_that_are_partly_known_end_at_the_same_value(client, method):
+    random = np.random.default_rng(0)
+    X, y = sequences(20)
+    partly = [[label if random.random() < 0.6 else None for label in labels] for labels in y]
+    settings = {"random_state": 0, "tol": 1e-3, "dtype": "float64", "prior_variance": 1.0}
+    for kernel in ({"kernel": "rbf", "rank": 12}, {"kernel": "linear", "support": "observed"}):
+        crf = ChainCRF(**kernel, **settings, partial_labels=PartialLabels(method))
+        here = crf.fit(X, partly).solution_
+        there = crf.set_params(engine=Dask(client)).fit(
+            from_sequence(X, npartitions=3), from_sequence(partly, npartitions=3)
+        )
+        assert there.solution_.reason == "stationary"
+        assert there.solution_.value == pytest.approx(here.value, rel=2e-3)
+        assert there.certificate_.completed
 
 
 def test_an_interrupt_keeps_the_best_estimate(client):

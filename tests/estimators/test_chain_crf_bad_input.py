@@ -42,7 +42,7 @@ def assert_says(error, words):
         (
             X,
             replaced(y, 3, y[3][:-1]),
-            [f"sequence 3 has {LENGTH} rows in X but {LENGTH - 1} labels", "drop that row"],
+            [f"sequence 3 has {LENGTH} rows in X but {LENGTH - 1} labels", "None where it is not known"],
         ),
         (replaced(X, 3, X[3][:, :2]), y, ["sequence 3 has 2 features but sequence 0 has 3", "same columns"]),
         (replaced(X, 3, [[1.0, 2.0], [3.0]]), y, ["sequence 3", "different lengths"]),
@@ -58,7 +58,7 @@ def assert_says(error, words):
         (X, [np.zeros(len(x), int) for x in X], ["one class only, 0", "at least two different labels"]),
         (X, replaced(y, 3, ["a"] * LENGTH), ["mix strings and numbers", "sequence 3"]),
         (X, replaced(y, 3, [0.5] * LENGTH), ["label 0.5 at sequence 3, position 0", "regression"]),
-        (X, replaced(y, 3, [None] * LENGTH), ["sequence 3 of y", "no label missing"]),
+        (X, replaced(y, 3, [{"a": 0.0}] * LENGTH), ["no label has a positive weight at sequence 3, position 0"]),
         (X, np.concatenate(y), ["X has 10 sequences but y has"]),
         (X, ["label"] * len(X), ["sequence 0 of y is 'label'"]),
         (X, replaced(y, 3, np.eye(LENGTH)), ["sequence 3 of y has shape", "argmax"]),

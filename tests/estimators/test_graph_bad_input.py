@@ -55,7 +55,7 @@ def test_wrong_edges_are_refused_in_fitting_and_in_prediction(edges, words):
     [
         (None, ValueError, "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"),
         (3, TypeError, "y must be a list with one list or array of labels per graph, got int"),
-        ([LABELS, LABELS, None], ValueError, "graph 2 of y is None"),
+        ([None, None, None], ValueError, "no node of y is labelled"),
     ],
     ids=["none", "a number", "none in the list"],
 )
@@ -84,7 +84,7 @@ def test_edge_features_must_fit_the_edges(last, words):
     ("labels", "words"),
     [
         (["a", "b", "a"], "graph 3 has 4 rows in X but 3 labels in y"),
-        (["a", "b", None, "b"], "graph 3 of y mixes strings with other labels: node 0 is 'a', node 2 is None"),
+        (["a", "b", {"c": -1.0}, "b"], "the weight of 'c' at graph 3, node 2 is -1.0"),
         ([0, 1, 0, 1], "graph 3"),
     ],
 )

@@ -20,7 +20,7 @@ def changed(table, row, column, value):
     [
         (None, "y to be passed"),
         (changed(Y, 3, 1, 2.0), r"got np.float64\(2.0\) in row 3, column 1"),
-        (changed(Y, 0, 2, np.nan), "row 0, column 2. a label that is not known"),
+        (np.full(Y.shape, np.nan), "label 0 is unknown of every instance"),
         (Y[:, 0], r"one dimension. For a single label of two classes use Y.reshape\(-1, 1\)"),
         (np.arange(30) % 3, "Only binary classification"),
         (np.linspace(0, 1, 30), "continuous"),

@@ -25,6 +25,7 @@ from kernelfields.fields.constraints import Constraints
 from kernelfields.formats import read_model
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial
+from kernelfields.models.partial import PartialLabels
 from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
 
@@ -71,6 +72,7 @@ FITS = {
         "linear",
         cliques="learn",
         candidates=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0, ranking="estimate"),
+        partial_labels=PartialLabels("em", n_restarts=2, inner_iterations=3, classes=np.unique(np.concatenate(Y))),
         **QUICK,
     ).fit(X, Y),
     "chain, sparse weights": lambda: ChainCRF(

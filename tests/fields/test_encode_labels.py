@@ -92,7 +92,7 @@ def test_lengths_must_agree():
     with pytest.raises(
         ValueError,
         match=r"sequence 17 has 12 rows in X but 11 labels in y\. Each position needs one label; "
-        r"if the last one is unknown, drop that row\.",
+        r"None where it is not known\.",
     ):
         encode_labels(y, lengths=np.array([2] * 17 + [12]))
 

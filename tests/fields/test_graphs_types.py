@@ -58,7 +58,7 @@ def test_a_set_of_a_type_sees_its_nodes_and_their_labels():
     everywhere = GraphNodes("linear")
     assert everywhere.positions(graphs) is None
     assert everywhere.view(graphs) is graphs.inputs
-    assert everywhere.labellings(graphs, 3).tolist() == [0, 1, 2, 1, 0, 2]
+    assert everywhere.observed(graphs, 3)[1].tolist() == [0, 1, 2, 1, 0, 2]
 
 
 class Drawn:

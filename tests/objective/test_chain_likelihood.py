@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
+from kernelfields.objective.likelihoods.chain import ChainLikelihood, positions_at_once
 from kernelfields.objective.potentials import Potentials
 from tests.oracles.chains import enumerate_chain
 
@@ -17,9 +17,9 @@ WEIGHTS = np.array([1.0, 0.0, 2.5, 0.5])
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "labels": [3]}, np.arange(4))
 
 
-def likelihood(tied, weighted=False, masks=None, n_labels=4):
+def likelihood(tied, weighted=False, masks=None, n_labels=4, at_once=None):
     chains = Chains(np.zeros((12, 1)), OFFSETS, LABELS, WEIGHTS if weighted else None)
-    return ChainLikelihood(chains, n_labels, tied=tied, masks=masks)
+    return ChainLikelihood(chains, n_labels, tied=tied, masks=masks, at_once=at_once)
 
 
 def random_potentials(seed, tied):
@@ -27,12 +27,13 @@ def random_potentials(seed, tied):
     return Potentials(rng.normal(size=(12, 4)), rng.normal(size=(1 if tied else 12, 4, 4)))
 
 
+@pytest.mark.parametrize("at_once", [12, 5, 1])
 @pytest.mark.parametrize("masks", [None, MASKS], ids=["free", "constrained"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [True, False])
-def test_value_and_derivatives(tied, weighted, masks):
+def test_value_and_derivatives(tied, weighted, masks, at_once):
     model, here, direction = (
-        likelihood(tied, weighted, masks),
+        likelihood(tied, weighted, masks, at_once=at_once),
         random_potentials(0, tied),
         random_potentials(1, tied),
     )
@@ -116,3 +117,29 @@ def test_potentials_form_a_vector_space():
     assert not one.node.any()
     assert not one.edge.any()
     assert square > 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_blocks_of_sequences_keep_no_beliefs_and_change_nothing(tied, monkeypatch):
+    inferred = []
+    infer = ChainLikelihood.infer
+    monkeypatch.setattr(ChainLikelihood, "infer", lambda self, given: inferred.append(self) or infer(self, given))
+    here = random_potentials(2, tied)
+    whole, cut = likelihood(tied), likelihood(tied, at_once=4)
+    expected, found = whole.evaluate(here), cut.evaluate(here)
+    assert inferred.count(whole) == 1
+    assert inferred.count(cut) == 0
+    assert len(inferred) == 4
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-14)
+    for part in ("node", "edge"):
+        np.testing.assert_allclose(getattr(found.residual, part), getattr(expected.residual, part), atol=1e-14)
+    np.testing.assert_array_equal(found.beliefs.node_marginals, expected.beliefs.node_marginals)
+    assert found.beliefs.offsets is cut.chains.offsets
+    assert inferred.count(cut) == 1
+
+
+def test_every_thread_has_blocks_and_none_is_longer_than_the_cache():
+    assert positions_at_once(1_000_000, 32, 2) * 32 <= 2**15 + 32
+    assert 5_375 // positions_at_once(5_375, 26, 16) >= 16
+    assert positions_at_once(300, 5, 16) == 300
+    assert positions_at_once(0, 5, 2) == 1

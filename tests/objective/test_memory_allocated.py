@@ -61,4 +61,5 @@ def test_a_fit_takes_what_potentials_and_solver_are_said_to(n_labels, tied):
     posterior = LogPosterior(chain_datafit(chains, designs, n_labels, workers=Workers(1)))
     peak = peak_of(lambda: minimize(posterior, LBFGS(), tol=1e-12, max_iter=12))
     said = potential_bytes(chains.n_positions, n_labels, tied=tied) + solver_bytes(4, posterior.size // 4, itemsize=8)
-    assert 0.6 * said < peak <= said
+    # Long chains are inferred in blocks and keep no beliefs; other fields do.
+    assert (0.4 if chains.n_positions * n_labels >= 2**16 else 0.6) * said < peak <= said

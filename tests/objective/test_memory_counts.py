@@ -35,7 +35,7 @@ def test_every_way_counts_features_factor_growth_and_what_is_beside_them(itemsiz
     growing_tiles = growing + tiles + 5 * itemsize * max(MIB, 256 * rows)
     whole_factor = factor if itemsize == 4 else 8 * RANK**2
     memory_way = plans["memory", False]
-    assert memory_way.memory_bytes == itemsize * values + whole_factor + growing + 64 * MIB + OTHER
+    assert memory_way.memory_bytes == itemsize * values + whole_factor + growing + 16 * MIB + OTHER
     assert memory_way.disk_bytes == 0
     half = plans["half", False]
     assert half.memory_bytes == 2 * values + factor + growing_tiles + OTHER + tiles

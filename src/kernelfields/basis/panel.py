@@ -38,13 +38,13 @@ import scipy.linalg
 
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.numerics.triangular import forward_substitution
+from kernelfields.numerics.triangular import forward_substitution, room_for_factor
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
 _FLOOR = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-6}
 # Values of a matrix or a function may be rounded on the scale of the largest of them, whatever k(x, x) is.
 _SMALLEST_DIAGONAL = 1e-15
-_PANEL_BYTES = 16 * 2**20
+_PANEL_BYTES = 4 * 2**20
 
 
 def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +169,7 @@ class MemoryColumns:
 
     def factor(self) -> np.ndarray:
         """Return an array of zeros; its upper half is never touched, so that it takes no memory."""
-        return np.zeros((self.capacity, self.capacity))
+        return room_for_factor(self.capacity)
 
     def leading(self, factor: np.ndarray, rank: int) -> np.ndarray:
         """Return the leading part, shared where it is all: it is a good part of a small problem's memory."""
@@ -291,11 +291,13 @@ class PanelCholesky(PivotGrowth):
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
         if len(pivots) == 0:
             return
-        begin, end = self.rank, self.rank + len(pivots)
+        begin = self.rank
         wide_features = self._wide_features(pivots)
         self._add_columns(self.inputs[pivots], wide_features, local_factor)
         if self._keeps_factor:
-            self._factor[begin:end, :end] = np.hstack([wide_features, local_factor])
+            for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
+                # One by one, so that pages behind the diagonal stay untouched.
+                self._factor[row : row + 1, : row + 1] = values[: row + 1]
         self.pivots = np.concatenate([self.pivots, pivots])
         self._check_residual()
         np.maximum(self.residual, 0.0, out=self.residual)

@@ -28,7 +28,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout, Residence
 from kernelfields.objective.term import Term
 
 
@@ -108,3 +108,7 @@ class Engine(BaseEstimator):
     def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
+
+    def residence(self, structure: LabelStructure, layout: Layout) -> Residence | None:
+        """Return where potentials of new data are best inferred beside their kernels; None for the host."""
+        return None

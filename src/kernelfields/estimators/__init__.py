@@ -2,6 +2,7 @@
 
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.density import ExponentialFamilyDensity
+from kernelfields.estimators.field_clustering import FieldClustering
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
@@ -14,6 +15,7 @@ __all__ = [
     "Checkpoint",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
+    "FieldClustering",
     "FrameCRF",
     "GraphCRF",
     "KernelClassifier",

@@ -369,7 +369,7 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         check_choice(chosen, "decode", DECODINGS)
         jointly = self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
         for answers in self._answers(X, known=known):
-            yield answers.data, answers.best_labels() if jointly else answers.marginals.argmax(axis=1)
+            yield answers.data, answers.best_labels() if jointly else answers.likeliest_labels()
 
     def _decodes_jointly(self) -> bool:
         """Whether decode="auto" asks for the best labelling as a whole."""

@@ -25,7 +25,7 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.evidence import SAMPLES, is_partial, known_labels, read_labels
+from kernelfields.fields.evidence import SAMPLES, SoftTargets, is_partial, known_labels, read_labels, tells_partly
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import balanced_weights
@@ -151,7 +151,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
         declared = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
-        if y is not None and (is_partial(y) or (declared is not None and part_of is None)):
+        if tells_partly(y) or (y is not None and declared is not None and part_of is None):
             inputs = reader.learn(self, X)
             data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
             return reader, data.subset(data.weights > 0), classes
@@ -172,7 +172,9 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
 
     def _partly_labelled(self, inputs: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Graphs, np.ndarray]:
-        labels, evidence, classes = read_labels([y], classes, np.array([inputs.shape[0]]), SAMPLES)
+        labels, evidence, classes = read_labels(
+            y if isinstance(y, SoftTargets) else [y], classes, np.array([inputs.shape[0]]), SAMPLES
+        )
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         nodes = _single_nodes(inputs, labels, weights, evidence)
         return weigh_classes(nodes, classes, self.class_weight), classes
@@ -188,7 +190,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
             return _single_nodes(self._reader.read(self, X))
-        if is_partial(y):
+        if tells_partly(y):
             return self._partly_labelled(self._reader.read(self, X), y, sample_weight, self.classes_)[0]
         inputs, targets = self._reader.read(self, X, y=y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())

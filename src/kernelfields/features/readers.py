@@ -452,7 +452,10 @@ def read_partial_indicator(
     An unknown label is in Y what most instances have of which it is known.
     """
     columns = _columns_of(Y)
-    raw = None if Y is None or scipy.sparse.issparse(Y) else np.asarray(Y)
+    try:
+        raw = None if Y is None or scipy.sparse.issparse(Y) else np.asarray(Y)
+    except ValueError:
+        raw = None  # of rows of different lengths, which is refused below
     unknown = None
     if raw is not None and raw.ndim == 2 and raw.dtype.kind in "fO":
         unknown = np.isnan(raw) if raw.dtype.kind == "f" else np.vectorize(is_unknown, otypes=[bool])(raw)

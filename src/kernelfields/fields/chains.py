@@ -130,6 +130,17 @@ class Chains(Packed):
         return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence)
 
 
+def labelled_runs(chains: Chains) -> Chains:
+    """Return partly labelled chains cut into runs whose labels are all known, and runs between them of no weight."""
+    known = (chains.evidence > -np.inf).sum(axis=1) == 1
+    begins = chains.is_start
+    begins[1:] |= known[1:] != known[:-1]
+    starts = np.flatnonzero(begins)
+    weights = np.where(known[starts], chains.position_weights[starts], 0.0)
+    offsets = np.append(starts, chains.n_positions)
+    return Chains(chains.inputs, offsets, chains.labels, weights)
+
+
 def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Any:
     """Return labelled chains, or graphs, whose weights include those of the classes.
 
@@ -150,18 +161,21 @@ def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: 
         weights = np.ones(len(classes))
         for label, weight in class_weight.items():
             weights[place_of(label, places, "class_weight names")] = weight
-    if shares is None:
-        weighed = chains.weights * (np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths)
-    else:
-        # The mean over what is known; where nothing of a sequence is, its weight stays what it was.
-        known = np.add.reduceat(shares.sum(axis=1), chains.starts)
-        total = np.add.reduceat(shares @ weights, chains.starts)
-        weighed = chains.weights * np.divide(total, known, out=np.ones(len(known)), where=known > 0)
+    weighed = chains.weights * mean_label_weights(chains, weights)
     if not weighed.any():
         raise ValueError("class_weight and sample_weight leave everything a weight of zero")
     if warn and shares is None:
         _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
     return replace(chains, weights=weighed)
+
+
+def mean_label_weights(chains: Any, weights: np.ndarray) -> np.ndarray:
+    """Return the mean weight of the labels of each sequence or graph, (S,), that are known; one where none is."""
+    if chains.evidence is None:
+        return np.add.reduceat(weights[chains.labels], chains.starts) / chains.lengths
+    shares = label_shares(chains.evidence)
+    known = np.add.reduceat(shares.sum(axis=1), chains.starts)
+    return np.divide(np.add.reduceat(shares @ weights, chains.starts), known, out=np.ones(len(known)), where=known > 0)
 
 
 def _warn_of_shares(chains: Chains, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:

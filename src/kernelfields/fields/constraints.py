@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
@@ -319,14 +320,30 @@ class ConstraintMasks:
         ended = (reached & (self.end == 0)).any(axis=1)
         return np.where((lost < 0) & ~ended, offsets[1:] - 1, lost)
 
-    def check_evidence(self, evidence: np.ndarray, offsets: np.ndarray) -> None:
-        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed."""
+    def check_evidence(self, evidence: Any, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
+
+        Targets must have nothing of what is forbidden.
+        """
+        if isinstance(evidence, SoftRows):
+            self._check_targets(evidence, offsets)
+            return
         lost = self.contradictions(evidence, offsets)
         if (broken := np.flatnonzero(lost >= 0)).size:
             place = SEQUENCES.place(offsets, int(lost[broken[0]]))
             raise ValueError(
                 f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
             )
+
+    def _check_targets(self, targets: SoftRows, offsets: np.ndarray) -> None:
+        wrong: np.ndarray = np.any(targets.node * (self.label < 0), axis=1)
+        wrong[offsets[:-1]] |= (targets.node[offsets[:-1]] * (self.start < 0)).any(axis=1)
+        wrong[offsets[1:] - 1] |= (targets.node[offsets[1:] - 1] * (self.end < 0)).any(axis=1)
+        if targets.edge is not None:
+            wrong |= (targets.edge * (self.edge < 0)).any(axis=(1, 2))
+        if wrong.any():
+            place = SEQUENCES.place(offsets, int(wrong.argmax()))
+            raise ValueError(f"{place}: targets give mass to what the constraints forbid")
 
     def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
         """Say who forbids it, the scheme or the constraints beside it, and what to do."""

@@ -16,6 +16,8 @@ annotators together. A likelihood with them stays convex.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,13 +53,15 @@ _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 
 def read_labels(
     y: Any, classes: Any = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+) -> tuple[np.ndarray, Any, np.ndarray]:
     """Return labels (N,), evidence (N, L) or None where every label is known, and the sorted classes (L,).
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
     learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
     sequence, which tell how long one is that is None.
     """
+    if isinstance(y, SoftTargets):
+        return y.read(classes, lengths, nouns)
     y = open_groups(None, y)[1]
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
         labels, known = encode_labels(y, classes, lengths, nouns)
@@ -76,6 +80,12 @@ def read_labels(
     return labels, evidence, known
 
 
+def named_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return the sorted labels that partly known labels name, however many they are."""
+    labels = _Entries(list(y), lengths, nouns).labels
+    return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
+
+
 def is_unknown(label: Any) -> bool:
     """Whether an entry says that nothing is known: None, NaN or pandas.NA."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
@@ -88,30 +98,40 @@ def informative(evidence: np.ndarray) -> np.ndarray:
     return (evidence != 0.0).any(axis=1)
 
 
-def as_evidence(labels: np.ndarray, evidence: np.ndarray | None, n_labels: int) -> np.ndarray:
-    """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
+def as_evidence(labels: np.ndarray, evidence: Any, n_labels: int) -> np.ndarray:
+    """Return log q (N, L) of what :func:`read_labels` has found, also where every label is known; refuse targets."""
+    if isinstance(evidence, SoftRows):
+        raise ValueError(
+            "SoftTargets are matched by a fit and tell nothing of a label: give a dict of weights for each"
+        )
     if evidence is not None:
         return evidence
     return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
 
 
-def label_shares(evidence: np.ndarray) -> np.ndarray:
+def log_weights(evidence: Any) -> np.ndarray:
+    """Return evidence as log q (N, L); of targets, their logarithms."""
+    return evidence.logs if isinstance(evidence, SoftRows) else evidence
+
+
+def label_shares(evidence: Any) -> np.ndarray:
     """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
+    if isinstance(evidence, SoftRows):
+        return evidence.node
     shares = np.exp(evidence)
     shares /= shares.sum(axis=1, keepdims=True)
     shares[~informative(evidence)] = 0.0
     return shares
 
 
-def possible_labellings(evidence: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def possible_labellings(evidence: Any, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return cliques and labellings that are observed together: one row for each possible labelling of a clique.
 
     ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
     label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
     """
-    n_labels = evidence.shape[1]
-    possible = evidence > -np.inf
-    told = informative(evidence)
+    logs = log_weights(evidence)
+    n_labels, possible, told = logs.shape[1], logs > -np.inf, informative(logs)
     seen = (possible & told[:, None]).any(axis=0)
     counted = possible & (told[:, None] | ~seen)
     rows, numbers = np.arange(len(members)), np.zeros(len(members), dtype=np.int64)
@@ -174,6 +194,112 @@ def share_right(
     return float(np.average(right, weights=weights))
 
 
+@dataclass(frozen=True, eq=False)
+class SoftRows:
+    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts."""
+
+    node: np.ndarray
+    edge: np.ndarray | None = None
+
+    def __getitem__(self, rows: Any) -> SoftRows:
+        return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
+
+    @property
+    def logs(self) -> np.ndarray:
+        """Logarithms of the targets of single labels, (N, L)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.node)
+
+
+# How far targets may be from adding up: those of float32 networks are by so much.
+_ROUNDING = 1e-4
+
+
+class SoftTargets:
+    """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
+
+        ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
+
+    Parameters
+    ----------
+    nodes : list of (T, L) arrays, one for each sequence; for KernelClassifier one (n, L) array
+        Probabilities of the labels at each position; rows add up to one.
+    pairs : list of (T - 1, L, L) arrays or None
+        Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+    classes : (L,) labels that the columns stand for
+
+    The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
+    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
+    """
+
+    def __init__(self, nodes: Any, pairs: Any = None, *, classes: Any):
+        self.nodes = nodes
+        self.pairs = pairs
+        self.classes = classes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def read(self, classes: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[np.ndarray, SoftRows, np.ndarray]:
+        """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
+        own, places = np.unique(np.asarray(self.classes), return_inverse=True)
+        if len(own) != len(np.asarray(self.classes)) or len(own) < 2:
+            raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
+        if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
+            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model knows {listed(classes)}")
+        tables = [self.nodes] if isinstance(nouns, _Samples) else list(self.nodes)
+        if lengths is not None and len(tables) != len(lengths):
+            raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(tables)}: each needs its targets")
+        rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
+        offsets = offsets_of(np.array([len(each) for each in rows]))
+        order = np.argsort(places)
+        node = np.concatenate(rows)[:, order]
+        edge = self._edges(node, offsets, order, nouns)
+        return node.argmax(axis=1), SoftRows(node, edge), own
+
+    def _table(self, table: Any, index: int, lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+        rows = np.asarray(table, dtype=np.float64)
+        n_labels, name = len(np.asarray(self.classes)), nouns.name(index)
+        expected = (len(rows) if lengths is None else int(lengths[index]), n_labels)
+        if rows.shape != expected:
+            raise ValueError(f"{name}: targets have shape {rows.shape}, expected {expected}")
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > _ROUNDING)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise ValueError(
+                f"{name}, {nouns.part} {place}: targets {np.array2string(rows[place], precision=4, threshold=6)} are "
+                "no probabilities that add up to one"
+            )
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
+        if isinstance(nouns, _Samples):
+            return None
+        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
+        if self.pairs is None:
+            edge[1:] = node[:-1, :, None] * node[1:, None, :]
+            edge[offsets[:-1]] = 0.0
+            return edge
+        tables = list(self.pairs)
+        if len(tables) != len(offsets) - 1:
+            raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")
+        for index, (begin, end) in enumerate(pairwise(offsets.tolist())):
+            given = np.asarray(tables[index], dtype=np.float64)
+            expected = (end - begin - 1, node.shape[1], node.shape[1])
+            if given.shape != expected:
+                raise ValueError(f"{nouns.name(index)}: targets of pairs have shape {given.shape}, expected {expected}")
+            given = given[:, order][:, :, order]
+            before, after = node[begin : end - 1], node[begin + 1 : end]
+            off = np.abs(given.sum(axis=2) - before).max(axis=1) + np.abs(given.sum(axis=1) - after).max(axis=1)
+            if (wrong := (off > _ROUNDING) | (given < 0).any(axis=(1, 2)) | ~np.isfinite(off)).any():
+                raise ValueError(
+                    f"{nouns.name(index)}: targets of the pair of {nouns.part}s {int(wrong.argmax())} and "
+                    f"{int(wrong.argmax()) + 1} do not add up to those of the single labels"
+                )
+            edge[begin + 1 : end] = given
+        return edge
+
+
 class _Entries:
     """What y says of each position, flat: ``rows``, the labels named there, and their ``weights``."""
 
@@ -185,14 +311,14 @@ class _Entries:
         self._offsets = offsets_of(np.array(sizes, dtype=np.int64))
         self.n_positions = int(self._offsets[-1])
         rows: list[int] = []
-        self._labels: list[Any] = []
+        self.labels: list[Any] = []
         weights: list[float] = []
         row = 0
         for item, size in zip(items, sizes, strict=True):
             for entry in _listed_entries(item, size):
                 for label, weight in self._mentioned(entry, row):
                     rows.append(row)
-                    self._labels.append(label)
+                    self.labels.append(label)
                     weights.append(weight)
                 row += 1
         self.rows, self.weights = np.array(rows, dtype=np.int64), np.array(weights)
@@ -250,15 +376,15 @@ class _Entries:
     def encode(self, classes: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the sorted classes and the place among them of every label that is named."""
         nouns = self._nouns
-        if not self._labels and classes is None:
+        if not self.labels and classes is None:
             raise ValueError(
                 f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, or "
                 "find clusters with FieldClustering"
             )
         self._check_kinds()
-        array = np.array([plain_label(label) for label in self._labels])
+        array = np.array([plain_label(label) for label in self.labels])
         known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
-        if len(known) < 2:
+        if len(known) < 2 and classes is None:
             raise ValueError(
                 f"y names one class only, {listed(known)}: fitting needs at least two different labels; those that no "
                 f"{nouns.part} shows are declared by partial_labels=PartialLabels(classes=[...])"
@@ -267,7 +393,7 @@ class _Entries:
             return known, np.empty(0, dtype=np.int64)
         if (known.dtype.kind == "U") != (array.dtype.kind == "U"):
             place = self._place(int(self.rows[0]))
-            raise ValueError(f"unknown label {self._labels[0]!r} at {place}: known are {listed(known)}")
+            raise ValueError(f"unknown label {plain_label(self.labels[0])!r} at {place}: known are {listed(known)}")
         places = np.minimum(np.searchsorted(known, array), len(known) - 1)
         if (wrong := np.flatnonzero(known[places] != array)).size:
             place = self._place(int(self.rows[wrong[0]]))
@@ -278,16 +404,17 @@ class _Entries:
         """Return the place among the classes of every label that is named, -1 for those that are not there."""
         self._check_kinds()
         numbers = {plain_label(label): place for place, label in enumerate(classes)}
-        return np.array([numbers.get(plain_label(label), -1) for label in self._labels])
+        return np.array([numbers.get(plain_label(label), -1) for label in self.labels])
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""
-        text = bool(self._labels) and isinstance(self._labels[0], str)
-        for row, label in zip(self.rows.tolist(), self._labels, strict=True):
+        text = bool(self.labels) and isinstance(self.labels[0], str)
+        for row, label in zip(self.rows.tolist(), self.labels, strict=True):
             if isinstance(label, str) != text:
+                first = f"{self._place(int(self.rows[0]))} has {plain_label(self.labels[0])!r}"
                 raise ValueError(
-                    f"labels mix strings with others: {self._place(int(self.rows[0]))} has {self._labels[0]!r}, "
-                    f"{self._place(row)} has {label!r}. Use one kind throughout, for example str(label)."
+                    f"labels mix strings with others: {first}, "
+                    f"{self._place(row)} has {plain_label(label)!r}. Use one kind throughout, for example str(label)."
                 )
             if not text and not is_real(label) and not isinstance(label, bool | np.bool_):
                 raise ValueError(
@@ -307,19 +434,24 @@ def _listed_entries(item: Any, size: int) -> list:
     return np.asarray(item, dtype=object).tolist() if hasattr(item, "__array__") else list(item)
 
 
+def tells_partly(y: Any) -> bool:
+    """Whether the labels of samples, one for each, are partly known, or targets."""
+    return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
+
+
 def is_partial(item: Any) -> bool:
     """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
         item = np.asarray(item)
-        return is_partial(item) if item.dtype.kind != "O" else any(map(_tells_partly, item.ravel()))
+        return is_partial(item) if item.dtype.kind != "O" else any(map(_is_evidence, item.ravel()))
     if item is None:
         return True
     if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):
         return False
-    return any(map(_tells_partly, item))
+    return any(map(_is_evidence, item))
 
 
-def _tells_partly(entry: Any) -> bool:
+def _is_evidence(entry: Any) -> bool:
     return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)

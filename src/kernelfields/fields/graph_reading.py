@@ -47,7 +47,6 @@ PLAIN = "edge"
 GRAPHS = Nouns(
     "graph",
     "node",
-    unlabelled="partly labelled graphs are not supported.",
     words="Turn words and categories into numbers first, for example by sklearn.preprocessing.OneHotEncoder.",
 )
 _EXPECTED_X = (

@@ -66,7 +66,7 @@ class Nouns:
     #: What is read of each whole, as in "node_features of graph 3"; empty for the whole itself.
     table: str = ""
     #: What to do about labels that are not known.
-    unlabelled: str = "if the last one is unknown, drop that row."
+    unlabelled: str = "None where it is not known."
     #: What to do about words where numbers are needed.
     words: str = (
         "Lists of feature dicts, one dict per position, are the way to pass words and categories; "

@@ -63,6 +63,10 @@ class LabelAnswers:
         """p(y_v | x), (N, L)."""
         return self.beliefs.node_marginals
 
+    def likeliest_labels(self) -> np.ndarray:
+        """Return the most probable label of each position, node or input by itself, (N,)."""
+        return self.marginals.argmax(axis=1)
+
 
 class ChainAnswers(LabelAnswers):
     """Chains with node and edge potentials, which are known to be sound."""

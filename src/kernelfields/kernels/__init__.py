@@ -1,13 +1,15 @@
 """Kernels on inputs and on labels.
 
 Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precomputed``; combined with
-``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; foreign ones through
-``CallableKernel`` and ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
+``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
+``Manifold``, on nodes of a graph ``GraphLaplacian, GraphDiffusion``; foreign ones through ``CallableKernel`` and
+``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
 """
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import (
     Constant,
     Kernel,
@@ -19,6 +21,7 @@ from kernelfields.kernels.kernel import (
     check_positive_semidefinite,
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
+from kernelfields.kernels.manifold import Manifold
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
@@ -32,11 +35,14 @@ __all__ = [
     "Constant",
     "Cosine",
     "Delta",
+    "GraphDiffusion",
+    "GraphLaplacian",
     "Kernel",
     "LabelKernel",
     "LabelMatrix",
     "Laplacian",
     "Linear",
+    "Manifold",
     "Matern",
     "Normalized",
     "Polynomial",

@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -381,3 +381,27 @@ def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndar
     for part in blocks_of(block):
         block[part] *= rows[part, None] * columns
     return block
+
+
+#: The kind under which a sparse matrix stands in the description of a kernel.
+SPARSE_MATRIX = "sparse matrix"
+
+
+def described_matrix(X: Any) -> Any:
+    """Return a matrix as a model file can hold it: itself, or the parts of a sparse one under their names."""
+    if not sparse.issparse(X):
+        return np.asarray(X)
+    X = sparse.csr_array(X)
+    shape = [int(length) for length in X.shape]
+    return {"kind": SPARSE_MATRIX, "data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
+
+
+def matrix_from_description(described: Mapping[str, Any]) -> sparse.csr_array:
+    """Return the sparse matrix whose parts were described; ValueError if they do not make one."""
+    try:
+        data, indices, indptr = (np.asarray(described[name]) for name in ("data", "indices", "indptr"))
+        X = sparse.csr_array((data, indices, indptr), shape=tuple(described["shape"]))
+        X.check_format(full_check=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the description of a sparse matrix is wrong: {error}.") from error
+    return X

@@ -112,6 +112,11 @@ class Kernel(ComparedByParameters):
         """Whether ``feature_map`` gives features for any input."""
         return type(self).feature_map is not Kernel.feature_map
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether ``resolve`` keeps the rows it is given, so that all of them have to be in one place."""
+        return False
+
     def spec(self) -> dict[str, Any]:
         """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside."""
         parameters = self.get_params(deep=False).items()

@@ -49,27 +49,28 @@ class Precomputed(Kernel):
 
     def _block(self, X: Any, Z: Any | None) -> np.ndarray:
         values = self._values()
-        rows = _row_numbers(X, len(values))
-        columns = rows if Z is None else _row_numbers(Z, len(values))
+        rows = row_numbers(X, len(values), "Precomputed")
+        columns = rows if Z is None else row_numbers(Z, len(values), "Precomputed")
         block = values[np.ix_(rows, columns)].astype(block_dtype(X, Z), copy=False)
         return symmetric(block, "Precomputed: matrix") if Z is None else block
 
     def _diagonal(self, X: Any) -> np.ndarray:
         values = self._values()
-        return values.diagonal()[_row_numbers(X, len(values))].astype(X.dtype)
+        return values.diagonal()[row_numbers(X, len(values), "Precomputed")].astype(X.dtype)
 
 
-def _row_numbers(X: Any, n_rows: int) -> np.ndarray:
+def row_numbers(X: Any, n_rows: int, owner: str) -> np.ndarray:
+    """Return one column of row numbers below n_rows as whole numbers (n,); ValueError, naming the owner, otherwise."""
     if X.shape[1] != 1:
         raise ValueError(
-            f"Precomputed: inputs are one column of row numbers into the matrix, got {X.shape[1]} columns. "
+            f"{owner}: inputs are one column of row numbers into the matrix, got {X.shape[1]} columns. "
             "Use np.arange(n).reshape(-1, 1) for the first n objects."
         )
     numbers = (X.toarray() if sparse.issparse(X) else X).ravel()
     wrong = ~((numbers >= 0) & (numbers < n_rows) & (numbers == np.floor(numbers)))
     if wrong.any():
         raise ValueError(
-            f"Precomputed: row numbers must be whole and from 0 to {n_rows - 1}, "
+            f"{owner}: row numbers must be whole and from 0 to {n_rows - 1}, "
             f"got {numbers[np.argmax(wrong)]:g} in row {int(np.argmax(wrong))} of the input."
         )
     return numbers.astype(np.intp)

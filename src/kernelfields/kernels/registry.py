@@ -14,16 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.kernels.arrays import SPARSE_MATRIX, matrix_from_description
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
+from kernelfields.kernels.manifold import Manifold
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign, kernel_from_description
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 _PLAIN: tuple[type[Kernel], ...] = (Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant)
-_COMPOSED: tuple[type[Kernel], ...] = (Sum, Product, Power, Scaled, Normalized, Columns)
+_COMPOSED: tuple[type[Kernel], ...] = (Sum, Product, Power, Scaled, Normalized, Columns, Manifold)
+_ON_NODES: tuple[type[Kernel], ...] = (GraphLaplacian, GraphDiffusion)
 _FOREIGN: tuple[type[Kernel], ...] = (Precomputed, CallableKernel, ScikitLearnKernel)
 _NAMES: dict[str, Callable[[], Kernel]] = {
     "linear": Linear,
@@ -32,7 +36,7 @@ _NAMES: dict[str, Callable[[], Kernel]] = {
     "cubic": lambda: Polynomial(degree=3),
     **{kernel.kind: kernel for kernel in _PLAIN},
 }
-_KINDS: dict[str, type[Kernel]] = {kernel.kind: kernel for kernel in (*_PLAIN, *_COMPOSED, *_FOREIGN)}
+_KINDS: dict[str, type[Kernel]] = {kernel.kind: kernel for kernel in (*_PLAIN, *_COMPOSED, *_ON_NODES, *_FOREIGN)}
 # Kernels inside each other, and all of one description: more would exhaust the stack, or take forever.
 _DEEPEST, _MOST = 200, 1000
 
@@ -119,6 +123,8 @@ def _build(spec: Any, callables: Mapping[str, Callable], depth: int) -> Kernel:
 
 def _read_value(value: Any, callables: Mapping[str, Callable], depth: int) -> Any:
     if isinstance(value, Mapping):
+        if value.get("kind") == SPARSE_MATRIX:
+            return matrix_from_description(value)
         return _build(value, callables, depth + 1)
     return np.inf if isinstance(value, str) and value == "inf" else value
 

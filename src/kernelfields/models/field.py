@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.engines.engine import Engine
 from kernelfields.inference.answers import Answers
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
@@ -64,13 +65,22 @@ class Field:
             groups.setdefault(id(term) if own else id(term.subspace), []).append(term)
         return list(groups.values())
 
-    def answers(self, data: Any, workers: Workers, place: Scorer | None = None) -> Answers:
-        """Return what can be asked of data."""
+    def answers(self, data: Any, workers: Workers, place: Engine | None = None) -> Answers:
+        """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
         layout = self.layout(data)
-        potentials = self.potentials(data, layout, workers, place)
+        kernels = any(term.has_pivots and term.support is None for term in self.terms)
+        there = place.residence(self.structure, layout) if place is not None and kernels else None
+        if there is not None:
+            potentials = self._finite(self.potentials(data, there.layout, workers, there))
+            return there.answers(self.structure, data, potentials, workers)
+        potentials = self._finite(self.potentials(data, layout, workers, place))
+        return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
+
+    @staticmethod
+    def _finite(potentials: Potentials) -> Potentials:
         if not potentials.finite:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
-        return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
+        return potentials
 
     def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
         """Cut data into batches whose potentials fit in memory, or of about ``size``."""

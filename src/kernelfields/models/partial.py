@@ -191,7 +191,7 @@ class _Completion:
 
     def _end(self, tol: float, max_iter: int) -> str | None:
         if self.history[-1].relative_gap <= tol:
-            return "gap"
+            return "stationary"
         return "max_iter" if self._iterations >= max_iter else None
 
     def _step(

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 #: Rules by which a parameter of a kernel follows from the training inputs.
@@ -133,6 +134,11 @@ class ComparedByParameters(BaseEstimator):
 
 
 def _same(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if sparse.issparse(left) or sparse.issparse(right):
+        both = sparse.issparse(left) and sparse.issparse(right) and left.shape == right.shape
+        return both and (left != right).nnz == 0
     if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
         return np.array_equal(np.asarray(left), np.asarray(right))
     return bool(left == right)
@@ -184,6 +190,14 @@ def non_negative(owner: Any, name: str) -> float:
             f"{type(owner).__name__}: {name} must be a finite number >= 0, got {value!r}; "
             "a negative one would not give a positive semi-definite kernel."
         )
+    return float(value)
+
+
+def positive_number(owner: Any, name: str) -> float:
+    """Return the parameter as a finite float > 0, which no rule stands for."""
+    value = getattr(owner, name)
+    if not _is_finite(value) or value <= 0:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a positive finite number, got {value!r}.")
     return float(value)
 
 

@@ -7,10 +7,26 @@ that gives rows by ``factor[rows, columns]``, as one that is kept in a file does
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+
+
+def room_for_factor(size: int, dtype: Any = np.float64) -> np.ndarray:
+    """Return zeros, (size, size), whose upper half takes no memory unless it is written to.
+
+    NumPy asks for huge pages, each of which holds a hundred rows: half of every row would then be there for nothing.
+    """
+    if size == 0 or not hasattr(mmap, "MAP_PRIVATE"):  # Windows
+        return np.zeros((size, size), dtype=dtype)
+    pages = mmap.mmap(-1, np.dtype(dtype).itemsize * size * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system that has none
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype=dtype).reshape(size, size)
 
 
 def forward_substitution(factor: Any, values: np.ndarray, at_once: int = 256) -> np.ndarray:

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
+from scipy.linalg.lapack import dpotrf, spotrf
+
+from kernelfields.numerics.triangular import room_for_factor
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -28,7 +30,7 @@ SAMPLE_RATIO = 2
 # A Gram matrix and its factor cost as much as r^2 / (n q) passes, in about these units; fewer must be saved by them.
 _DEAREST = 64
 # Rows that are multiplied at once.
-_BLOCK_BYTES = 8 * 2**20
+_BLOCK_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,23 @@ def gram_matrix(features: Any, stride: int) -> np.ndarray:
     dtype, rank = np.dtype(features.dtype), features.shape[1]
     rows = np.arange(0, features.shape[0], stride)
     step = max(1, _BLOCK_BYTES // (rank * dtype.itemsize))
-    total = np.zeros((rank, rank), dtype=dtype, order="F")
+    total = room_for_factor(rank, dtype).T
     add_products = ssyrk if dtype == np.float32 else dsyrk
+    weight = features.shape[0] / max(1, len(rows))
     for begin in range(0, len(rows), step):
         part = features[rows[begin : begin + step]]
-        total = add_products(1.0, part.T, beta=1.0, c=total, lower=1, overwrite_c=1)
-    total *= features.shape[0] / max(1, len(rows))
+        total = add_products(weight, part.T, beta=1.0, c=total, lower=1, overwrite_c=1)
     return total
 
 
 def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
     """Return C, lower, with C C^T = curvature gram + precision I, in the place of gram; None if rounding has it."""
-    gram *= curvature
+    for column in range(len(gram)):  # the other half takes memory only if it is written to
+        gram[column:, column] *= curvature
     gram[np.diag_indices(len(gram))] += precision
-    try:
-        return scipy.linalg.cholesky(gram, lower=True, overwrite_a=True)
-    except (np.linalg.LinAlgError, ValueError):
-        return None  # the diagonal will do
+    factorise = spotrf if gram.dtype == np.float32 else dpotrf
+    factor, failed = factorise(gram, lower=1, clean=0, overwrite_a=1)
+    return None if failed or not np.isfinite(np.diagonal(factor)).all() else factor  # the diagonal will do
 
 
 class Coordinates:

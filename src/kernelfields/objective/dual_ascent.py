@@ -53,12 +53,12 @@ class DualAscent:
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
         close = _CLOSE if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
-        n_sequences = descent.chains.n_sequences
+        n_sequences = len(descent.visited)
         for epoch in range(_MOST_EPOCHS):
-            order = random.permutation(n_sequences)
+            order = random.permutation(descent.visited)
             everyone = epoch < _FIRST_EPOCHS or epoch % _EVERY == 0
             if not everyone:
-                order = order[dual.gaps[order] >= _LEFT_OUT * dual.gaps.mean()]
+                order = order[dual.gaps[order] >= _LEFT_OUT * dual.gaps.sum() / n_sequences]
             loss, step = ascend(order, *descent.compiled_parts(), dual, priors, change)
             self.epochs += len(order) / n_sequences
             if not np.isfinite(loss) or (epoch == _FIRST_EPOCHS - 1 and step < _SHORTEST_STEP):

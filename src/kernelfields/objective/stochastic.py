@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.fields.chains import Chains, labelled_runs
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.objective.likelihoods.partial import PartialLikelihood
 
 _SAMPLE = 500
 _FIRST_RATE = 0.1
@@ -59,7 +60,9 @@ class StochasticDescent:
         if edge is not None:
             pairs = np.arange(n_labels**2) if edge.term.support is None else edge.term.support.outcomes.astype(np.int64)
         self._before, self._after = pairs // n_labels, pairs % n_labels
-        n_sequences = chains.n_sequences
+        #: The sequences that are visited: those that weigh something.
+        self.visited = np.flatnonzero(chains.weights > 0)
+        n_sequences = len(self.visited)
         self._decay = tuple(
             1.0 / (design.term.prior_variance * n_sequences) if design is not None else 0.0 for design in (node, edge)
         )
@@ -71,7 +74,7 @@ class StochasticDescent:
         rate = self._find_rate(random)
         state = self._fresh()
         for _ in range(epochs):
-            self._epoch(state, random.permutation(self.chains.n_sequences), rate)
+            self._epoch(state, random.permutation(self.visited), rate)
         return self._coefficients(state)
 
     def parts(self, node: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
@@ -133,8 +136,7 @@ class StochasticDescent:
 
     def _find_rate(self, random: np.random.Generator) -> float:
         """Return the rate after which the loss of a sample is lowest, searched by halving and doubling."""
-        n_sequences = self.chains.n_sequences
-        sample = random.choice(n_sequences, size=min(_SAMPLE, n_sequences), replace=False)
+        sample = random.choice(self.visited, size=min(_SAMPLE, len(self.visited)), replace=False)
         loss_at_zero = self._epoch(self._fresh(), sample, 0.0, moving=False)
 
         def loss_after(rate: float) -> float:
@@ -159,9 +161,9 @@ class StochasticDescent:
 
 def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -> StochasticDescent | None:
     """Return the descent of a field of the right kind, else None."""
-    node = designs[0]
+    node, plain = designs[0], likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
     sparse_node = node.labels_per_clique == 1 and node.positions is None and node.sparse
-    if not isinstance(likelihood, ChainLikelihood) or len(designs) > 2:
+    if not isinstance(plain, ChainLikelihood) or len(designs) > 2:
         return None
     if not sparse_node or not _all_contrasts(node.term.label_factor):
         return None
@@ -170,7 +172,11 @@ def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
-    return StochasticDescent(likelihood.chains, node, edge, likelihood.n_labels, likelihood.masks)
+    if plain.chains.evidence is None:
+        return StochasticDescent(plain.chains, node, edge, plain.n_labels, plain.masks)
+    # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin
+    # and end anywhere, and so are free of constraints.
+    return StochasticDescent(labelled_runs(plain.chains), node, edge, plain.n_labels, None)
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:

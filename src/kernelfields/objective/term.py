@@ -14,6 +14,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,8 +31,8 @@ from kernelfields.objective.potentials import Placement
 class Scorer(Protocol):
     """Where scores of new inputs are computed: what a term asks of an engine."""
 
-    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
-        """Return k(x, B) alpha for each row of inputs, (n, q), on the host."""
+    def scores(self, expansion: Expansion, inputs: Any) -> Any:
+        """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for a layout of tensors."""
 
 
 class Sample(Protocol):
@@ -102,9 +103,12 @@ class Term:
         clique = self.clique
         return Placement(clique.labels_per_clique, clique.group, clique.positions(data), self.tied_everywhere)
 
-    def in_labels(self, values: np.ndarray) -> np.ndarray:
-        """Map (n, q) values in label coordinates to (n, L^k) values per labelling."""
-        return values if self.label_factor is None else values @ self.label_factor.T
+    def in_labels(self, values: Any) -> Any:
+        """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""
+        factor: Any = self.label_factor
+        if factor is None:
+            return values
+        return values @ (factor if isinstance(values, np.ndarray) else values.new_tensor(factor)).T
 
     def in_coordinates(self, residuals: np.ndarray) -> np.ndarray:
         """Map (n, L^k) residuals per labelling to (n, q) label coordinates."""
@@ -179,15 +183,16 @@ class Expansions:
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
 
-    def scores(self, terms: Sequence[Term], data: Any, place: Scorer | None = None) -> list[np.ndarray]:
+    def scores(self, terms: Sequence[Term], data: Any, place: Scorer | None = None) -> list[Any]:
         """Return the potentials of the cliques of new data, (n, L^k), for each of the terms of one subspace.
 
         ``place`` computes kernels; None for this process.
         """
         expansion, inputs = self._of(terms), terms[0].clique.view(data)
         scores = expansion.scores(inputs) if place is None else place.scores(expansion, inputs)
-        ends = np.cumsum([term.known.shape[1] for term in terms])
-        return [term.in_labels(part) for term, part in zip(terms, np.split(scores, ends[:-1], axis=1), strict=True)]
+        ends = np.cumsum([0, *(term.known.shape[1] for term in terms)]).tolist()
+        parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
+        return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
         subspace, coefficients = terms[0].subspace, [term.known for term in terms]

@@ -47,7 +47,9 @@ def resolve_solver(
         if solver not in SOLVERS:
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
         if solver == "sgd+lbfgs":
-            return LBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
+            # Near the optimum few steps are worth remembering; the start for partly known labels is not as near.
+            memory = _MEMORY_AFTER_START if posterior.convex else None
+            return LBFGS(memory, StochasticStart(random_state=random))
         solver = SOLVERS[solver]()
     if isinstance(solver, NEED_HESSIAN) and posterior.approximation is not None:
         raise ValueError(
@@ -95,9 +97,7 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
       on sparse features; after a stochastic start where there are ``many_values`` sparse ones, worth finding its
       rate (benchmarks/crfsuite_speed.py).
     """
-    if not posterior.convex:
-        return "lbfgs"
-    smooth = posterior.has_squares_only and posterior.approximation is None
+    smooth = posterior.has_squares_only and posterior.approximation is None and posterior.convex
     if smooth and (posterior.size <= small or posterior.raw):
         return "newton-cg"
     return "sgd+lbfgs" if posterior.sparse_values >= many_values else "lbfgs"

@@ -31,6 +31,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 #: Why a solver stopped, and what to do about it.
 REASONS = {
     "gap": "the relative duality gap is below tol",
+    "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -93,8 +94,8 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the gap fell below the tolerance."""
-        return self.reason == "gap"
+        """Whether the gap, or the gradient of an objective without one, fell below the tolerance."""
+        return self.reason in ("gap", "stationary")
 
     @property
     def message(self) -> str:
@@ -271,7 +272,7 @@ def minimize(
         while True:
             gap = relative_gap(point.value, bound.value)
             if gap <= tol:
-                reason = "gap"
+                reason = "gap" if posterior.convex else "stationary"
             elif stop_asked:
                 reason = "callback"
             elif stalled:

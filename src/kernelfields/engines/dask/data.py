@@ -26,9 +26,10 @@ from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
-from kernelfields.fields.chains import Chains, weigh_classes
+from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.reading import balanced_weights, check_sample_weight, encode_labels, pack_inputs
+from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
+from kernelfields.fields.reading import balanced_weights, check_sample_weight, pack_inputs
 
 _NO_FEATURE = "\0 no feature"
 
@@ -133,13 +134,19 @@ def _feature_names(sequences: list) -> list[str]:
 
 def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.diff(partition.offsets)
+    partly = any(map(is_partial, partition.labels))
     try:
-        seen = np.unique(np.concatenate([np.asarray(each) for each in partition.labels]))
+        seen = np.unique(np.concatenate([np.asarray(each) for each in partition.labels])) if not partly else None
     except (TypeError, ValueError):
         seen = np.empty(0)
+    if seen is None:
+        seen = named_labels(partition.labels, lengths)
     # Given as known, so that a partition may hold one class only.
-    labels, classes = encode_labels(partition.labels, seen if len(seen) else None, lengths)
-    return classes, np.bincount(labels, np.repeat(partition.weights, lengths), minlength=len(classes))
+    labels, evidence, classes = read_labels(partition.labels, seen if len(seen) else None, lengths)
+    weights = np.repeat(partition.weights, lengths)
+    if evidence is not None:
+        return classes, weights @ label_shares(evidence)
+    return classes, np.bincount(labels, weights, minlength=len(classes))
 
 
 def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan) -> Shard:
@@ -149,14 +156,17 @@ def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan
             inputs, offsets = plan.encoder.transform(partition.inputs)
         else:
             inputs, offsets = partition.inputs.astype(plan.dtype, copy=False), partition.offsets
-        labels, _ = encode_labels(partition.labels, plan.classes, np.diff(offsets))
-        plan.masks.check_labels(labels, offsets, plan.classes)
+        labels, evidence, _ = read_labels(partition.labels, plan.classes, np.diff(offsets))
+        if evidence is None:
+            plan.masks.check_labels(labels, offsets, plan.classes)
+        elif plan.masks.any:
+            plan.masks.check_evidence(evidence, offsets)
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
-    weights = partition.weights
+    chains = Chains(inputs, offsets, labels, partition.weights, evidence)
     if plan.class_weights is not None:
-        weights = weights * np.add.reduceat(plan.class_weights[labels], offsets[:-1]) / np.diff(offsets)
-    return Shard(Chains(inputs, offsets, labels, weights), place, plan.n_threads)
+        chains = replace(chains, weights=chains.weights * mean_label_weights(chains, plan.class_weights))
+    return Shard(chains, place, plan.n_threads)
 
 
 @dataclass

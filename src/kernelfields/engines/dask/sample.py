@@ -190,6 +190,8 @@ def travelling(term: Term) -> Term:
 def _check_rules(kernel: Kernel) -> None:
     """Raise if a kernel that is not ours reads the data by a rule of its own."""
     for part in [kernel, *(each for each in kernel.get_params().values() if isinstance(each, Kernel))]:
+        if part.keeps_rows:
+            raise ValueError(f"{part!r} keeps the inputs of fit, which engine='dask' has in parts: give it inputs")
         own = type(part)._from_data is not Kernel._from_data
         if own and not type(part).__module__.startswith("kernelfields."):
             raise ValueError(

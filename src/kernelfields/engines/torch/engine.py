@@ -8,7 +8,9 @@ import numpy as np
 
 from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
+from kernelfields.objective.potentials import ChainLayout
 
 
 class Torch(Engine):
@@ -57,12 +59,19 @@ class Torch(Engine):
 
     def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""
-        from kernelfields.engines.torch.rows import DeviceExpansion
+        from kernelfields.engines.torch.rows import device_expansion
 
+        return device_expansion(expansion, self.resolved_device()).scores(inputs)
+
+    def residence(self, structure: LabelStructure, layout: Layout) -> Any:
+        """Return the device for chains whose neighbours meet; the host for others, and if no device was asked for."""
         device = self.resolved_device()
-        if device not in expansion.placed:
-            expansion.placed[device] = DeviceExpansion(expansion, device)
-        return expansion.placed[device].scores(inputs)
+        asked_for = device.type != "cpu" or self.device is not None
+        if not (asked_for and isinstance(structure, ChainStructure) and isinstance(layout, ChainLayout)):
+            return None
+        from kernelfields.engines.torch.answers import DeviceChains
+
+        return DeviceChains(layout, device)
 
 
 def cuda_is_there() -> bool:

@@ -174,9 +174,7 @@ class TorchChainLikelihood:
         self.doubts: list[str] = []
         self.compiled = compiled
         self.masks = masks if masks is not None and masks.any else None
-        if masks is not None:
-            penalties = masks.edge, masks.label, masks.start, masks.end
-            self._penalties = [self._tensor(each) for each in penalties]
+        self._penalties = [] if masks is None else penalties_of(masks, self.device)
         labels = torch.tensor(chains.labels[self.order.permutation], dtype=torch.int64, device=self.device)
         self._labels = labels[:, None]
         self._sequence_weights = self._tensor(chains.weights[self.order.sequences])
@@ -238,7 +236,7 @@ class TorchChainLikelihood:
         node, edge = potentials.node, potentials.edge
         score = self._observed_score(node, edge)
         if self.masks is not None:
-            node, edge = self._masked(node, edge)
+            node, edge = penalised(node, edge, self._penalties, self.steps)
         beliefs = infer_step_chains(node, edge, self.steps, position_weights=self._weights, compiled=self.compiled)
         value = float(beliefs.log_partition @ self._sequence_weights - score)
         node_residual, edge_residual = beliefs.gradient()
@@ -254,14 +252,6 @@ class TorchChainLikelihood:
             _subtract(tables, self._observed_steps, weights if self._weights is None else weights[first:])
         return Evaluation(value, TorchPotentials(node_residual, edge_residual), beliefs)
 
-    def _masked(self, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return potentials with minus infinity for what is forbidden."""
-        pairs, label, start, end = self._penalties
-        node = node + label
-        node[: self.order.n_sequences].add_(start)
-        node[self.steps.ends] += end
-        return node, edge + pairs
-
     def _observed_score(self, node: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
         observed = node.gather(1, self._labels)[:, 0]
         score = observed.sum() if self._weights is None else observed @ self._weights
@@ -274,6 +264,23 @@ class TorchChainLikelihood:
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> TorchPotentials:
         """Return the Hessian in the potentials times a direction."""
         return TorchPotentials(*evaluation.beliefs.hessian_product(direction.node, direction.edge))
+
+
+def penalties_of(masks: ConstraintMasks, device: torch.device) -> list[torch.Tensor]:
+    """Return the penalties of steps (L, L), labels, first and last labels (L,) as tensors on a device."""
+    penalties = masks.edge, masks.label, masks.start, masks.end
+    return [torch.tensor(each, dtype=torch.float64, device=device) for each in penalties]
+
+
+def penalised(
+    node: torch.Tensor, edge: torch.Tensor, penalties: list[torch.Tensor], steps: DeviceSteps
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return potentials in step-major order with minus infinity for what is forbidden."""
+    pairs, label, start, end = penalties
+    node = node + label
+    node[: steps.order.n_sequences].add_(start)
+    node[steps.ends] += end
+    return node, edge + pairs
 
 
 def _subtract(rows: torch.Tensor, places: torch.Tensor, amounts: torch.Tensor) -> None:

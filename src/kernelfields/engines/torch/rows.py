@@ -100,19 +100,39 @@ class DeviceExpansion:
 
     def scores(self, inputs: Any, max_bytes: int | None = None) -> np.ndarray:
         """Return k(x, B) alpha, (n, q) on the host; blocks of rows take ``max_bytes`` or what suits the device."""
-        n_rows, rows_there = inputs.shape[0], DeviceRows(inputs, self._device)
-        values = np.zeros((n_rows, self._dual.shape[1]))
+        values = np.zeros((inputs.shape[0], self._dual.shape[1]))
+
+        def keep(rows: slice, block: torch.Tensor) -> None:
+            values[rows] = block.cpu().numpy()
+
+        self._by_blocks(inputs, keep, max_bytes)
+        return values
+
+    def scores_there(self, inputs: Any, max_bytes: int | None = None) -> torch.Tensor:
+        """Return the same as a tensor on the device."""
+        values = self._dual.new_zeros(inputs.shape[0], self._dual.shape[1])
+        self._by_blocks(inputs, values.__setitem__, max_bytes)
+        return values
+
+    def _by_blocks(self, inputs: Any, keep: Callable[[slice, torch.Tensor], None], max_bytes: int | None) -> None:
         if self._rank == 0:
-            return values
+            return
+        n_rows, rows_there = inputs.shape[0], DeviceRows(inputs, self._device)
         kernel_rows = self._kernel_rows or self._kernel.towards(self._pivots[:])
 
         def fill(rows: slice) -> None:
             block: Any = kernel_rows(rows_there[rows])
-            values[rows] = (block.to(torch.float64) @ self._dual).cpu().numpy()
+            keep(rows, block.to(torch.float64) @ self._dual)
 
         step = (max_bytes or block_bytes(self._device)) // (40 * self._rank + rows_there.dense_bytes)
         by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
-        return values
+
+
+def device_expansion(expansion: Expansion, device: torch.device) -> DeviceExpansion:
+    """Return an expansion on a device, put there once."""
+    if device not in expansion.placed:
+        expansion.placed[device] = DeviceExpansion(expansion, device)
+    return expansion.placed[device]
 
 
 def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:

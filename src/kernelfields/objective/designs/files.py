@@ -24,6 +24,7 @@ import numpy as np
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.numerics.triangular import room_for_factor
 from kernelfields.objective.designs.tiles import TiledFeatures, tile_rows, tiles_of
 
 
@@ -227,7 +228,7 @@ class FeatureFile:
     def factor(self) -> Any:
         """Return room for the pivots' own rows, in a file or in memory."""
         if not self._stored_factor:
-            return np.zeros((self.capacity, self.capacity))
+            return room_for_factor(self.capacity)
         return StoredFactor(UnnamedFile(8 * self.capacity**2, self._folder), self.capacity, self.capacity)
 
     def leading(self, factor: Any, rank: int) -> Any:

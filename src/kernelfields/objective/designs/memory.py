@@ -110,8 +110,9 @@ _PANEL_PIVOTS = 256
 _PANEL_ARRAYS = 4
 # Temporaries of a panel for one of its runs of rows: how many in a file, how many bytes in memory.
 _BLOCKS = 5
-_PANEL_BLOCKS = 4 * 16 * 2**20
-# Arrays of the potentials' shape that live at once in a fit, and those of transition scores if there are any.
+_PANEL_BLOCKS = 4 * 4 * 2**20
+# Arrays of the potentials' shape that live at once in a fit, and those of transition scores if there are any. Chains
+# that are inferred in blocks keep half as many.
 _POTENTIALS = 10
 _TRANSITIONS = 7
 # Vectors of coefficients: of the lower bound and of the solver's present step; pairs of L-BFGS come to it, a hundred.

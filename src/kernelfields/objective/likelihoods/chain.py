@@ -5,6 +5,9 @@
 
 Where only neighbours meet, forward and backward passes infer chains; where a clique reaches further, the chains are
 seen as graphs and a junction tree does (likelihoods/graph.py).
+
+Beliefs are three arrays as large as the potentials, and most points that a fit visits need none of them: more than a
+few thousand positions are inferred in blocks of whole sequences, of which value and residual are kept.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.inference.answers import ChainAnswers, LongChainAnswers
 from kernelfields.inference.beliefs import GraphInference
-from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_transitions_fit
 from kernelfields.objective.likelihoods.graph import (
@@ -37,10 +41,16 @@ from kernelfields.objective.potentials import ChainLayout, GraphLayout, Placed, 
 _EDGE_BYTES = 256 * 2**20
 _BATCH_POSITIONS = 200_000
 _NEIGHBOURS = (None, "lag1")
+# Potentials of positions that are inferred at once where beliefs are not kept; fewer, down to the second number, if
+# threads would have nothing to do.
+_BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
 
 
 class ChainLikelihood:
-    """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions."""
+    """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions.
+
+    Beyond ``at_once`` positions (None: enough to be fast), beliefs are inferred again if somebody asks for them.
+    """
 
     approximation: str | None = None
     inference = None
@@ -54,6 +64,7 @@ class ChainLikelihood:
         tied: bool = True,
         masks: ConstraintMasks | None = None,
         workers: Workers | None = None,
+        at_once: int | None = None,
     ):
         if chains.labels is None:
             raise ValueError("a likelihood needs labelled chains")
@@ -70,6 +81,7 @@ class ChainLikelihood:
         self._weights = None if np.all(weights == 1.0) else weights
         self.masks = masks if masks is not None and masks.any else None
         self._edge_counts = self._count_edges()
+        self._at_once = at_once or positions_at_once(chains.n_positions, n_labels, self.workers.n_threads)
 
     @property
     def value_at_zero(self) -> float:
@@ -116,20 +128,12 @@ class ChainLikelihood:
         return self.chains.offsets, self.chains.weights, beliefs.node_marginals, beliefs.edge_marginals()
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return value, residual and beliefs at the given potentials."""
+        """Return value and residual at the given potentials, and beliefs, inferred later if there are many."""
+        if len(self._blocks) > 1:
+            return self._evaluate_in_blocks(potentials)
         node, edge = potentials.node, potentials.edge
-        score = self._observed_score(node, edge)
-        if self.masks is not None:
-            node, edge = node + self._node_mask, edge + self.masks.edge
-        beliefs = infer_chains(
-            node,
-            edge,
-            self.chains.offsets,
-            position_weights=self._weights,
-            workers=self.workers,
-            check=False,
-        )
-        value = float(beliefs.log_partition @ self.chains.weights) - score
+        beliefs = self.infer(potentials)
+        value = float(beliefs.log_partition @ self.chains.weights) - self._observed_score(node, edge)
         node_residual, edge_residual = beliefs.gradient()
         if node_residual is beliefs.node_marginals:
             node_residual = node_residual.copy()
@@ -140,6 +144,57 @@ class ChainLikelihood:
             weights = 1.0 if self._weights is None else self._weights[self._steps]
             edge_residual[self._steps, self.labels[self._steps - 1], self.labels[self._steps]] -= weights
         return Evaluation(value, Potentials(node_residual, edge_residual), beliefs)
+
+    def infer(self, potentials: Potentials) -> ChainBeliefs:
+        """Return the beliefs at the given potentials."""
+        node, edge = potentials.node, potentials.edge
+        if self.masks is not None:
+            node, edge = node + self._node_mask, edge + self.masks.edge
+        return infer_chains(
+            node,
+            edge,
+            self.chains.offsets,
+            position_weights=self._weights,
+            workers=self.workers,
+            check=False,
+        )
+
+    @cached_property
+    def _blocks(self) -> list[tuple[slice, ChainLikelihood]]:
+        """The rows of each block and the likelihood of its sequences."""
+        offsets, runs = self.chains.offsets, blocks_of_sequences(self.chains.offsets, self._at_once)
+        if len(runs) == 1:
+            return [(slice(0, self.chains.n_positions), self)]
+        blocks = []
+        for first, last in runs:
+            chains = block_of_chains(self.chains, first, last)
+            inner = ChainLikelihood(
+                chains,
+                self.n_labels,
+                tied=self.layout.tied,
+                masks=self.masks,
+                workers=Workers(1),
+                at_once=chains.n_positions,
+            )
+            blocks.append((slice(int(offsets[first]), int(offsets[last])), inner))
+        return blocks
+
+    def _evaluate_in_blocks(self, potentials: Potentials) -> Evaluation:
+        node, tied = np.empty_like(potentials.node), self.layout.tied
+        edge = np.empty((len(self._blocks), *potentials.edge.shape[1:]) if tied else potentials.edge.shape)
+        values = np.empty(len(self._blocks))
+
+        def run(first: int, last: int) -> None:
+            for index in range(first, last):
+                rows, block = self._blocks[index]
+                table = potentials.edge if tied else potentials.edge[rows]
+                evaluation = block.evaluate(Potentials(potentials.node[rows], table))
+                values[index], node[rows] = evaluation.value, evaluation.residual.node
+                edge[slice(index, index + 1) if tied else rows] = evaluation.residual.edge
+
+        self.workers.each(run, [(index, index + 1) for index in range(len(self._blocks))])
+        residual = Potentials(node, edge.sum(axis=0, keepdims=True) if tied else edge)
+        return _UnkeptBeliefs(float(values.sum()), residual, self, potentials)
 
     def _observed_score(self, node: np.ndarray, edge: np.ndarray) -> float:
         observed = node[self._rows, self.labels]
@@ -152,6 +207,42 @@ class ChainLikelihood:
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""
         return Potentials(*evaluation.beliefs.hessian_product(direction.node, direction.edge))
+
+
+class _UnkeptBeliefs(Evaluation):
+    """An evaluation whose beliefs are inferred when they are first asked for."""
+
+    def __init__(self, value: float, residual: Potentials, likelihood: ChainLikelihood, potentials: Potentials):
+        self.value, self.residual = value, residual
+        self._likelihood, self._potentials = likelihood, potentials
+
+    @cached_property
+    def beliefs(self) -> ChainBeliefs:
+        """Marginals and what Hessian products need."""
+        return self._likelihood.infer(self._potentials)
+
+
+def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:
+    """Return the positions of a block whose potentials stay in the cache while every thread has blocks to infer."""
+    values = n_positions * n_labels
+    n_blocks = max(1, values // _BLOCK_VALUES, min(2 * n_threads, values // _FEWEST_VALUES))
+    return max(1, n_positions // n_blocks)
+
+
+def blocks_of_sequences(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
+    """Cut sequences into runs of about ``at_once`` positions, at least one sequence each."""
+    n_blocks = max(1, int(offsets[-1]) // at_once)
+    targets = np.linspace(0, offsets[-1], n_blocks + 1)
+    cuts = np.unique(np.searchsorted(offsets, targets))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
+    """Return labels, evidence and weights of some sequences, without their inputs."""
+    begin, end = chains.offsets[first], chains.offsets[last]
+    offsets = chains.offsets[first : last + 1] - begin
+    evidence = None if chains.evidence is None else chains.evidence[begin:end]
+    return Chains(np.empty((end - begin, 0)), offsets, chains.labels[begin:end], chains.weights[first:last], evidence)
 
 
 @dataclass(frozen=True, eq=False)

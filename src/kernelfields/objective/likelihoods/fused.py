@@ -18,11 +18,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
+from kernelfields.objective.likelihoods.chain import ChainLikelihood, block_of_chains, blocks_of_sequences
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
 from kernelfields.objective.likelihoods.partial import PartialLikelihood, with_evidence
 from kernelfields.objective.potentials import Potentials
@@ -44,12 +43,15 @@ class FusedPasses:
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
         self._workers = likelihood.workers
-        self._blocks = _blocks(chains.offsets, at_once)
-        block_chains = [_block_chains(chains, first, last) for first, last in self._blocks]
-        self._weights = [each.position_weights for each in block_chains]
+        self._blocks = blocks_of_sequences(chains.offsets, at_once)
+        blocks = [block_of_chains(chains, first, last) for first, last in self._blocks]
+        self._weights = [each.position_weights for each in blocks]
         self._likelihoods = [
-            with_evidence(ChainLikelihood(each, likelihood.n_labels, masks=masks, workers=Workers(1)), each)
-            for each in block_chains
+            with_evidence(
+                ChainLikelihood(each, likelihood.n_labels, masks=masks, workers=Workers(1), at_once=each.n_positions),
+                each,
+            )
+            for each in blocks
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]
 
@@ -143,18 +145,3 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once
     ):
         return None
     return FusedPasses(likelihood, node, table, edge, at_once)
-
-
-def _blocks(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
-    """Cut sequences into runs of about ``at_once`` positions, at least one sequence each."""
-    n_blocks = max(1, int(offsets[-1]) // at_once)
-    targets = np.linspace(0, offsets[-1], n_blocks + 1)
-    cuts = np.unique(np.searchsorted(offsets, targets))
-    return [(int(a), int(b)) for a, b in pairwise(cuts)]
-
-
-def _block_chains(chains: Chains, first: int, last: int) -> Chains:
-    begin, end = chains.offsets[first], chains.offsets[last]
-    offsets = chains.offsets[first : last + 1] - begin
-    evidence = None if chains.evidence is None else chains.evidence[begin:end]
-    return Chains(np.empty((end - begin, 0)), offsets, chains.labels[begin:end], chains.weights[first:last], evidence)

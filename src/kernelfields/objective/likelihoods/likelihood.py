@@ -44,6 +44,18 @@ class Layout(Protocol):
         """Return a gradient in potentials at the cliques of a term, summed over them if it is tied."""
 
 
+class Residence(Protocol):
+    """A place away from the host where the potentials of new data stay."""
+
+    layout: Any
+
+    def scores(self, expansion: Any, inputs: Any) -> Any:
+        """Return k(x, B) alpha for each row of inputs, (n, q), there."""
+
+    def answers(self, structure: Any, data: Any, potentials: Any, workers: Workers) -> Answers:
+        """Return what can be asked of data with potentials there, constraints not included."""
+
+
 class Likelihood(Protocol):
     """The negative log-likelihood of labelled data as a function of potentials."""
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
 
@@ -72,7 +73,8 @@ class _Wrapped:
         return self.inner.chain_beliefs(self._free(evaluation))
 
     def _free(self, evaluation: Evaluation) -> Evaluation:
-        return evaluation
+        """Return the evaluation of the labels of ``inner`` that is behind one of these."""
+        raise NotImplementedError
 
     def evaluate(self, potentials: Any) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
@@ -82,8 +84,8 @@ class _Wrapped:
 class PartialLikelihood(_Wrapped):
     """Labels of which ``evidence`` (N, L), in the order of the potentials, tells something; ``inner`` has any of them.
 
-    ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs: those of the field, and those
-    of the field given the evidence.
+    ``known_score`` is the weighted log q of the labels of ``inner``. Beliefs are pairs of evaluations: of the field,
+    and of the field given the evidence.
     """
 
     convex = False
@@ -101,17 +103,14 @@ class PartialLikelihood(_Wrapped):
         """Return value, residual and beliefs at the given potentials."""
         free, given = self.inner.evaluate(potentials), self.inner.evaluate(self._given(potentials))
         residual = free.residual.moved(-1.0, given.residual)
-        return Evaluation(free.value - given.value - self._known_score, residual, (free.beliefs, given.beliefs))
+        return Evaluation(free.value - given.value - self._known_score, residual, (free, given))
 
     def _free(self, evaluation: Evaluation) -> Evaluation:
-        return Evaluation(evaluation.value, evaluation.residual, evaluation.beliefs[0])
+        return evaluation.beliefs[0]
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
         """Return the Hessian in the potentials, which may be indefinite, times a direction."""
-        free, given = (
-            self.inner.hessian_response(Evaluation(evaluation.value, evaluation.residual, beliefs), direction)
-            for beliefs in evaluation.beliefs
-        )
+        free, given = (self.inner.hessian_response(each, direction) for each in evaluation.beliefs)
         return free.moved(-1.0, given)
 
     def frozen(self, potentials: Any) -> CompletedLikelihood:
@@ -132,11 +131,14 @@ class CompletedLikelihood(_Wrapped):
         """Return value, residual and beliefs at the given potentials."""
         free = self.inner.evaluate(potentials)
         value = free.value - self._shift.dot(potentials)
-        return Evaluation(value, free.residual.moved(-1.0, self._shift), free.beliefs)
+        return Evaluation(value, free.residual.moved(-1.0, self._shift), free)
+
+    def _free(self, evaluation: Evaluation) -> Evaluation:
+        return evaluation.beliefs
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
         """Return the Hessian in the potentials times a direction."""
-        return self.inner.hessian_response(evaluation, direction)
+        return self.inner.hessian_response(evaluation.beliefs, direction)
 
 
 def with_evidence(likelihood: Any, data: Any, placed: Callable[[np.ndarray], Any] | None = None) -> Any:
@@ -146,6 +148,29 @@ def with_evidence(likelihood: Any, data: Any, placed: Callable[[np.ndarray], Any
     """
     if data.evidence is None:
         return likelihood
+    if isinstance(data.evidence, SoftRows):
+        return CompletedLikelihood(likelihood, _above_labels(likelihood.layout, data, placed))
     rows = np.arange(data.n_positions)
     known_score = float(data.evidence[rows, data.labels] @ data.position_weights)
     return PartialLikelihood(likelihood, placed(data.evidence) if placed else data.evidence, known_score)
+
+
+def _above_labels(layout: Any, data: Any, placed: Callable[[np.ndarray], Any] | None) -> Any:
+    """Return how much targets are above the labels of data, as potentials: weighted, and summed where these are."""
+    soft, weights, rows = data.evidence, data.position_weights, np.arange(data.n_positions)
+    node = soft.node.copy()
+    node[rows, data.labels] -= 1.0
+    node *= weights[:, None]
+    shift = layout.zeros()
+    if len(shift.arrays) == 1:
+        return type(shift)(node)
+    if not isinstance(getattr(layout, "tied", None), bool) or soft.edge is None:
+        raise ValueError("SoftTargets are for single labels, and for chains in which neighbours alone meet")
+    after = np.flatnonzero(~data.is_start)
+    edge = soft.edge.copy()
+    edge[after, data.labels[after - 1], data.labels[after]] -= 1.0
+    edge *= weights[:, None, None]
+    summed = edge.sum(axis=0, keepdims=True) if layout.tied else edge
+    if placed is None:
+        return type(shift)(node, summed)
+    return type(shift)(placed(node), shift.arrays[1].new_tensor(summed) if layout.tied else placed(edge))

@@ -1,0 +1,416 @@
+"""FieldClustering: clusters of single inputs, or of the positions of sequences, by what a field can tell of them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.engines.engine import Sample
+from kernelfields.estimators.base import BasisLike, FieldEstimator, Functions, KernelLike, Seed, Training
+from kernelfields.estimators.settling import suitable_kernels
+from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.ragged import Ragged
+from kernelfields.fields.reading import is_sequence, open_groups
+from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
+from kernelfields.models.field import Field
+from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.likelihoods.softmax import SingleStructure
+
+#: The prior variance of functions whose kernel has k(x, x) = 1, and of transitions.
+USUAL_VARIANCE = 1000.0
+# A field that tells less of its inputs, as a share of what it could, has found nothing.
+_NOTHING = 1e-3
+
+
+class FieldClustering(ClusterMixin, FieldEstimator):
+    """Clusters by regularised information maximisation, of single inputs or of the positions of sequences.
+
+    Maximises H(mean_t p_t) - mean_t H(p_t) - ||theta||^2 / (2 s): p_t, the probabilities of the clusters at t, are to
+    be sure of themselves, all clusters are to be used, and the functions behind them are to be smooth (Gomes, Krause,
+    Perona 2010). An array (n, d), dense or sparse, holds single inputs, and p_t is that of KernelClassifier; a list of
+    arrays (T, d), of feature dicts or of feature strings holds sequences, and p_t are the marginals of the field of
+    ChainCRF, so that what follows what is learnt beside what looks alike. The optimum is a local one; the best of
+    ``n_init`` is kept. Clusters of about equal size are preferred, and a cluster may stay empty.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        The most clusters there can be.
+    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
+        "auto" is "linear" for feature dicts, strings and wide sparse inputs, else "rbf".
+    window : odd int or (before, after), default 1
+        How many positions of a sequence the kernel sees around each.
+    rank : int or None, default 500
+        Most basis functions of a kernel without explicit features; None for no limit.
+    basis : str or Basis, default "random-cholesky"
+    bias : bool, default True
+        Whether clusters of single inputs have constants of their own.
+    prior_variance : "auto", float or tuple, default "auto"
+        The s above, for functions of the inputs; information is a mean over inputs, so s does not depend on their
+        number. Smaller leaves inputs between clusters undecided, and clusters empty. "auto" is 1000 divided by the mean
+        of k(x, x), which is 1 for "rbf". A sum of kernels may have one for each part.
+    edge_prior_variance : float, default 1000.0
+        That of the transitions between clusters; a tiny one clusters positions as if they were single inputs.
+    scale : "auto", True or False, default "auto"
+        Whether columns of numbers are brought to mean 0 and one spread, as in ChainCRF.
+    init : "spectral", "k-means" or "random", default "spectral"
+        The partition of the features that a start begins with.
+    n_init : int, default 5
+        How many starts there are; the one that ends highest is kept.
+    tol : float, default 1e-4
+        How stationary a climb ends: at sum s ||gradient||^2 / 2 of tol times the objective.
+    max_iter : int, default 300
+        Most iterations of a climb.
+    dtype, n_jobs, random_state : as in ChainCRF
+    verbose : int, default 0
+        1 shows where the search is, 2 every iteration.
+
+    Attributes
+    ----------
+    labels_ : (n,) numbers of the clusters of single inputs; for sequences a list of arrays (T,)
+    information_ : what clusters tell of the inputs, in nats, at most log(n_clusters)
+    objective_ : information_ less the penalty
+    objectives_ : (starts,) the same at the end of each climb
+    classes_ : (n_clusters,) the numbers of the clusters; n_features_in_, feature_names_in_ : as in every estimator
+    basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients (rank, clusters)
+    transitions_ : (n_clusters, n_clusters) scores of transitions of sequences; None for single inputs
+    solution_ : Solution of the best climb; n_iter_ : its iterations
+    """
+
+    kind = "FieldClustering"
+    engine = "threads"
+    solver = "auto"
+    callbacks = None
+
+    labels_: Any
+    information_: float
+    objectives_: np.ndarray
+    transitions_: np.ndarray | None
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: KernelLike = "auto",
+        window: int | tuple[int, int] = 1,
+        rank: int | None = 500,
+        basis: BasisLike = "random-cholesky",
+        bias: bool = True,
+        prior_variance: float | str | Sequence[float] = "auto",
+        edge_prior_variance: float = USUAL_VARIANCE,
+        scale: bool | str = "auto",
+        init: str = "spectral",
+        n_init: int = 5,
+        tol: float = 1e-4,
+        max_iter: int = 300,
+        dtype: object = "auto",
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.window = window
+        self.rank = rank
+        self.basis = basis
+        self.bias = bias
+        self.prior_variance = prior_variance
+        self.edge_prior_variance = edge_prior_variance
+        self.scale = scale
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: object, y: object = None) -> FieldClustering:
+        """Find clusters of inputs X (n, d), or of the positions of sequences X; Ctrl-C keeps the best so far.
+
+        y is not looked at; it is there for pipelines.
+        """
+        self._check_parameters()
+        with self._progress() as progress:
+            training = self._training(X, None, None, progress)
+            with blas_threads(self._blas_limit(training.data.n_positions)):
+                found, designs = self._search(training, progress)
+        self._set_clusters(training, designs, found)
+        self._warn(found)
+        return self
+
+    def _search(self, training: Training, progress: Any) -> tuple[Clusters, list[Design]]:
+        settled = copy.copy(self)
+        if is_auto(self.kernel):
+            settled.kernel = suitable_kernels(training.reader)[0]
+        training.cliques = settled._cliques(training)
+        sample = training.place(training.data, training.cliques)
+        designs, _ = settled._designs(training, sample)
+        options = ClimbOptions(
+            self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.say, progress
+        )
+        data, structure = training.data, training.structure
+        return find_clusters(designs, data, structure, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
+
+    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+        designs, _ = super()._designs(training, sample)
+        if any(design.panel is not None for design in designs):
+            raise ValueError("basis='gradient' grows by the gradient of a likelihood: choose another to find clusters")
+        if is_auto(self.prior_variance):
+            designs = [_at_usual_variance(design, training.data) for design in designs]
+        return designs, None
+
+    def _set_clusters(self, training: Training, designs: Sequence[Design], found: Clusters) -> None:
+        """Take what a search has found for the fitted attributes."""
+        terms = [design.term.fitted(own) for design, own in zip(designs, found.coefficients, strict=True)]
+        self._reader = training.reader
+        self.classes_ = training.classes
+        self.n_features_in_ = training.reader.n_features
+        self.field_ = Field(terms, training.structure)
+        self.solution_ = found.solution
+        self._name_features()
+        self.inference_, self._certificates, self.evidence_path_ = None, None, None
+        self.information_, self.objectives_ = found.information, np.array(found.objectives)
+        labels = found.marginals.argmax(axis=1)
+        self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels
+        self._set_views()
+
+    def _name_features(self) -> None:
+        """Set feature_names_in_ where features have names; scikit-learn has done so for those of a table already."""
+        names = self._reader.names if self._on_sequences else self._reader.feature_names
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _set_views(self) -> None:
+        super()._set_views()
+        edges = [term.tied_scores for term in self.field_.terms if isinstance(term.clique, EdgeCliques)]
+        self.transitions_ = edges[0].reshape(len(self.classes_), -1) if edges else None
+
+    def _warn(self, found: Clusters) -> None:
+        solution, text = found.solution, None
+        if solution.reason == "interrupted":
+            text = f"the search was interrupted in start {len(found.objectives)}; the best clusters so far were kept"
+        elif found.information < _NOTHING * np.log(self.n_clusters):
+            text = "no clusters were found: all inputs are in all of them alike; raise prior_variance"
+        elif solution.reason == "max_iter":
+            text = f"the best climb was not over after max_iter={self.max_iter} iterations; raise max_iter or tol"
+        if text is not None:
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_clusters, "n_clusters")
+        if self.n_clusters < 2:
+            raise ValueError("n_clusters=1 leaves nothing to tell apart: ask for at least 2")
+        check_count(self.n_init, "n_init")
+        check_choice(self.init, "init", STARTS)
+        for variance in self._variances_given:
+            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
+        check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
+        if not all(is_auto(each) or np.isfinite(each) for each in (*self._variances_given, self.edge_prior_variance)):
+            raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")
+        super()._check_parameters()
+
+    @property
+    def _variances_given(self) -> tuple:
+        """The prior variances, one or more."""
+        variances = self.prior_variance
+        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
+
+    def _progress(self) -> Any:
+        if not self.verbose:
+            return super()._progress()
+        from kernelfields.reports.progress import FitProgress
+
+        # Without a tolerance: the gap to log(n_clusters) does not close, and says nothing of the time that is left.
+        return FitProgress(self.verbose)
+
+    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+        X, _ = open_groups(X)
+        reader: ChainReader | TableReader
+        if holds_sequences(X):
+            reader = ChainReader()
+            inputs, offsets = reader.learn_inputs(X)
+            data: Chains | Graphs = Chains(inputs, offsets, None, _shares(len(offsets) - 1, inputs.shape[0]))
+        else:
+            _refuse_nothing(X)
+            reader = TableReader()
+            data = _single_nodes(reader.learn(self, X))
+        if data.n_positions < self.n_clusters:
+            part = "positions" if isinstance(data, Chains) else "samples"
+            raise ValueError(
+                f"n_clusters={self.n_clusters} is more than there are inputs: X has n_samples={data.n_positions} {part}"
+            )
+        return reader, data, np.arange(self.n_clusters)
+
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains | Graphs:
+        X, _ = open_groups(X, None, getattr(self._reader, "columns", None))
+        if holds_sequences(X) != self._on_sequences:
+            expected = "a list of sequences" if self._on_sequences else "a table (n, d) of single inputs"
+            raise ValueError(f"these clusters were found in other inputs: X must be {expected}")
+        return self._reader.read(X) if self._on_sequences else _single_nodes(self._reader.read(self, X))
+
+    @property
+    def _on_sequences(self) -> bool:
+        return isinstance(self._reader, ChainReader)
+
+    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure | SingleStructure:
+        return _structure_of(isinstance(data, Chains), classes)
+
+    def _cliques(self, training: Training) -> NamedCliques:
+        variance = USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        if isinstance(training.data, Chains):
+            nodes = NodeCliques(self.kernel, prior_variance=variance, **shared)
+            return name_cliques([nodes, EdgeCliques(None, prior_variance=self.edge_prior_variance)])
+        cliques = [GraphNodes(self.kernel, prior_variance=variance, **shared)]
+        if self.bias:
+            first = variance[0] if isinstance(variance, list | tuple) else variance
+            cliques.append(GraphNodes(None, name="bias", prior_variance=first))
+        return name_cliques(cliques)
+
+    @property
+    def objective_(self) -> float:
+        """The information less the penalty, at the best of the local optima."""
+        check_is_fitted(self, "field_")
+        return -self.solution_.value
+
+    def predict(self, X: object) -> Any:
+        """Return the most probable cluster of each input, (n,); of sequences a list of arrays (T,)."""
+        check_is_fitted(self, "field_")
+        parts = [(answers.data, answers.marginals.argmax(axis=1)) for answers in self._answers(X)]
+        if self._on_sequences:
+            return Ragged(labels for data, best in parts for labels in data.split(best))
+        return np.concatenate([best for _, best in parts])
+
+    def predict_proba(self, X: object) -> np.ndarray:
+        """Return the probabilities of the clusters of single inputs, (n, n_clusters)."""
+        check_is_fitted(self, "field_")
+        if self._on_sequences:
+            raise ValueError("these are clusters of sequences: predict_marginals(X) gives one array for each")
+        return np.vstack([answers.marginals for answers in self._answers(X)])
+
+    def predict_marginals(self, X: object) -> list[np.ndarray]:
+        """Return the probabilities of the clusters at each position of sequences, (T, n_clusters) arrays."""
+        check_is_fitted(self, "field_")
+        if not self._on_sequences:
+            raise ValueError("these are clusters of single inputs: predict_proba(X) gives their probabilities")
+        return Ragged(rows for answers in self._answers(X) for rows in answers.data.split(answers.marginals))
+
+    def _certified(self) -> NoReturn:
+        raise AttributeError("there is no certificate: information is not convex, and its optimum a local one")
+
+    def certify(self, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: information is not convex, so that no gap is known."""
+        self._certified()
+
+    def laplace(self, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: clusters are no posterior of labels that were seen."""
+        raise AttributeError("there is no posterior around clusters: no labels were seen")
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the fitted estimator as plain values and arrays."""
+        document = super().to_document()
+        document["inputs"] = {**document["inputs"], "sequences": self._on_sequences}
+        document["structure"] = {"sequences": self._on_sequences}
+        labels = self.labels_ if self._on_sequences else [self.labels_]
+        document["clusters"] = {
+            "labels": np.concatenate(labels),
+            "lengths": np.array([len(part) for part in labels], dtype=np.int64),
+            "information": self.information_,
+            "objectives": self.objectives_,
+        }
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> FieldClustering:
+        """Return the estimator that was described."""
+        estimator = super().from_document(document, callables)
+        estimator._name_features()
+        found = document["clusters"]
+        labels, lengths = np.asarray(found["labels"]), np.asarray(found["lengths"])
+        if labels.ndim != 1 or lengths.sum() != len(labels) or not np.isin(labels, estimator.classes_).all():
+            raise ValueError("the labels of the clusters do not fit together")
+        parts = np.split(labels, np.cumsum(lengths)[:-1])
+        estimator.labels_ = Ragged(parts) if estimator._on_sequences else labels
+        estimator.information_ = float(found["information"])
+        estimator.objectives_ = np.asarray(found["objectives"], dtype=np.float64)
+        return estimator
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader | TableReader:
+        kind = ChainReader if described["sequences"] else TableReader
+        return kind.rebuild(dict(described))
+
+    @classmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure | SingleStructure:
+        return _structure_of(bool(described["sequences"]), classes)
+
+
+def holds_sequences(X: Any) -> bool:
+    """Whether X are sequences, a table or a list of positions for each, and not one table of single inputs."""
+    if getattr(X, "ndim", 1) > 1:
+        return X.ndim == 3
+    if not is_sequence(X) or not len(X) or hasattr(X, "columns"):
+        return False
+    if is_feature_sequences(X):
+        return True
+    first = X[0]
+    if hasattr(first, "ndim"):
+        return first.ndim == 2
+    return is_sequence(first) and len(first) > 0 and (is_sequence(first[0]) or isinstance(first[0], Mapping))
+
+
+def _refuse_nothing(X: Any) -> None:
+    if is_sequence(X) and not hasattr(X, "shape") and not len(X):
+        raise ValueError("X is empty: pass a table (n, d) of single inputs, or a list of sequences")
+
+
+def _single_nodes(inputs: Any) -> Graphs:
+    """Return inputs as graphs of one node each, with weights of sum one."""
+    rows = inputs.shape[0]
+    return Graphs(inputs, np.arange(rows + 1), (), None, _shares(rows, rows))
+
+
+def _shares(count: int, n_positions: int) -> np.ndarray:
+    """Return the weights of sequences or inputs in a mean over all positions."""
+    return np.full(count, 1.0 / max(1, n_positions))
+
+
+def _structure_of(sequences: bool, classes: np.ndarray) -> ChainStructure | SingleStructure:
+    if sequences:
+        return ChainStructure(len(classes), resolve_constraints(None, classes))
+    return SingleStructure(len(classes))
+
+
+def _at_usual_variance(design: Any, data: Any) -> Design:
+    """Return a design whose functions have the usual variance at a training input, in the mean over them."""
+    term = design.term
+    if term.tied_everywhere:
+        return design
+    size = float(np.mean(term.subspace.kernel.diag(term.clique.view(data))))
+    clique = copy.copy(term.clique)
+    clique.prior_variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
+    return design.for_term(term.with_clique(clique), design.positions)

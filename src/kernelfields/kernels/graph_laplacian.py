@@ -1,0 +1,224 @@
+"""Kernels on the nodes of one graph, by its Laplacian.
+
+With a symmetric adjacency W >= 0 (N, N), degrees D = diag(W 1) and
+
+    Lap = I - D^-1/2 W D^-1/2        normalised, its eigenvalues in [0, 2];  D - W  otherwise
+
+    GraphLaplacian   K = (Lap + eps I)^-power       functions that vary little along edges have a small norm
+    GraphDiffusion   K = exp(-time Lap)             heat that has flowed for a time
+
+(Smola, Kondor 2003; Lafferty, Zhu, Liu 2004). A node without edges has a zero row in Lap. At power 1 and
+eps = a / (1 - a), eps K of the normalised Laplacian is personalised PageRank with restart probability a.
+Labels of some nodes reach the others through K: at power 1, K_UL K_LL^-1 y_L is the harmonic solution as eps -> 0.
+
+Inputs are one column of node numbers: X (n, 1). Columns of K are computed as they are asked for and K is never held:
+O(fill) once for a sparse factor and O(N n power) for n columns. Fails: ValueError or TypeError naming the parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
+
+from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix, is_tensor
+from kernelfields.kernels.kernel import Kernel, rounding_tolerance
+from kernelfields.kernels.precomputed import row_numbers
+from kernelfields.numerics.parameters import positive_number, whole
+
+# Columns of K that are computed together where the diagonal alone is wanted.
+_TOGETHER = 256
+
+
+def adjacency_matrix(graph: Any, owner: str) -> sparse.csr_array:
+    """Return a graph as a CSR matrix of float64; ValueError unless it is square, symmetric, finite and >= 0."""
+    try:
+        matrix = sparse.csr_array(graph if sparse.issparse(graph) else np.asarray(graph), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{owner}: graph must be a matrix of real numbers, dense or sparse: {error}.") from error
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"{owner}: graph must be a square adjacency matrix with a node or more, got {matrix.shape}.")
+    if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+        raise ValueError(f"{owner}: the weights of the edges in graph must be finite and >= 0.")
+    difference = abs(matrix - matrix.T)
+    if difference.nnz and difference.max() > rounding_tolerance(matrix.dtype) * matrix.max():
+        raise ValueError(f"{owner}: graph must be symmetric; for links with a direction give graph + graph.T.")
+    return (matrix + matrix.T) / 2
+
+
+def laplacian_matrix(adjacency: sparse.csr_array, normalized: bool = True) -> sparse.csr_array:
+    """Return Lap (N, N), exactly symmetric; a loop adds to the degree of its node."""
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    if not normalized:
+        return sparse.csr_array(sparse.diags_array(degrees) - adjacency)
+    inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+    scaling = sparse.diags_array(inverse)
+    # The product from both sides rounds alike above and below the diagonal only when averaged.
+    scaled = scaling @ adjacency @ scaling
+    return sparse.csr_array(sparse.diags_array((degrees > 0).astype(np.float64)) - (scaled + scaled.T) / 2)
+
+
+class _OnNodes(Kernel):
+    """A function of the Laplacian of a graph; subclasses write ``_function_of(laplacian)``."""
+
+    graph: Any
+    normalized: bool
+
+    def __sklearn_clone__(self) -> Kernel:
+        # The graph is never written to: clones share it.
+        return type(self)(**self.get_params(deep=False))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A factor does not travel; it is computed again where it is needed.
+        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        others = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        shape = getattr(self.graph, "shape", np.shape(self.graph) if isinstance(self.graph, list) else "?")
+        text = ", ".join([f"graph of shape {shape}", *(f"{name}={value!r}" for name, value in others.items())])
+        return f"{type(self).__name__}({text})"[:N_CHAR_MAX]
+
+    def check_parameters(self) -> None:
+        """Check the numbers, and that the graph is symmetric with weights >= 0."""
+        super().check_parameters()
+        if not isinstance(self.normalized, bool | np.bool_):
+            raise TypeError(f"{type(self).__name__}: normalized must be True or False, got {self.normalized!r}.")
+        adjacency_matrix(self.graph, type(self).__name__)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the description, with the graph in the form it has once it is checked."""
+        return {**super().spec(), "graph": described_matrix(adjacency_matrix(self.graph, type(self).__name__))}
+
+    def smooth(self, values: Any) -> np.ndarray:
+        """Return values (N,) or (N, q), one row a node, averaged over the graph; a zero of Lap keeps its values.
+
+        That is eps^power K values, or K values for heat: words of documents mixed with those of their neighbours.
+        """
+        state = self._state()
+        dense = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+        if dense.ndim not in (1, 2) or len(dense) != state.n_nodes:
+            raise ValueError(
+                f"{type(self).__name__}: values must have a row for each of the {state.n_nodes} nodes, got shape "
+                f"{dense.shape}."
+            )
+        smoothed = self._scale() * state.function(dense.reshape(len(dense), -1))
+        return smoothed.reshape(dense.shape)
+
+    def _scale(self) -> float:
+        """Return what makes K the identity on zeros of the Laplacian."""
+        return 1.0
+
+    def _function_of(self, laplacian: sparse.csr_array) -> Callable[[np.ndarray], np.ndarray]:
+        """Return V -> K V for V (N, q)."""
+        raise NotImplementedError
+
+    def _state(self) -> _NodeColumns:
+        """Return what the parameters lead to, computed once for them."""
+        parameters = tuple(self.get_params(deep=False).values())
+        kept = getattr(self, "_kept", None)
+        if kept is None or not all(old is new for old, new in zip(kept[0], parameters, strict=True)):
+            self.check_parameters()
+            laplacian = laplacian_matrix(adjacency_matrix(self.graph, type(self).__name__), bool(self.normalized))
+            self._kept = kept = parameters, _NodeColumns(laplacian.shape[0], self._function_of(laplacian))
+        return kept[1]
+
+    def _numbers(self, X: Any) -> np.ndarray:
+        return row_numbers(X, self._state().n_nodes, type(self).__name__)
+
+    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+        """Return X -> k(X, Z), with the columns of K computed once."""
+        Z = as_rows(Z, "Z")
+        if is_tensor(Z):
+            return super().towards(Z)
+        columns = self._state().columns(self._numbers(Z))
+
+        def block(X: Any) -> np.ndarray:
+            X = as_rows(X)
+            return columns[self._numbers(X)].astype(block_dtype(X, Z), copy=False)
+
+        return block
+
+    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+        if Z is not None:
+            return self.towards(Z)(X)
+        rows = self._numbers(X)
+        block = self._state().columns(rows)[rows]
+        return ((block + block.T) / 2).astype(X.dtype, copy=False)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return self._state().diagonal(self._numbers(X)).astype(X.dtype, copy=False)
+
+
+class _NodeColumns:
+    """Columns of K (N, N) by products V -> K V, and those entries of its diagonal that were asked for."""
+
+    def __init__(self, n_nodes: int, function: Callable[[np.ndarray], np.ndarray]):
+        self.n_nodes = n_nodes
+        self.function = function
+        self._diagonal = np.full(n_nodes, np.nan)
+
+    def columns(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the columns of nodes, (N, n); each node is computed once, however often it is named."""
+        unique, place = np.unique(nodes, return_inverse=True)
+        units = np.zeros((self.n_nodes, len(unique)))
+        units[unique, np.arange(len(unique))] = 1.0
+        return self.function(units)[:, place] if len(unique) else units
+
+    def diagonal(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the entries of the diagonal, (n,)."""
+        missing = np.unique(nodes[np.isnan(self._diagonal[nodes])])
+        for first in range(0, len(missing), _TOGETHER):
+            some = missing[first : first + _TOGETHER]
+            self._diagonal[some] = self.columns(some)[some].diagonal()
+        return self._diagonal[nodes]
+
+
+class GraphLaplacian(_OnNodes):
+    """K = (Lap + eps I)^-power on the nodes of a graph; inputs are one column of node numbers.
+
+    ``graph`` is the adjacency matrix (N, N), dense or sparse. ``eps`` is how little a function may follow the graph:
+    small ones reach far. ``normalized=False`` takes D - W.
+    """
+
+    kind = "graph laplacian"
+    checks: ClassVar = {"eps": positive_number, "power": whole}
+
+    def __init__(self, graph: Any, eps: float = 0.1, power: int = 1, normalized: bool = True):
+        self.graph = graph
+        self.eps = eps
+        self.power = power
+        self.normalized = normalized
+
+    def _scale(self) -> float:
+        return positive_number(self, "eps") ** whole(self, "power")
+
+    def _function_of(self, laplacian: sparse.csr_array) -> Callable[[np.ndarray], np.ndarray]:
+        eps, power = positive_number(self, "eps"), whole(self, "power")
+        solve = linalg.splu(sparse.csc_array(laplacian + eps * sparse.eye_array(laplacian.shape[0]))).solve
+
+        def function(values: np.ndarray) -> np.ndarray:
+            for _ in range(power):
+                values = solve(values)
+            return values
+
+        return function
+
+
+class GraphDiffusion(_OnNodes):
+    """K = exp(-time Lap) on the nodes of a graph; inputs are one column of node numbers."""
+
+    kind = "graph diffusion"
+    checks: ClassVar = {"time": positive_number}
+
+    def __init__(self, graph: Any, time: float = 1.0, normalized: bool = True):
+        self.graph = graph
+        self.time = time
+        self.normalized = normalized
+
+    def _function_of(self, laplacian: sparse.csr_array) -> Callable[[np.ndarray], np.ndarray]:
+        generator = sparse.csr_array(-positive_number(self, "time") * laplacian)
+        trace = float(generator.diagonal().sum())
+        return lambda values: linalg.expm_multiply(generator, values, traceA=trace)

@@ -1,0 +1,237 @@
+"""Fits to labels that are partly known, through the doors a user has."""
+
+import numpy as np
+import pytest
+
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SoftTargets
+from tests.samples import labelled_sequences
+
+X, Y = labelled_sequences(n_sequences=25, seed=3)
+Y = [["abc"[label] for label in labels] for labels in Y]
+CLASSES = sorted({label for labels in Y for label in labels})
+TIGHT = {"prior_variance": 1.0, "tol": 1e-8, "max_iter": 2000, "random_state": 0, "rank": 40}
+
+
+def with_gaps(y, share=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    return [[label if rng.random() < share else None for label in labels] for labels in y]
+
+
+def values(crf):
+    return np.array([each.value for each in crf.solution_.history])
+
+
+FIELDS = {
+    "rbf": {},
+    "linear": {"kernel": "linear"},
+    "sparse": {"kernel": "linear", "support": "observed"},
+    "elastic net": {"kernel": "linear", "l1": 0.05},
+    "transitions": {"edge_kernel": "rbf"},
+    "balanced": {"class_weight": "balanced"},
+    "weighted": {"sample_weight": np.linspace(0.5, 2.0, len(X))},
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_both_methods_go_down_to_a_stationary_point(name):
+    settings = dict(FIELDS[name])
+    weights = settings.pop("sample_weight", None)
+    found = {}
+    for method in ("direct", "em"):
+        crf = ChainCRF(**{**TIGHT, **settings, "tol": 1e-5}, partial_labels=PartialLabels(method))
+        crf.fit(X, with_gaps(Y), weights)
+        assert np.all(np.diff(values(crf)) <= 1e-10)
+        assert crf.solution_.reason == "stationary"
+        assert crf.stationarity_ <= 1e-5
+        assert crf.certificate_.completed
+        assert "as it completes them" in crf.certificate_.sentence
+        assert 0 <= crf.certificate_.gap <= 1e-5 * crf.solution_.value * 1.01
+        found[method] = crf.solution_.value
+    assert found["direct"] == pytest.approx(found["em"], rel=1e-3)
+
+
+def test_sets_of_one_label_are_that_label_bit_for_bit():
+    certain = [[{label: 2.0} if place % 2 else {label} for place, label in enumerate(labels)] for labels in Y]
+    plain, told = (ChainCRF(**TIGHT).fit(X, y) for y in (Y, certain))
+    np.testing.assert_array_equal(plain.coef_["node"], told.coef_["node"])
+    assert not told.certificate_.completed
+
+
+def test_unknown_sequences_alone_change_nothing():
+    some = [None if place % 5 == 0 else labels for place, labels in enumerate(Y)]
+    kept = [place for place in range(len(X)) if place % 5]
+    whole = ChainCRF("linear", **TIGHT).fit(X, some)
+    part = ChainCRF("linear", **TIGHT).fit([X[i] for i in kept], [Y[i] for i in kept])
+    assert whole.solution_.value == pytest.approx(part.solution_.value, rel=1e-6)
+
+
+def test_what_is_known_helps():
+    gaps = with_gaps(Y, 0.3)
+    crf = ChainCRF(**{**TIGHT, "tol": 1e-3}).fit(X, gaps)
+    assert crf.score(X, Y) > 0.8
+
+
+def test_restarts_keep_the_lowest_objective():
+    gaps = with_gaps(Y, 0.2)
+    settings = {**TIGHT, "tol": 1e-4}
+    once = ChainCRF(**settings).fit(X, gaps)
+    often = ChainCRF(**settings, partial_labels=PartialLabels(n_restarts=3)).fit(X, gaps)
+    assert often.solution_.value <= once.solution_.value + 1e-9
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi"])
+def test_solvers_that_need_a_hessian_complete_the_labels(solver):
+    crf = ChainCRF("linear", **{**TIGHT, "tol": 1e-4}, solver=solver).fit(X, with_gaps(Y))
+    assert crf.solution_.solver == f"em+{solver}"
+    with pytest.raises(ValueError, match="needs a convex objective"):
+        ChainCRF("linear", **TIGHT, solver=solver, partial_labels=PartialLabels("direct")).fit(X, with_gaps(Y))
+
+
+def test_devices_reach_the_same_objective():
+    pytest.importorskip("torch")
+    from kernelfields.engines import Torch
+
+    for method in ("direct", "em"):
+        partial = PartialLabels(method)
+        here = ChainCRF(**{**TIGHT, "tol": 1e-6}, partial_labels=partial).fit(X, with_gaps(Y))
+        there = ChainCRF(**{**TIGHT, "tol": 1e-6}, partial_labels=partial, engine=Torch("cpu"), dtype="float64")
+        there.fit(X, with_gaps(Y))
+        assert there.solution_.value == pytest.approx(here.solution_.value, rel=1e-5)
+
+
+def test_development_sets_warm_starts_and_checkpoints(tmp_path):
+    from kernelfields.models.checkpoints import Checkpoint
+
+    gaps = with_gaps(Y)
+    crf = ChainCRF(**{**TIGHT, "tol": 1e-5}, warm_start=True, callbacks=[Checkpoint(tmp_path / "model", seconds=0.0)])
+    crf.fit(X[:20], gaps[:20], X_dev=X[20:], y_dev=gaps[20:])
+    assert len(crf.dev_log_likelihoods_) == crf.n_iter_ + 1
+    assert ChainCRF.load(tmp_path / "model").solution_.value == pytest.approx(crf.solution_.value)
+    iterations = crf.set_params(tol=1e-4).fit(X, gaps).n_iter_
+    assert crf.fit(X, gaps).n_iter_ <= min(iterations, 2)
+
+
+def test_files_keep_settings_and_certificates(tmp_path):
+    crf = ChainCRF(**{**TIGHT, "tol": 1e-3}, partial_labels=PartialLabels("em", inner_iterations=4))
+    crf.fit(X, with_gaps(Y)).save(tmp_path / "model")
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert loaded.partial_labels.get_params() == crf.partial_labels.get_params()
+    assert loaded.certificate_ == crf.certificate_
+    assert loaded.stationarity_ == crf.stationarity_
+
+
+def test_labels_that_nobody_shows_can_be_declared():
+    unseen = CLASSES[0]
+    hidden = [[None if label == unseen else label for label in labels] for labels in Y]
+    crf = ChainCRF(
+        "linear", support="observed", **{**TIGHT, "tol": 1e-3}, partial_labels=PartialLabels(classes=CLASSES)
+    )
+    crf.fit(X, hidden)
+    assert crf.classes_.tolist() == CLASSES
+    with pytest.raises(ValueError, match=f"unknown label '{CLASSES[1]}' at sequence"):
+        ChainCRF(partial_labels=PartialLabels(classes=[CLASSES[0], "other"])).fit(X, hidden)
+
+
+def test_targets_of_a_field_give_the_field_back():
+    teacher = ChainCRF("linear", **TIGHT).fit(X, Y)
+    nodes, pairs = teacher.predict_marginals(X, pairs=True)
+    turned = teacher.classes_[::-1]
+    targets = SoftTargets([p[:, ::-1] for p in nodes], [p[:, ::-1, ::-1] for p in pairs], classes=turned)
+    pupil = ChainCRF("linear", **{**TIGHT, "prior_variance": 1e6}).fit(X, targets)
+    assert not pupil.certificate_.completed
+    for mine, theirs in zip(pupil.predict_marginals(X), nodes, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-3)
+
+
+def test_targets_that_are_labels_are_labels():
+    one_hot = [np.eye(len(CLASSES))[[CLASSES.index(label) for label in labels]] for labels in Y]
+    for settings in ({}, {"edge_kernel": "rbf"}, {"kernel": "linear", "support": "observed"}):
+        soft = ChainCRF(**{**TIGHT, **settings}).fit(X, SoftTargets(one_hot, classes=CLASSES))
+        hard = ChainCRF(**{**TIGHT, **settings}).fit(X, Y)
+        assert soft.solution_.value == pytest.approx(hard.solution_.value, rel=1e-7)
+    rows, labels = np.vstack(X), np.concatenate(Y)
+    soft = KernelClassifier(prior_variance=1.0, random_state=0).fit(
+        rows, SoftTargets(np.vstack(one_hot), classes=CLASSES)
+    )
+    hard = KernelClassifier(prior_variance=1.0, random_state=0).fit(rows, labels)
+    np.testing.assert_allclose(soft.predict_proba(rows), hard.predict_proba(rows), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda nodes, pairs: (nodes[:-1], pairs), "X has 25 sequences but y has 24"),
+        (lambda nodes, pairs: ([nodes[0][:-1], *nodes[1:]], None), r"sequence 0: targets have shape"),
+        (
+            lambda nodes, pairs: ([*nodes[:2], 2 * nodes[2], *nodes[3:]], None),
+            "sequence 2, position 0: targets",
+        ),
+        (
+            lambda nodes, pairs: (nodes, [*pairs[:3], pairs[3] * 0, *pairs[4:]]),
+            "sequence 3: targets of the pair of",
+        ),
+    ],
+)
+def test_targets_that_do_not_add_up_are_named(change, words):
+    nodes, pairs = ChainCRF("linear", prior_variance=1.0).fit(X, Y).predict_marginals(X, pairs=True)
+    with pytest.raises(ValueError, match=words):
+        ChainCRF().fit(X, SoftTargets(*change(list(nodes), list(pairs)), classes=CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (set(), "the set of allowed labels at sequence 4, position 1 is empty"),
+        ({"a": -1.0}, "the weight of 'a' at sequence 4, position 1 is -1.0"),
+        ({"a": np.nan}, "the weight of 'a' at sequence 4, position 1 is nan"),
+        ({"a": 0.0}, "no label has a positive weight at sequence 4, position 1"),
+        ({3}, "labels mix strings with others"),
+        (("a", "b"), r"the label \('a', 'b'\) \(tuple\) at sequence 4, position 1|mix strings"),
+    ],
+    ids=str,
+)
+def test_evidence_that_cannot_be_used_is_named(entry, words):
+    spoilt = with_gaps(Y, 0.9)
+    spoilt[4][1] = entry
+    crf = ChainCRF(**TIGHT)
+    with pytest.raises(ValueError, match=words):
+        crf.fit(X, spoilt)
+    assert not hasattr(crf, "field_")
+
+
+def test_nothing_labelled_and_evidence_against_the_constraints():
+    with pytest.raises(ValueError, match=r"no position of y is labelled.*FieldClustering"):
+        ChainCRF().fit(X, [None] * len(X))
+    first, second = CLASSES[:2]
+    gaps = [list(labels) for labels in with_gaps(Y, 0.0)]
+    gaps[7][:2] = [first, {second}]
+    with pytest.raises(ValueError, match="sequence 7, position 1: what y allows up to here contradicts"):
+        ChainCRF(constraints=[(first, second)], partial_labels=PartialLabels(classes=CLASSES)).fit(X, gaps)
+
+
+@pytest.mark.parametrize("settings", [{"method": "both"}, {"n_restarts": -1}, {"inner_iterations": 0}], ids=str)
+def test_settings_are_checked(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        ChainCRF(partial_labels=PartialLabels(**settings)).fit(X, Y)
+    with pytest.raises(TypeError, match="partial_labels must be None or a PartialLabels"):
+        ChainCRF(partial_labels="em").fit(X, Y)
+
+
+def test_graphs_several_labels_and_single_labels():
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(3, 3))
+    graphs = [(rng.normal(size=(5, 3)), [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]) for _ in range(40)]
+    labels = [(nodes @ weights).argmax(axis=1) for nodes, _ in graphs]
+    partly = [np.where(rng.random(5) < 0.5, each, np.nan) for each in labels]
+    for inference in ("auto", "loopy", "trw"):
+        crf = GraphCRF(prior_variance=1.0, random_state=0, inference=inference, class_weight="balanced")
+        assert crf.fit(graphs, partly).score(graphs, labels) > 0.85
+    rows = rng.normal(size=(200, 3))
+    table = (rows @ weights + 0.2 * rng.normal(size=(200, 3)) > 0).astype(float)
+    holes = np.where(rng.random(table.shape) < 0.5, table, np.nan)
+    for class_weight in (None, "balanced", {1: 2.0}):
+        crf = MultiLabelCRF(prior_variance=1.0, random_state=0, class_weight=class_weight).fit(rows, holes)
+        assert (crf.predict(rows) == table).mean() > 0.9
+    single = (rows @ weights).argmax(axis=1).tolist()
+    told = [{each, (each + 1) % 3} if rng.random() < 0.5 else each for each in single]
+    assert KernelClassifier(prior_variance=1.0, random_state=0).fit(rows, told).score(rows, single) > 0.9

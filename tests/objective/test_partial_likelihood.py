@@ -1,0 +1,189 @@
+"""Labels that are partly known: values, gradients and Hessian products against enumeration and finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.chain import ChainLikelihood, ChainStructure
+from kernelfields.objective.likelihoods.graph import GraphStructure, InstanceStructure
+from kernelfields.objective.likelihoods.partial import PartialLikelihood, with_evidence
+from kernelfields.objective.likelihoods.softmax import SingleStructure
+from kernelfields.objective.potentials import Placement, Potentials
+from tests.samples import offsets_of
+
+L = 3
+EDGES = {"tree": [[0, 1], [1, 2], [1, 3]], "cycle": [[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]]}
+
+
+def random_evidence(rng, n_rows, n_labels):
+    """Evidence of all kinds: unknown, known, sets, weights; and a label that each row allows."""
+    evidence = np.zeros((n_rows, n_labels))
+    for row, kind in enumerate(rng.integers(0, 4, n_rows)):
+        if kind == 1:
+            evidence[row] = -np.inf
+            evidence[row, rng.integers(n_labels)] = 0.0
+        elif kind == 2:
+            evidence[row, rng.integers(n_labels)] = -np.inf
+        elif kind == 3:
+            evidence[row] = np.log(rng.uniform(0.1, 1.0, n_labels))
+    evidence -= evidence.max(axis=1, keepdims=True)
+    return evidence, evidence.argmax(axis=1)
+
+
+def chain_case(rng, tied, constrained=False):
+    lengths = (1, 4, 3)
+    evidence, labels = random_evidence(rng, sum(lengths), L)
+    if constrained:
+        evidence[:] = np.log(rng.uniform(0.1, 1.0, evidence.shape))
+        labels[:] = 0
+    masks = resolve_constraints([(0, 2), (1, 1)] if constrained else None, np.arange(L))
+    weights = rng.uniform(0.5, 2.0, len(lengths))
+    chains = Chains(rng.normal(size=(sum(lengths), 1)), offsets_of(lengths), labels, weights, evidence)
+    placed = [Placement(1, None, None, False), Placement(2, "lag1", np.flatnonzero(~chains.is_start), tied)]
+    likelihood = ChainStructure(L, masks).likelihood(chains, placed, Workers(1))
+    return likelihood, chains, [(steps(chains), masks.edge)]
+
+
+def steps(chains):
+    after = np.flatnonzero(~chains.is_start)
+    return np.stack([after - 1, after], axis=1)
+
+
+def graph_case(rng, shape):
+    members = np.array(EDGES[shape])
+    members = np.vstack([members, members + 4])
+    evidence, labels = random_evidence(rng, 8, L)
+    factors = Factors("edge", members, np.array([0, len(members) // 2, len(members)]))
+    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), (factors,), labels, rng.uniform(0.5, 2, 2), None, evidence)
+    placed = [Placement(1, None, None, False), Placement(2, "edge", None, False)]
+    return GraphStructure(L).likelihood(graphs, placed, Workers(1)), graphs, [(members, 0.0)]
+
+
+def label_case(rng):
+    evidence, labels = random_evidence(rng, 9, 2)
+    pairs = {"a b": (0, 1), "b c": (1, 2)}
+    weights = rng.uniform(0.5, 2, 3)
+    instances = LabelledInstances.build(np.zeros((3, 1)), 3, {}, labels.reshape(3, 3), weights, evidence)
+    placed = [Placement(1, None, None, False), *(Placement(2, name, None, True) for name in pairs)]
+    likelihood = InstanceStructure(3, pairs).likelihood(instances, placed, Workers(1))
+    tables = [(instances.with_pairs(pairs).graphs.group(name).members, 0.0) for name in pairs]
+    return likelihood, instances.graphs, tables
+
+
+def single_case(rng):
+    evidence, labels = random_evidence(rng, 6, L)
+    data = Graphs(np.zeros((6, 1)), np.arange(7), (), labels, rng.uniform(0.5, 2, 6), None, evidence)
+    return SingleStructure(L).likelihood(data, [Placement(1, None, None, False)], Workers(1)), data, []
+
+
+CASES = {
+    "chains": lambda rng: chain_case(rng, tied=True),
+    "chains, a table each": lambda rng: chain_case(rng, tied=False),
+    "chains, constrained": lambda rng: chain_case(rng, tied=True, constrained=True),
+    "trees": lambda rng: graph_case(rng, "tree"),
+    "cycles": lambda rng: graph_case(rng, "cycle"),
+    "several labels": label_case,
+    "single labels": single_case,
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    rng = np.random.default_rng(5)
+    likelihood, data, groups = CASES[request.param](rng)
+    zeros = likelihood.layout.zeros()
+    potentials = Potentials(*(rng.normal(size=each.shape) for each in zeros.arrays))
+    return likelihood, data, groups, potentials, rng
+
+
+def log_partition(data, groups, potentials, evidence):
+    """The weighted sum of log Z by enumeration of all labellings of every sequence, graph or instance."""
+    total = 0.0
+    for begin, end, weight in zip(data.offsets[:-1], data.offsets[1:], data.weights, strict=True):
+        scores = []
+        for labels in itertools.product(range(potentials.node.shape[1]), repeat=end - begin):
+            rows = np.arange(begin, end)
+            score = (potentials.node + evidence)[rows, labels].sum()
+            for (members, forbidden), table in zip(groups, potentials.arrays[1:], strict=True):
+                for number, nodes in enumerate(members):
+                    if begin <= nodes[0] < end:
+                        place = labels[nodes[0] - begin], labels[nodes[1] - begin]
+                        row = 0 if len(table) == 1 else nodes[1] if len(table) == data.n_positions else number
+                        score = score + table[row][place] + np.broadcast_to(forbidden, table.shape[1:])[place]
+            scores.append(score)
+        total += weight * logsumexp(scores)
+    return total
+
+
+def test_values_are_those_of_enumeration(case):
+    likelihood, data, groups, potentials, _ = case
+    free = log_partition(data, groups, potentials, np.zeros_like(data.evidence))
+    given = log_partition(data, groups, potentials, data.evidence)
+    assert likelihood.evaluate(potentials).value == pytest.approx(free - given, abs=1e-9)
+    assert not likelihood.convex
+
+
+def test_gradients_and_hessian_products_are_those_of_differences(case):
+    likelihood, _, _, potentials, rng = case
+    evaluation = likelihood.evaluate(potentials)
+    direction = Potentials(*(rng.normal(size=each.shape) for each in potentials.arrays))
+    step = 1e-5
+    ahead, behind = (likelihood.evaluate(potentials.moved(sign * step, direction)) for sign in (1.0, -1.0))
+    slope = (ahead.value - behind.value) / (2 * step)
+    assert evaluation.residual.dot(direction) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+    response = likelihood.hessian_response(evaluation, direction)
+    for found, first, second in zip(response.arrays, ahead.residual.arrays, behind.residual.arrays, strict=True):
+        np.testing.assert_allclose(found, (first - second) / (2 * step), atol=1e-7)
+
+
+def test_completed_labels_touch_the_objective_from_above(case):
+    likelihood, _, _, potentials, rng = case
+    completed = likelihood.frozen(potentials)
+    assert completed.convex
+    here, touching = likelihood.evaluate(potentials), completed.evaluate(potentials)
+    for mine, theirs in zip(here.residual.arrays, touching.residual.arrays, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    for _ in range(5):
+        moved = potentials.moved(1.0, Potentials(*(rng.normal(size=each.shape) for each in potentials.arrays)))
+        rise = completed.evaluate(moved).value - touching.value
+        assert likelihood.evaluate(moved).value - here.value <= rise + 1e-10
+
+
+def test_nothing_known_says_nothing_and_all_known_is_the_likelihood_of_the_labels():
+    rng = np.random.default_rng(0)
+    chains = Chains(np.zeros((6, 1)), offsets_of((4, 2)), rng.integers(0, L, 6), rng.uniform(0.5, 2, 2))
+    plain = ChainLikelihood(chains, L)
+    potentials = Potentials(rng.normal(size=(6, L)), rng.normal(size=(1, L, L)))
+    unknown = PartialLikelihood(plain, np.zeros((6, L)), 0.0).evaluate(potentials)
+    assert unknown.value == pytest.approx(0.0, abs=1e-12)
+    assert unknown.residual.largest == pytest.approx(0.0, abs=1e-12)
+    known = np.where(np.arange(L) == chains.labels[:, None], 0.0, -np.inf)
+    partial = PartialLikelihood(plain, known, 0.0).evaluate(potentials)
+    assert partial.value == pytest.approx(plain.evaluate(potentials).value, abs=1e-12)
+    for mine, theirs in zip(partial.residual.arrays, plain.evaluate(potentials).residual.arrays, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    assert with_evidence(plain, chains) is plain
+
+
+def test_a_device_says_the_same(case):
+    torch = pytest.importorskip("torch")
+    from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials
+
+    likelihood, data, _, potentials, _ = case
+    if not isinstance(data, Chains):
+        pytest.skip("devices know chains alone")
+    inner = TorchChainLikelihood(data, L, tied=likelihood.layout.tied, masks=likelihood.inner.masks)
+    there = with_evidence(inner, data, inner.placed)
+    order = inner.order.permutation
+    arrays = [potentials.node[order], potentials.edge if likelihood.layout.tied else potentials.edge[order]]
+    found = there.evaluate(TorchPotentials(*map(torch.tensor, arrays)))
+    expected = likelihood.evaluate(potentials)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    np.testing.assert_allclose(found.residual.node.numpy(), expected.residual.node[order], atol=1e-12)
