@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SoftTargets
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, SkipCliques
 from tests.samples import as_words, labelled_sequences
 
@@ -369,3 +369,36 @@ def test_dask_collections_take_no_known_labels(sentences):
     crf = ChainCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="known labels cannot be dealt out to a Dask collection"):
         crf.predict(bag.from_sequence(X, npartitions=2), known=y)
+
+
+def test_targets_are_not_evidence(sentences):
+    X, y = sentences
+    crf = ChainCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
+    targets = SoftTargets(crf.predict_marginals(X), classes=crf.classes_)
+    with pytest.raises(ValueError, match="known: SoftTargets are matched by a fit"):
+        crf.predict(X, known=targets)
+    with pytest.raises(ValueError, match="SoftTargets are matched by a fit"):
+        crf.log_likelihood(X, targets)
+
+
+def test_a_device_knows_what_is_known(sentences):
+    pytest.importorskip("torch")
+    from kernelfields.engines import Torch
+
+    X, y = sentences
+    crf = ChainCRF("rbf", prior_variance=1.0, constraints=BOUND, random_state=0)
+    kept = [i for i in range(len(X)) if allowed(y[i])]
+    X, y = [X[i] for i in kept], [y[i] for i in kept]
+    crf.fit(X, y)
+    random = np.random.default_rng(3)
+    known = [some_evidence(labels, WORDS, random) for labels in y]
+    here = crf.predict_marginals(X, known=known), crf.predict(X, known=known), crf.log_likelihood(X, known)
+    nearly = crf.predict_nbest(X, 2, known=known)
+    crf.set_params(engine=Torch("cpu"))
+    for one, other in zip(here[0], crf.predict_marginals(X, known=known), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert crf.predict(X, known=known) == here[1]
+    assert crf.predict(X, known=y) == y == crf.predict(X, "posterior", known=y)
+    assert crf.log_likelihood(X, known) == pytest.approx(here[2], abs=1e-5)
+    for one, other in zip(nearly, crf.predict_nbest(X, 2, known=known), strict=True):
+        assert [labels.tolist() for labels, _ in one] == [labels.tolist() for labels, _ in other]

@@ -27,9 +27,9 @@ def known_evidence(estimator: Any, known: object, data: Any) -> np.ndarray:
     """Return what is known of the labels of data, as log-weights (N, L); errors say that ``known`` is meant."""
     try:
         labels, evidence = estimator._read_known(known, data)
+        return as_evidence(labels, evidence, estimator._field().structure.n_labels)
     except (TypeError, ValueError) as error:
         raise type(error)(f"known: {error}") from error
-    return as_evidence(labels, evidence, estimator._field().structure.n_labels)
 
 
 def log_likelihoods(answers: Iterable[Answers], contradicted: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -50,7 +50,8 @@ def log_likelihoods(answers: Iterable[Answers], contradicted: Callable[[Any, np.
 
 def _log_evidence(answers: Answers, contradicted: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
     """Return log p(what ``data`` tell of the labels | x, what is given), (S,); minus infinity for contradictions."""
-    data, evidence = answers.data, answers.data.evidence
+    data = answers.data
+    evidence = as_evidence(data.labels, data.evidence, answers.marginals.shape[1])
     impossible = contradicted(data, evidence if answers.evidence is None else evidence + answers.evidence)
     # Inference needs a labelling: where there is none, what is given stands alone.
     told = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)

@@ -95,7 +95,9 @@ def log_weights(evidence: Any) -> np.ndarray:
 def as_evidence(labels: np.ndarray, evidence: Any, n_labels: int) -> np.ndarray:
     """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
     if isinstance(evidence, SoftRows):
-        raise ValueError("SoftTargets are what a fit aims at: they cannot be known labels")
+        raise ValueError(
+            "SoftTargets are matched by a fit and tell nothing of a label: give a dict of weights for each"
+        )
     if evidence is not None:
         return evidence
     return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)

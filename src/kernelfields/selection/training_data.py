@@ -36,7 +36,7 @@ from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import read_partial_indicator
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.evidence import informative, is_partial, known_labels, read_labels
+from kernelfields.fields.evidence import as_evidence, informative, is_partial, known_labels, read_labels
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import SAMPLES
@@ -154,7 +154,9 @@ class _ListedData(TrainingData):
         self.lengths = np.diff(data.offsets)
         if data.evidence is not None:
             self.partly = True
-            decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
+            decided = data.split(
+                (as_evidence(data.labels, data.evidence, len(self.classes)) > -np.inf).sum(axis=1) == 1
+            )
             self.labels = [labels[own] for labels, own in zip(self.labels, decided, strict=True)]
 
     def inputs(self, units: Sequence[int] | np.ndarray) -> list:

@@ -91,6 +91,16 @@ class TorchChainAnswers(ChainAnswers):
         self.workers = workers
         self._there = node, edge, steps
 
+    def given(self, evidence: np.ndarray | None) -> TorchChainAnswers:
+        """Return the same once more is known of the labels: log-weights (N, L), in the order of the chains."""
+        if evidence is None:
+            return self
+        node, edge, steps = self._there
+        known = torch.as_tensor(evidence[steps.order.permutation], dtype=node.dtype, device=node.device)
+        answers = TorchChainAnswers(self.data, node + known, edge, steps, self.workers)
+        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
+        return answers
+
     @cached_property
     def node(self) -> np.ndarray:  # type: ignore[override]
         """Potentials of single labels on the host, (N, L)."""
