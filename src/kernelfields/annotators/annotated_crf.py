@@ -78,6 +78,8 @@ class AnnotatedCRF(BaseEstimator):
         """Fit field and confusions to what annotators said of X; ``sample_weight`` is that of the estimator."""
         field = self._checked_field()
         usual = resolve_partial_labels(field.partial_labels)
+        if usual.ask_of_unlabelled:
+            raise ValueError("annotators are fitted without entropies and expectations: leave them out")
         single = is_classifier(field)
         annotations = read_annotations(y, single=single, classes=usual.classes)
         if annotations.n_annotators == 1:
