@@ -28,7 +28,6 @@ EVERY = [*FIELDS, FrameCRF, ExponentialFamilyDensity]
         (ChainCRF, "max_iterations", "use max_iter"),
         (ChainCRF, "n_components", "learnt from y"),
         (GraphCRF, "inference_method", "use inference"),
-        (GraphCRF, "class_weight", "pass sample_weight to fit"),
         (MultiLabelCRF, "optimizer", "GridSearchCV"),
         (KernelClassifier, "fit_intercept", "bias=False"),
         (FrameCRF, "kernel", r"FrameCRF\(ChainCRF\(kernel="),

@@ -450,6 +450,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     @answers_collections
     def predict_nbest(self, X: object, k: int, *, known: object = None) -> list[list[tuple[np.ndarray, float]]]:
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
+        check_is_fitted(self, "field_")
         return ranked_labellings(self._answers(X, known=known), self.classes_, k)
 
     def log_likelihood(

@@ -345,6 +345,7 @@ class GraphCRF(FieldEstimator):
 
         Exact, by lists of the k best along the junction tree; ValueError if inference is approximate.
         """
+        check_is_fitted(self, "field_")
         return ranked_labellings(self._answers(X, known=known), self.classes_, k)
 
     def weights(

@@ -71,7 +71,6 @@ PARAMETERS: Words = {
     "n_iter_no_change": {"ChainCRF": "use patience, with fit(..., X_dev=..., y_dev=...)", "": _RELATIVE},
     "early_stopping": {"ChainCRF": "pass X_dev and y_dev to fit, and patience here", "": _RELATIVE},
     "validation_fraction": {"ChainCRF": "pass X_dev and y_dev to fit", "": _RELATIVE},
-    "class_weight": {"": "pass sample_weight to fit: a weight for each graph or instance"},
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
     "constraints": {"": "only ChainCRF has constraints"},
     "warm_start": {"": "only ChainCRF goes on from an earlier fit"},
