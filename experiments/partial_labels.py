@@ -89,17 +89,18 @@ def chunk_rows(n_sentences: int | None) -> list[dict]:
     (X, y), (X_test, y_test) = chunking("train"), chunking("test")
     X, y = X[:n_sentences], y[:n_sentences]
     partly = hide(y, CHUNK_SHARE, seed=0)
-    held = len(X) // 5
+    held, classes = len(X) // 5, sorted({label for labels in y for label in labels})
     likelihoods = {}
     for variance in CHUNK_VARIANCES:
-        judge = chunk_field(variance, tol=1e-2).fit(X[held:], partly[held:], X_dev=X[:held], y_dev=partly[:held])
+        judge = chunk_field(variance, 1e-2, classes)
+        judge.fit(X[held:], partly[held:], X_dev=X[:held], y_dev=partly[:held])
         likelihoods[variance] = float(max(judge.dev_log_likelihoods_))
         print(f"prior variance {variance}: log-likelihood of what is known {likelihoods[variance]:.1f}", flush=True)
     chosen = max(likelihoods, key=likelihoods.__getitem__)
     rows = []
     for share, labels, variance in ((CHUNK_SHARE, partly, chosen), (1.0, y, chosen)):
         begin = time.perf_counter()
-        crf = chunk_field(variance).fit(X, labels)
+        crf = chunk_field(variance, classes=classes).fit(X, labels)
         seconds = time.perf_counter() - begin
         f1 = entity_f1_score(y_test, crf.predict(X_test))
         rows.append(
@@ -110,9 +111,11 @@ def chunk_rows(n_sentences: int | None) -> list[dict]:
     return rows
 
 
-def chunk_field(variance: float, tol: float = 1e-3) -> ChainCRF:
-    """Return the usual field of chunks."""
-    return ChainCRF("linear", support="observed", prior_variance=variance, tol=tol, decode="viterbi", random_state=0)
+def chunk_field(variance: float, tol: float = 1e-3, classes: list[str] | None = None) -> ChainCRF:
+    """Return the usual field of chunks; ``classes`` are all labels, which a part of the labels may not show."""
+    declared = PartialLabels(classes=classes)
+    sparse = {"support": "observed", "decode": "viterbi", "random_state": 0}
+    return ChainCRF("linear", prior_variance=variance, tol=tol, partial_labels=declared, **sparse)
 
 
 def speed_rows() -> list[dict]:
