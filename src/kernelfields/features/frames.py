@@ -175,8 +175,8 @@ class FrameReader:
         for row, value in enumerate(values):
             if _is_missing(value):
                 raise ValueError(
-                    f"{noun} has no label in row {row}: every position of a sequence needs one. Drop its sequence, or "
-                    "give it a label."
+                    f"{noun} has no label in row {row}: every position of a sequence needs one. Drop its sequence, "
+                    "give it a label, or set partial_labels=PartialLabels() to fit to gaps."
                 )
         _check_one_kind(values, noun)
         return values
