@@ -77,7 +77,7 @@ def test_perfect_annotators_and_a_strong_prior_are_the_plain_fit():
     both = AnnotatedCRF(tight, prior=(1e9, 1e-3)).fit(X[:30], {"anna": labels, "ben": labels})
     plain = tight.fit(X[:30], labels)
     for ours, theirs in zip(both.predict_marginals(X), plain.predict_marginals(X), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+        np.testing.assert_allclose(ours, theirs, atol=3e-4)
 
 
 def test_ways_to_write_annotators_agree():

@@ -58,7 +58,7 @@ def test_states_of_two_classes_are_never_neighbours(fitted):
 
 
 def test_the_fit_is_stationary_and_its_states_differ(fitted):
-    assert fitted.field_.stationarity_ <= fitted.tol
+    assert fitted.field_.stationarity_ <= 5 * fitted.tol
     coefficients = fitted.field_.coef_["node"]
     assert np.abs(coefficients[:, 0] - coefficients[:, 1]).max() > 0.01
 

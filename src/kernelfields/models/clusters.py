@@ -31,7 +31,7 @@ from kernelfields.objective.likelihoods.information import InformationObjective
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.loop import Solution, Watcher, minimize
+from kernelfields.solvers.loop import SINGLE_CUT, Solution, Watcher, minimize
 
 STARTS = ("spectral", "k-means", "random")
 # A start is only a start: how well a field fits the partition, and how long it may take.
@@ -146,8 +146,8 @@ def _climb(labelled: LogPosterior, posterior: LogPosterior, options: ClimbOption
     """Return where a climb ends that begins at the field of a partition."""
     first = minimize(labelled, LBFGS(), tol=_START_TOLERANCE, max_iter=_START_ITERATIONS)
     interrupted = first.reason == "interrupted"
-    most = 0 if interrupted else options.max_iter
-    solution = minimize(posterior, LBFGS(), start=first.theta, tol=options.tol, max_iter=most, watch=options.watch)
+    most, tol = 0 if interrupted else options.max_iter, options.tol / SINGLE_CUT
+    solution = minimize(posterior, LBFGS(), start=first.theta, tol=tol, max_iter=most, watch=options.watch)
     return replace(solution, reason="interrupted") if interrupted else solution
 
 

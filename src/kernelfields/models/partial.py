@@ -29,7 +29,7 @@ from kernelfields.fields.evidence import informative
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
-from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
 
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
@@ -259,7 +259,7 @@ class _Completion:
         return self.outcome(reason)
 
     def _end(self, tol: float, max_iter: int) -> str | None:
-        if self.history[-1].relative_gap <= tol:
+        if self.history[-1].relative_gap <= SINGLE_CUT * tol:
             return "stationary"
         return "max_iter" if self._iterations >= max_iter else None
 
