@@ -34,6 +34,7 @@ _HOMES = {
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
+    "NgramCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
@@ -58,6 +59,7 @@ __all__ = [
     "KernelClassifierCV",
     "MultiLabelCRF",
     "MultiLabelCRFCV",
+    "NgramCliques",
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
+        NgramCliques,
         NodeCliques,
         OrderCliques,
         SkipCliques,

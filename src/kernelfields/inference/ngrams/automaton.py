@@ -111,7 +111,7 @@ class NgramAutomaton:
         if not 1 <= size <= len(self._levels):
             return np.full(len(numbers), -1, dtype=np.int64)
         return np.where(
-            (places := _places(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1
+            (places := places_in(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1
         )
 
     def _longest_state(self, numbers: np.ndarray, size: int) -> np.ndarray:
@@ -173,7 +173,7 @@ class NgramAutomaton:
         gap_arc = np.repeat(arcs, counts)
         within = np.arange(len(gap_arc)) - np.repeat(np.cumsum(counts) - counts, counts)
         gap_child = children[first_child[source[gap_arc]] + within]
-        open_ = _places(keys, gap_child * self.n_labels + label[gap_arc]) < 0
+        open_ = places_in(keys, gap_child * self.n_labels + label[gap_arc]) < 0
         return covered, gap_arc[open_], gap_child[open_]
 
     def _panel(
@@ -212,7 +212,7 @@ class NgramAutomaton:
         for length, some in self.ngrams:
             for size in range(length - 1, len(self._levels) + 1):
                 part = slice(self._arc_sizes[size - 1], self._arc_sizes[size])
-                places = _places(some, self._arc_numbers[part] % self.n_labels**length)
+                places = places_in(some, self._arc_numbers[part] % self.n_labels**length)
                 found = np.flatnonzero(places >= 0)
                 rows.append(found + part.start)
                 columns.append(places[found] + begin)
@@ -253,7 +253,7 @@ def _labellings(n_labels: int, length: int, some: np.ndarray | None) -> np.ndarr
     return np.arange(n_labels**length, dtype=np.int64) if some is None else np.asarray(some, dtype=np.int64)
 
 
-def _places(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def places_in(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return where numbers stand in a sorted array, -1 for those that are not there."""
     if not len(ordered):
         return np.full(len(wanted), -1, dtype=np.int64)

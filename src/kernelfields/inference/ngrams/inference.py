@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
-from kernelfields.inference.ngrams.automaton import NgramAutomaton
+from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
 from kernelfields.inference.ngrams.logarithms import (
     SequenceBeliefs,
     infer_in_logarithms,
@@ -150,6 +150,24 @@ class NgramInference(GraphInference):
         return [np.array([labels for _, labels in best]) for best in found], [
             np.array([score for score, _ in best]) for best in found
         ]
+
+    def label_scores(self, node: np.ndarray, factors: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling (N,) of each sequence, (S,)."""
+        scores = node[np.arange(self.n_nodes), labels]
+        for members, places, table in zip(self.members, self.places_of(labels), factors, strict=True):
+            known = places >= 0
+            scores[members[known, -1]] += table.reshape(-1)[places[known]]
+        return np.add.reduceat(scores, self.offsets[:-1])
+
+    def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
+        """Return where the edges and n-grams of a labelling (N,) stand in their tables, -1 where they have no place."""
+        places = []
+        for group, members in enumerate(self.members):
+            numbers = np.zeros(len(members), dtype=np.int64)
+            for column in members.T:
+                numbers = numbers * self.n_labels + labels[column]
+            places.append(numbers if group == 0 else places_in(self.automaton.ngrams[group - 1][1], numbers))
+        return places
 
     def _best_first(self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int) -> list[tuple[float, Any]]:
         """Return the k best labellings and their scores: prefixes are continued in the order of their best ends."""
