@@ -351,7 +351,8 @@ class OrderCliques(_LongCliques):
         """Return labellings that are observed, as other sets do; ValueError where they have no numbers."""
         if n_labels**self.labels_per_clique > 2**62:
             raise ValueError(
-                f"n-grams of {self.labels_per_clique} labels among {n_labels} are too many to be numbered: lower the order"
+                f"n-grams of {self.labels_per_clique} labels among {n_labels} are too many to be numbered: "
+                "lower the order"
             )
         return super().observed(data, n_labels)
 

@@ -55,7 +55,7 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
                 "graphs, GraphNodes and GraphFactors"
             )
     named: list[tuple[str, CliqueSet]] = []
-    for clique in (part for clique in cliques for part in clique.parts()):
+    for clique in (part for described in cliques for part in described.parts()):
         clique.check_reach()
         name = clique.name or clique.default_name
         taken = [other for other, _ in named]

@@ -152,7 +152,7 @@ class ChainLayout:
 class NgramLayout:
     """The potentials of chains whose labels meet in n-grams that see no inputs, one table for each length.
 
-        node (N, L),  edge (1, L, L),  one table (1, P) for each length: a weight for every n-gram that some term lists
+    node (N, L),  edge (1, L, L),  one table (1, P) for each length: a weight for every n-gram that some term lists
     """
 
     def __init__(self, n_positions: int, n_labels: int, placed: Sequence[Placed]):

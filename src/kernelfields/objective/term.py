@@ -126,6 +126,12 @@ class Term:
         coefficients = self.known
         return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
 
+    def per_labelling(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return some coefficients per labelling, (r, L^k); (1, P) where outcomes are listed."""
+        if self.support is None:
+            return self.in_labels(coefficients)
+        return self.support.row(coefficients) if self.support.listed else self.support.matrix(coefficients).toarray()
+
     @property
     def tied_scores(self) -> np.ndarray:
         """The potential of a term that does not depend on the inputs, (1, L^k); (1, P) where outcomes are listed."""

@@ -6,8 +6,8 @@ history is all that later n-grams can ask of it. Of a state s and a label y
     arc(s, y)      scores edge(last label of s, y) + the weights of all n-grams that end s y
     target(s, y)   the longest state that ends s y
 
-depend on the longest suffix q of s alone for which some n-gram or state ends with q y. Only such pairs are *arcs* (q, y)
-with an entry of their own; all others back off to the arc of a shorter suffix. ``fail[s]`` is the longest proper
+depend on the longest suffix q of s alone for which some n-gram or state ends with q y. Only such pairs are *arcs*
+(q, y) with an entry of their own; all others back off to the arc of a shorter suffix. ``fail[s]`` is the longest proper
 suffix of s that is a state; arcs are closed under it: with (q, y) there is (fail[q], y). Then, with children the
 states of one ``fail``,
 
@@ -94,7 +94,8 @@ class NgramAutomaton:
             if arcs * _BYTES_PER_ARC > most:
                 raise TooManyNgrams(
                     f"n-grams of {length} labels among {self.n_labels} make about {arcs:,.0f} arcs, "
-                    f"{arcs * _BYTES_PER_ARC / 2**30:,.1f} GiB: lower the order, use support='observed' or raise min_freq"
+                    f"{arcs * _BYTES_PER_ARC / 2**30:,.1f} GiB: lower the order, use support='observed' or raise "
+                    "min_freq"
                 )
 
     def _find_states(self) -> list[np.ndarray]:
@@ -110,9 +111,7 @@ class NgramAutomaton:
         """Return the states with these numbers and this many labels, -1 where there are none."""
         if not 1 <= size <= len(self._levels):
             return np.full(len(numbers), -1, dtype=np.int64)
-        return np.where(
-            (places := places_in(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1
-        )
+        return np.where((places := places_in(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1)
 
     def _longest_state(self, numbers: np.ndarray, size: int) -> np.ndarray:
         """Return the longest states that end sequences of ``size`` labels with these numbers."""
@@ -197,9 +196,7 @@ class NgramAutomaton:
         added = np.concatenate([parents, total[self.n_labels :], source[arcs], total[gap_child]])
         sums = _lists(rows - n_states, added, len(parents) + len(arcs))
         plain = np.flatnonzero(~covered)
-        ahead = _lists(
-            np.concatenate([source[plain], gap_child]), np.concatenate([plain, gap_arc]), n_states
-        )
+        ahead = _lists(np.concatenate([source[plain], gap_child]), np.concatenate([plain, gap_arc]), n_states)
         into, own = _lists(target, np.arange(len(target)), n_states), _lists(source[arcs], arcs, n_states)
         is_parent = np.zeros(n_states, dtype=np.bool_)
         is_parent[parents] = True

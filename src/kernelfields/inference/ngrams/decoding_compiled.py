@@ -33,8 +33,12 @@ def best_futures(arcs, scores, node, futures):
         after, now, row = futures[t], futures[t - 1], node[t]
         for q in range(n_states):
             best = shared[arcs.fail[q]] if arcs.fail[q] >= 0 else -math.inf
-            shared[q] = _best(arcs, arcs.ahead.items, arcs.ahead.begin[q], arcs.ahead.begin[q + 1], scores, row, after, best)
-            now[q] = _best(arcs, arcs.own.items, arcs.own.begin[q], arcs.own.begin[q + 1], scores, row, after, shared[q])
+            shared[q] = _best(
+                arcs, arcs.ahead.items, arcs.ahead.begin[q], arcs.ahead.begin[q + 1], scores, row, after, best
+            )
+            now[q] = _best(
+                arcs, arcs.own.items, arcs.own.begin[q], arcs.own.begin[q + 1], scores, row, after, shared[q]
+            )
 
 
 @njit(nogil=True, cache=True)

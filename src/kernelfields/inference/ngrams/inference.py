@@ -191,7 +191,7 @@ class NgramInference(GraphInference):
 
 
 class NgramBeliefs(GraphBeliefs):
-    """Log partition functions, marginals and expected arcs of chains; the potentials are kept for what else is asked."""
+    """Log partition functions, marginals and expected arcs of chains; potentials are kept for what else is asked."""
 
     inference: NgramInference
     counts: np.ndarray
@@ -260,24 +260,26 @@ class NgramBeliefs(GraphBeliefs):
 
         With ``each``, to be filled with the posteriors of arcs, the batch is one sequence, and node its rows.
         """
-        from kernelfields.inference.ngrams.passes_compiled import run_lanes
+        from kernelfields.inference.ngrams.passes_compiled import Room, run_lanes
 
         inference, offsets = self.inference, self.inference.offsets
         kinds = 1 if direction is None else 2
-        segment = inference._panel_bytes // (kinds * inference._bytes_per_position() * len(batch))
+        lengths, arcs = offsets[batch + 1] - offsets[batch], inference.automaton.arcs
+        segment = max(2, int(inference._panel_bytes // (kinds * inference._bytes_per_position() * len(batch))))
         d_scores, d_node = (None, np.zeros((0, 0))) if direction is None else direction
         steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
         sums = np.zeros(inference.automaton.n_arcs)
         run_lanes(
             offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
-            offsets[batch + 1] - offsets[batch],
+            lengths,
             self._weights()[batch],
-            inference.automaton.arcs,
+            arcs,
             node,
             d_node,
             steps,
             self._shift,
-            max(2, int(segment)),
+            segment,
+            Room.of(arcs, inference.n_labels, len(batch), int(lengths[0]), segment, kinds),
             results,
             sums,
             np.zeros((0, 0)) if each is None else each,

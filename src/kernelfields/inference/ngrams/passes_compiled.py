@@ -12,7 +12,7 @@ each lane, and sums of rows run in vector registers. With E(arc) = exp(score - s
     p_t(s)      = a_t(s) beta_t(s),     p_t(arc) = mass_{t-1}(arc) E(arc) h_t(target)         posteriors
 
 Derivatives follow each line by the rules of calculus, with scales held: dE = E dscore, df = f du. With the expected
-score of a direction, E x = sum_s da_T(s) beta_T(s), dp = da beta + a dbeta - p E x. Nothing is divided by a probability.
+score of a direction, E x = sum_s da_T(s) beta_T(s), dp = da beta + a dbeta - p E x.
 
 What underflows in a is lost for good: a sequence is flagged as troubled where a scale is below LEAST_SCALE or some beta
 above MOST_FUTURE, and the caller does it in logarithms. Panels of masses are kept for as many positions as there is
@@ -22,13 +22,55 @@ room, a for the first of each such segment.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.ngrams.automaton import Arcs
 from kernelfields.inference.sums_compiled import REORDER
 
 LEAST_SCALE, MOST_FUTURE = 1e-100, 1e150
+
+
+class Room(NamedTuple):
+    """Arrays to work in; numba takes longer to compile an allocation than a loop."""
+
+    kept: np.ndarray  # (kinds, segments, S, lanes), masses with which a segment begins, and derivatives
+    kept_scales: np.ndarray  # (segments, lanes)
+    panels: np.ndarray  # (kinds, positions + 1, rows, lanes)
+    scales: np.ndarray  # (positions + 1, lanes)
+    factors: np.ndarray  # (positions + 1, L, lanes), f
+    aheads: np.ndarray  # (kinds, positions, S, lanes), h
+    shared: np.ndarray  # (S, lanes)
+    betas: np.ndarray  # (kinds, S, lanes)
+    more: np.ndarray  # (S, lanes)
+    tops: np.ndarray  # (lanes,)
+    posterior: np.ndarray  # (L, lanes)
+    means: np.ndarray  # (lanes,), E x
+    n_active: np.ndarray  # (positions,)
+
+    @classmethod
+    def of(cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int) -> Room:
+        """Return room for lanes of which the longest has so many positions."""
+        n_states, positions = len(arcs.fail), min(segment, longest)
+        n_segments = max(1, (longest - 2 + segment) // segment)
+        n_rows = n_states + len(arcs.sums.begin) - 1
+        return cls(
+            np.empty((kinds, n_segments, n_states, n_lanes)),
+            np.empty((n_segments, n_lanes)),
+            np.empty((kinds, positions + 1, n_rows, n_lanes)),
+            np.empty((positions + 1, n_lanes)),
+            np.empty((positions + 1, n_labels, n_lanes)),
+            np.empty((kinds, positions, n_states, n_lanes)),
+            np.empty((n_states, n_lanes)),
+            np.zeros((kinds, n_states, n_lanes)),
+            np.empty((n_states, n_lanes)),
+            np.empty(n_lanes),
+            np.empty((n_labels, n_lanes)),
+            np.zeros(n_lanes),
+            np.empty(positions, dtype=np.int64),
+        )
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -161,8 +203,10 @@ def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_pa
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def _look_back(active, t, i, starts, arcs, panels, betas, means, posterior, largest):
     """Fill the posterior (L, lanes) of the labels at t, or its derivative, and the largest beta of each lane."""
-    posterior[:] = 0.0
-    largest[:] = 0.0
+    for b in range(active):
+        largest[b] = 0.0
+        for y in range(len(posterior)):
+            posterior[y, b] = 0.0
     for s in range(len(arcs.fail)):
         mass, future, share = panels[0, i, s], betas[0, s], posterior[arcs.last[s]]
         for b in range(active):
@@ -191,12 +235,11 @@ def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, i):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _count(first, steps, starts, lengths, weights, arcs, transfer, panels, aheads, means, counts, each):
+def _count(first, steps, starts, lengths, weights, arcs, transfer, panels, aheads, means, n_active, counts, each):
     """Add the weighted posteriors of arcs at positions first .. first + steps - 1, or derivatives, to counts (A,).
 
     ``each`` (N, A) is filled with those of every position, without weights, if it has rows.
     """
-    n_active = np.empty(steps, dtype=np.int64)
     for i in range(steps):
         n_active[i] = _active(first + i, lengths)
     for arc in range(transfer.shape[1]):
@@ -220,51 +263,60 @@ def _count(first, steps, starts, lengths, weights, arcs, transfer, panels, ahead
             counts[arc] += slope * transfer[1, arc]
 
 
+@njit(nogil=True, cache=True)
+def _keep(part, kept, kept_scales, panels, scales):
+    """Keep the masses of states with which a segment begins."""
+    for b in range(scales.shape[1]):
+        kept_scales[part, b] = scales[0, b]
+        for kind in range(len(kept)):
+            for s in range(kept.shape[2]):
+                kept[kind, part, s, b] = panels[kind, 0, s, b]
+
+
+@njit(nogil=True, cache=True)
+def _change_segment(back, part, segment, kept, kept_scales, panels, scales):
+    """Begin a segment with what was kept of it, or with the end of the one before, which is kept."""
+    for b in range(scales.shape[1]):
+        scales[0, b] = kept_scales[part, b] if back else scales[segment, b]
+        for kind in range(len(kept)):
+            for s in range(kept.shape[2]):
+                panels[kind, 0, s, b] = kept[kind, part, s, b] if back else panels[kind, segment, s, b]
+    _keep(part, kept, kept_scales, panels, scales)
+
+
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segment, results, counts, each):
+def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segment, room, results, counts, each):
     """Fill the ``results`` of some sequences and add the weighted posteriors of arcs to counts (A,).
 
     starts and lengths (lanes,) are those of the sequences, the longest first. steps (1, A) are E, results are log Z
     (lanes,), flags of trouble (lanes,) and marginals (N, L). With steps (2, A), E and dE, and d_node (N, L), marginals
     and counts are derivatives, and the expected score of the direction stands in the place of log Z. ``segment`` is
-    for how many positions panels are kept. Where a lane is troubled, sums over lanes are not to be used.
+    for how many positions panels are kept, ``room`` a :class:`Room`. Where a lane is troubled, sums over lanes are not
+    to be used.
     """
     log_sums, troubled, marginals = results
+    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means, n_active = room
     n_lanes, longest, n_labels, n_states, kinds = len(starts), lengths[0], node.shape[1], len(arcs.fail), len(steps)
-    n_rows = n_states + len(arcs.sums.begin) - 1
-    n_segments = max(1, (longest - 2 + segment) // segment)
-    room = min(segment, longest)
-    kept, kept_scales = np.empty((kinds, n_segments, n_states, n_lanes)), np.empty((n_segments, n_lanes))
-    panels, scales = np.empty((kinds, room + 1, n_rows, n_lanes)), np.empty((room + 1, n_lanes))
-    factors, aheads = np.empty((room + 1, n_labels, n_lanes)), np.empty((kinds, room, n_states, n_lanes))
-    shared, betas, more = np.empty((n_states, n_lanes)), np.zeros((kinds, n_states, n_lanes)), np.empty((n_states, n_lanes))
-    tops, posterior, means = np.empty(n_lanes), np.empty((n_labels, n_lanes)), np.zeros(n_lanes)
+    n_segments = len(kept_scales)
     _start(starts, node, arcs, factors[0], panels[0, 0], scales[0], tops)
     for b in range(n_lanes):
         log_sums[b] = tops[b] + (math.log(scales[0, b]) if scales[0, b] > 0.0 else 0.0)
         troubled[b] = not scales[0, b] > LEAST_SCALE
     if kinds > 1:
-        panels[1, 0] = 0.0
-        for y in range(n_labels):
+        for s in range(n_states):
             for b in range(n_lanes):
-                panels[1, 0, y, b] = panels[0, 0, y, b] * d_node[starts[b], y]
+                panels[1, 0, s, b] = panels[0, 0, s, b] * d_node[starts[b], s] if s < n_labels else 0.0
         _fill_panel(n_lanes, arcs, panels[1, 0])
     for turn in range(2 * n_segments - 1):
         # Up to the last segment, then back: the panels of the others are made again.
         part = turn if turn < n_segments else 2 * n_segments - 2 - turn
         begin, end = 1 + part * segment, min(longest, 1 + (part + 1) * segment)
-        for kind in range(kinds):
-            if turn >= n_segments:
-                panels[kind, 0, :n_states] = kept[kind, part]
+        if turn > 0:
+            _change_segment(turn >= n_segments, part, segment, kept, kept_scales, panels, scales)
+            for kind in range(kinds):
                 _fill_panel(n_lanes, arcs, panels[kind, 0])
-            elif turn > 0:
-                panels[kind, 0] = panels[kind, segment]
-            kept[kind, part] = panels[kind, 0, :n_states]
-        if turn >= n_segments:
-            scales[0] = kept_scales[part]
-        elif turn > 0:
-            scales[0] = scales[segment]
-        kept_scales[part] = scales[0]
+        elif n_segments > 1:
+            _keep(part, kept, kept_scales, panels, scales)
         for t in range(begin, end):
             i, active = t - begin, _active(t, lengths)
             _weights(active, t, starts, node, scales[i], factors[i + 1], tops)
@@ -304,7 +356,7 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
                     row, added = betas[1, s], more[s]
                     for b in range(active):
                         row[b] += added[b]
-        _count(begin, end - begin, starts, lengths, weights, arcs, steps, panels, aheads, means, counts, each)
+        _count(begin, end - begin, starts, lengths, weights, arcs, steps, panels, aheads, means, n_active, counts, each)
     if kinds > 1:
         for b in range(n_lanes):
             log_sums[b] = means[b]

@@ -3,9 +3,9 @@
     value    = sum_i weight_i (log Z_i - score_i(y^i))
     residual = weight * (marginals - one-hot labels)      its gradient in the potentials
 
-Where only neighbours meet, forward and backward passes infer chains; where labels meet in n-grams that see no inputs, an
-automaton does (likelihoods/ngrams.py); where other cliques reach further, the chains are seen as graphs and a junction
-tree does (likelihoods/graph.py).
+Where only neighbours meet, forward and backward passes infer chains; where labels meet in n-grams that see no inputs,
+an automaton does (likelihoods/ngrams.py); where other cliques reach further, the chains are seen as graphs and a
+junction tree does (likelihoods/graph.py).
 
 Beliefs are three arrays as large as the potentials, and most points that a fit visits need none of them: more than a
 few thousand positions are inferred in blocks of whole sequences, of which value and residual are kept.
@@ -273,7 +273,7 @@ class ChainStructure:
             self.masks.check_lengths(chains.lengths)
 
     def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | NgramLayout | GraphLayout:
-        """Return where scores go: node and edge, n-grams, or groups of factors if others meet that are not neighbours."""
+        """Return where scores go: node and edge; n-grams; groups of factors if others meet that are not neighbours."""
         if only_ngrams(placed):
             return NgramLayout(chains.n_positions, self.n_labels, placed)
         if reaches_far(placed):
@@ -358,8 +358,10 @@ def only_ngrams(placed: Sequence[Any]) -> bool:
     """Whether labels that are not neighbours meet in n-grams alone, and nothing but single labels sees inputs."""
     meeting = [term for term in placed if term.group is not None]
     far = [term for term in meeting if term.group not in _NEIGHBOURS]
-    return bool(far) and all(term.group.startswith("order") for term in far) and all(
-        term.tied_everywhere for term in meeting
+    return (
+        bool(far)
+        and all(term.group.startswith("order") for term in far)
+        and all(term.tied_everywhere for term in meeting)
     )
 
 

@@ -15,6 +15,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.inference.ngrams.inference import NgramInference
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.vectors import dot
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.potentials import NgramLayout, Placed, Potentials
 
@@ -93,8 +94,14 @@ class NgramLikelihood:
             node, tables[0] = node + self._node_mask, tables[0] + self.masks.edge
         beliefs = self.inference.infer(node, tables, weights=self.chains.weights, workers=self.workers)
         expected = Potentials(*self._flat(beliefs.gradient()))
-        value = float(beliefs.log_partition @ self.chains.weights) - self._observed.dot(potentials)
+        value = float(beliefs.log_partition @ self.chains.weights) - self._observed_score(potentials)
         return Evaluation(value, expected.moved(-1.0, self._observed), beliefs)
+
+    def _observed_score(self, potentials: Potentials) -> float:
+        """Return the weighted score of the labels; nodes one by one, as others may be minus infinity."""
+        chosen = potentials.node[np.arange(self.chains.n_positions), self.chains.labels]
+        tables = zip(potentials.factors, self._observed.factors, strict=True)
+        return float(chosen @ self.chains.position_weights) + sum(dot(table, counts) for table, counts in tables)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""
