@@ -35,6 +35,7 @@ _HOMES = {
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
+    "NgramCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
@@ -65,6 +66,7 @@ __all__ = [
     "LabelledFeature",
     "MultiLabelCRF",
     "MultiLabelCRFCV",
+    "NgramCliques",
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
+        NgramCliques,
         NodeCliques,
         OrderCliques,
         SkipCliques,

@@ -27,7 +27,7 @@ from kernelfields.objective.designs.memory import (
     potential_bytes,
     solver_bytes,
 )
-from kernelfields.objective.designs.pairs import Support, observed_support
+from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 
@@ -142,6 +142,8 @@ class LocalSample:
         rows, labellings = clique.observed(self.data, n_labels)
         if rows is not None and features is not None:
             features = features[rows]
+        if clique.lists_labellings:
+            return listed_support(labellings, clique.n_configurations(n_labels), clique.min_freq)
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
 
     def memory_plan(

@@ -537,11 +537,12 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         return self.laplace_.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:
-        """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings)."""
+        """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings).
+
+        Of n-grams that were seen in training, (n_samples, 1, n-grams).
+        """
         return {
-            term.name: np.stack(
-                [term.in_labels(row) if term.support is None else term.support.matrix(row).toarray() for row in drawn]
-            )
+            term.name: np.stack([term.per_labelling(row) for row in drawn])
             for term, drawn in zip(self._field().terms, self._drawn().samples, strict=True)
         }
 

@@ -7,6 +7,7 @@
     EndCliques     (y_T)  or (x_T, y_T)   added to the last
     SkipCliques    (y_{t-k}, y_t)         labels k steps apart, with or without x_t
     OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
+    NgramCliques   n-grams of three and more labels, those seen in training; an OrderCliques set for each length
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
@@ -210,6 +211,15 @@ class CliqueSet(BaseEstimator):
             return possible_labellings(data.evidence, members)
         return None, np.ravel_multi_index(tuple(data.labels[members].T), (n_labels,) * members.shape[1])
 
+    @property
+    def lists_labellings(self) -> bool:
+        """Whether weights are listed for the labellings seen in training, however many there could be."""
+        return False
+
+    def parts(self) -> list[CliqueSet]:
+        """Return the sets that this one stands for: itself, unless it is short for several."""
+        return [self]
+
     def n_configurations(self, n_labels: int) -> int:
         """Return the number of labellings of one clique."""
         return n_labels**self.labels_per_clique
@@ -331,6 +341,70 @@ class OrderCliques(_LongCliques):
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors: one for each order."""
         return f"order{self.order}"
+
+    @property
+    def lists_labellings(self) -> bool:
+        """Whether weights are listed for the n-grams seen in training: where no inputs are seen."""
+        return self.kernel is None and self.support == "observed"
+
+    def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return labellings that are observed, as other sets do; ValueError where they have no numbers."""
+        if n_labels**self.labels_per_clique > 2**62:
+            raise ValueError(
+                f"n-grams of {self.labels_per_clique} labels among {n_labels} are too many to be numbered: "
+                "lower the order"
+            )
+        return super().observed(data, n_labels)
+
+
+class NgramCliques(_LongCliques):
+    """N-grams of three to ``order`` labels in a row, without inputs; those of two are the EdgeCliques.
+
+    ``prior_variance`` is one number, or one for each length from three on. With support="observed" the n-grams that
+    occur in training, ``min_freq`` times or more, have weights. A name stands before the lengths in those of the sets.
+    """
+
+    def __init__(self, kernel: Any = None, *, order: int = 3, support: str = "observed", **shared: Any):
+        super().__init__(kernel, support=support, **shared)
+        self.order = order
+
+    def check_reach(self) -> None:
+        """Raise ValueError unless ``order`` is a whole number of labels, three or more, and there is no kernel."""
+        _check_whole(self.order, "order of NgramCliques, the labels in a row,", 3)
+        if self.kernel is not None:
+            raise ValueError(
+                f"NgramCliques see no inputs, got kernel={self.kernel!r}: "
+                f"use OrderCliques(kernel, order={self.order - 1}) for {self.order} labels and inputs"
+            )
+
+    @property
+    def labels_per_clique(self) -> int:  # type: ignore[override]
+        """Labels of the longest n-grams."""
+        return self.order
+
+    @property
+    def group(self) -> str:  # type: ignore[override]
+        """Name of the factors of the longest n-grams."""
+        return f"order{self.order - 1}"
+
+    def parts(self) -> list[CliqueSet]:
+        """Return a set for each length; ValueError unless there is a prior variance for each, or one for all."""
+        self.check_reach()
+        lengths, variances = range(3, self.order + 1), self.prior_variance
+        if not isinstance(variances, list | tuple):
+            variances = [variances] * len(lengths)
+        if len(variances) != len(lengths):
+            raise ValueError(
+                f"prior_variance of NgramCliques(order={self.order}) holds {len(variances)} numbers for n-grams of "
+                f"{len(lengths)} lengths: give one number, or one for each length from 3 to {self.order}"
+            )
+        own = ("order", "prior_variance", "name")
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
+        before = "" if self.name is None else f"{self.name} "
+        return [
+            OrderCliques(order=length - 1, prior_variance=variance, name=f"{before}{length}-grams", **shared)
+            for length, variance in zip(lengths, variances, strict=True)
+        ]
 
 
 def _check_whole(value: Any, name: str, least: int) -> None:

@@ -3,6 +3,7 @@
     ChainAnswers        chains whose neighbours meet            node (N, L), edge (1 or N, L, L)
     GraphAnswers        graphs, by a plan of inference           node (N, L), one table per group of factors
     LongChainAnswers    chains with cliques of longer reach, as graphs
+    NgramAnswers        chains with n-grams that see no inputs   node (N, L), edge (1, L, L), n-grams (1, P) by length
     SingleAnswers       labels that meet no others               node (N, L)
 
 What is forbidden is in the potentials, as minus infinity. Beliefs are computed when they are first asked for.
@@ -210,6 +211,63 @@ class LongChainAnswers(GraphAnswers):
         return marginals
 
 
+class NgramAnswers(LabelAnswers):
+    """Chains with n-grams and the automaton that infers them; ``names`` are those of edges and groups of n-grams."""
+
+    inference: Any
+
+    def __init__(
+        self,
+        chains: Chains,
+        names: Sequence[str],
+        node: np.ndarray,
+        tables: Sequence[np.ndarray],
+        inference: Any,
+        workers: Workers,
+    ):
+        super().__init__(chains, node)
+        self.names = list(names)
+        self.tables = list(tables)
+        self.inference = inference
+        self.workers = workers
+
+    @cached_property
+    def beliefs(self) -> Any:
+        """Marginals and log partition functions."""
+        return self.inference.infer(self.node, self.tables, workers=self.workers)
+
+    def pair_marginals(self) -> np.ndarray:
+        """Return p(y_{t-1}, y_t | x), (N, L, L), zero at the start of each sequence."""
+        n_labels = self.node.shape[1]
+        marginals = np.zeros((self.data.n_positions, n_labels, n_labels))
+        marginals[~self.data.is_start] = self.beliefs.factor_marginals(0)
+        return marginals
+
+    def factor_marginals(self, name: str) -> np.ndarray:
+        """Return the probabilities of the n-grams of a group wherever one can stand, (M, P)."""
+        return self.beliefs.factor_marginals(self.names.index(name))
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable labelling of each sequence, (N,)."""
+        return self.inference.decode(self.node, self.tables, workers=self.workers)[0]
+
+    def n_best(self, k: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return the labels and scores of the k best labellings of each sequence."""
+        return self.inference.n_best(self.node, self.tables, k)
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings, (n_samples, N)."""
+        return self.inference.sample(self.node, self.tables, n_samples, random)
+
+    def entropies(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,)."""
+        return np.maximum(self.log_partition - self.beliefs.expected_scores(), 0.0)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,); minus infinity where it is forbidden."""
+        return self.inference.label_scores(self.node, self.tables, labels)
+
+
 @dataclass
 class LabelBeliefs:
     """Probabilities of single labels, (n, L), and the log of their normaliser, (n,)."""
@@ -244,7 +302,7 @@ class SingleAnswers(LabelAnswers):
         return self.node[np.arange(len(labels)), labels]
 
 
-Answers = ChainAnswers | GraphAnswers | SingleAnswers
+Answers = ChainAnswers | GraphAnswers | NgramAnswers | SingleAnswers
 
 
 def warn_of_doubts(doubts: Iterable[str], stacklevel: int) -> None:

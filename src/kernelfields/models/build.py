@@ -48,13 +48,14 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
         cliques = [cliques]
     if not isinstance(cliques, list | tuple):
         raise TypeError(f"cliques must be a list of clique sets such as NodeCliques('rbf'), got {cliques!r}")
-    named: list[tuple[str, CliqueSet]] = []
     for index, clique in enumerate(cliques):
         if not isinstance(clique, CliqueSet):
             raise TypeError(
                 f"cliques[{index}] is {clique!r}, expected a clique set such as NodeCliques, EdgeCliques or, for "
                 "graphs, GraphNodes and GraphFactors"
             )
+    named: list[tuple[str, CliqueSet]] = []
+    for clique in (part for described in cliques for part in described.parts()):
         clique.check_reach()
         name = clique.name or clique.default_name
         taken = [other for other, _ in named]

@@ -34,6 +34,7 @@ from kernelfields.fields.cliques import (
     CliqueSet,
     EdgeCliques,
     EndCliques,
+    NgramCliques,
     NodeCliques,
     OrderCliques,
     SkipCliques,
@@ -72,6 +73,7 @@ CLIQUES: dict[str, type[CliqueSet]] = {
     "end": EndCliques,
     "skip": SkipCliques,
     "order": OrderCliques,
+    "ngrams": NgramCliques,
     "graph nodes": GraphNodes,
     "graph factors": GraphFactors,
     "label": LabelCliques,
@@ -306,7 +308,7 @@ def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: 
     coefficients = finite_array(entry["coefficients"], f"the coefficients of set {name!r}", (None, None))
     if factor is not None:
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
-    support = _rebuild_support(entry, n_outcomes, coefficients)
+    support = _rebuild_support(entry, n_outcomes, coefficients, clique.lists_labellings)
     if place is None:
         subspace: Any = ConstantSubspace(Constant(1.0))
     else:
@@ -376,10 +378,12 @@ def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
     return pivots
 
 
-def _rebuild_support(entry: Mapping[str, Any], n_outcomes: int, coefficients: np.ndarray) -> Support | None:
+def _rebuild_support(
+    entry: Mapping[str, Any], n_outcomes: int, coefficients: np.ndarray, listed: bool
+) -> Support | None:
     if "pairs" not in entry:
         return None
-    support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes)
+    support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes, listed)
     whole_array(support.begin, "the pairs of features and labels", (None,))
     whole_array(support.outcomes, "the pairs of features and labels", (None,))
     support.check()

@@ -100,7 +100,7 @@ def n_labellings(clique: CliqueSet, n_labels: int) -> int:
     count, order = 1, whole_number(clique.labels_per_clique, "the number of labels of a clique", 1)
     for _ in range(order):
         count *= n_labels
-        if count > MOST_LABELLINGS or order > 64:
+        if (count > MOST_LABELLINGS and not clique.lists_labellings) or order > 64:
             raise ValueError(f"cliques of {order} labels have too many labellings for a table")
     return count
 

@@ -295,9 +295,10 @@ class LocalDatafit:
         design = self.designs[index]
         marginals = self.likelihood.clique_marginals(evaluation, design)
         weights = self.likelihood.clique_weights(design)
-        factor = design.term.label_factor
+        factor, support, features = design.term.label_factor, design.term.support, design.features
+        if support is not None and support.listed:
+            return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         factor = np.eye(design.n_configurations) if factor is None else factor
-        support, features = design.term.support, design.features
         if features is None:
             means = marginals @ factor
             block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means

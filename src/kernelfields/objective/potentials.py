@@ -40,6 +40,10 @@ class Placed(Protocol):
     def tied_everywhere(self) -> bool:
         """Whether the potential is one and the same at all cliques."""
 
+    @property
+    def outcomes(self) -> np.ndarray | None:
+        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+
 
 @dataclass(frozen=True, eq=False)
 class Placement:
@@ -49,6 +53,7 @@ class Placement:
     group: str | None
     positions: np.ndarray | None
     tied_everywhere: bool
+    outcomes: np.ndarray | None = None
 
 
 class Potentials:
@@ -144,6 +149,68 @@ class ChainLayout:
         return rows.sum(axis=0, keepdims=True) if term.tied_everywhere and not summed else rows
 
 
+class NgramLayout:
+    """The potentials of chains whose labels meet in n-grams that see no inputs, one table for each length.
+
+    node (N, L),  edge (1, L, L),  one table (1, P) for each length: a weight for every n-gram that some term lists
+    """
+
+    def __init__(self, n_positions: int, n_labels: int, placed: Sequence[Placed]):
+        self.n_positions = n_positions
+        self.n_labels = n_labels
+        orders = {term.group: term.labels_per_clique for term in placed if term.labels_per_clique > 2}
+        #: Groups of n-grams and the numbers of their labels, shortest first.
+        self.groups = sorted(orders.items(), key=lambda item: item[1])
+        #: Pairs of a length and the labellings that have weights, None for all.
+        self.ngrams = [(length, _listed(group, placed)) for group, length in self.groups]
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero."""
+        sizes = [self.n_labels**length if some is None else len(some) for length, some in self.ngrams]
+        edge = np.zeros((1, self.n_labels, self.n_labels))
+        return Potentials(np.zeros((self.n_positions, self.n_labels)), edge, *(np.zeros((1, size)) for size in sizes))
+
+    def index(self, group: str | None) -> int:
+        """Return the number of a group of n-grams among the tables, edges having the first."""
+        return 0 if group == "lag1" else 1 + [name for name, _ in self.groups].index(group)
+
+    def places(self, term: Placed) -> slice | np.ndarray:
+        """Return where the n-grams of a term stand in the table of their group."""
+        some = self.ngrams[self.index(term.group) - 1][1]
+        if some is None:
+            return slice(None) if term.outcomes is None else term.outcomes
+        assert term.outcomes is not None
+        return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
+
+    def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
+        """Add the scores of a set's cliques, (n, L), or one row for all of them."""
+        if term.labels_per_clique > 2:
+            potentials.factors[self.index(term.group)][:, self.places(term)] += scores
+        elif term.labels_per_clique == 2:
+            potentials.edge[...] += scores.reshape(potentials.edge.shape)
+        elif term.positions is None:
+            potentials.node[...] += scores
+        else:
+            potentials.node[term.positions] += scores
+
+    def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
+        """Return a gradient in potentials at the cliques of a set, (n, L); summed over them if it is tied."""
+        if term.labels_per_clique > 2:
+            return residual.factors[self.index(term.group)][:, self.places(term)]
+        if term.labels_per_clique == 2:
+            return residual.edge.reshape(1, -1)
+        rows = residual.node if term.positions is None else residual.node[term.positions]
+        return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows
+
+
+def _listed(group: str | None, placed: Sequence[Placed]) -> np.ndarray | None:
+    """Return the labellings that the terms of a group list, sorted; None if one of them has weights for all."""
+    lists = [term.outcomes for term in placed if term.group == group]
+    if any(each is None for each in lists):
+        return None
+    return lists[0] if len(lists) == 1 else np.unique(np.concatenate([each for each in lists if each is not None]))
+
+
 class GraphLayout:
     """The potentials of some graphs, given the clique sets that score them."""
 
@@ -178,6 +245,9 @@ class GraphLayout:
         """Add the scores of a set's cliques, (n, L^k), or one row for all of them."""
         if term.group is not None:
             table = potentials.factors[self.index(term.group)]
+            if term.outcomes is not None:
+                table.reshape(len(table), -1)[:, term.outcomes] += scores
+                return
             table += scores.reshape((-1, *table.shape[1:]))
         elif term.positions is None:
             potentials.node[...] += scores
@@ -191,4 +261,6 @@ class GraphLayout:
         else:
             rows = residual.node if term.positions is None else residual.node[term.positions]
         rows = rows.reshape(len(rows), self.n_labels**term.labels_per_clique)
+        if term.outcomes is not None:
+            rows = rows[:, term.outcomes]
         return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows

@@ -79,6 +79,11 @@ class Term:
         return isinstance(self.subspace, ConstantSubspace)
 
     @property
+    def outcomes(self) -> np.ndarray | None:
+        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+        return self.support.outcomes if self.support is not None and self.support.listed else None
+
+    @property
     def has_pivots(self) -> bool:
         """Whether pivots span its functions, so that a part of the RKHS lies outside."""
         return isinstance(self.subspace, PivotSubspace)
@@ -101,7 +106,8 @@ class Term:
     def placement(self, data: Any) -> Placement:
         """Return where the cliques of this term stand in data."""
         clique = self.clique
-        return Placement(clique.labels_per_clique, clique.group, clique.positions(data), self.tied_everywhere)
+        positions = clique.positions(data)
+        return Placement(clique.labels_per_clique, clique.group, positions, self.tied_everywhere, self.outcomes)
 
     def in_labels(self, values: Any) -> Any:
         """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""
@@ -120,9 +126,15 @@ class Term:
         coefficients = self.known
         return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
 
+    def per_labelling(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return some coefficients per labelling, (r, L^k); (1, P) where outcomes are listed."""
+        if self.support is None:
+            return self.in_labels(coefficients)
+        return self.support.row(coefficients) if self.support.listed else self.support.matrix(coefficients).toarray()
+
     @property
     def tied_scores(self) -> np.ndarray:
-        """The potential of a term that does not depend on the inputs, (1, L^k)."""
+        """The potential of a term that does not depend on the inputs, (1, L^k); (1, P) where outcomes are listed."""
         return self.scores_of(None, self.known)
 
     def features(self, data: Any) -> Any:
@@ -152,7 +164,7 @@ class Term:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
         if self.support is not None:
             if self.tied_everywhere:
-                return residuals[0, self.support.outcomes][:, None]
+                return self.support.picked(residuals)
             return PairTable(self.features(data), self.support).transposed_product(residuals, workers)
         return residuals if self.tied_everywhere else self.features(data).T @ residuals
 

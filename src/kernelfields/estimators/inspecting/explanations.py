@@ -34,7 +34,7 @@ from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import reaches_far
+from kernelfields.objective.likelihoods.chain import only_ngrams, reaches_far
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
@@ -72,10 +72,10 @@ class Asked:
 
 def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Asked) -> Explanation:
     """Return what moved the labels of one sequence; see :meth:`ChainCRF.explain`."""
-    if reaches_far(crf.field_.terms):
+    if reaches_far(crf.field_.terms) and not only_ngrams(crf.field_.terms):
         raise ValueError(
-            "explain compares labels by what they meet at their neighbours, and this field has cliques of "
-            "longer reach: predict_marginals and coef_ have its figures"
+            "explain compares labels by what they meet at their neighbours and in n-grams, and this field has other "
+            "cliques of longer reach: predict_marginals and coef_ have its figures"
         )
     check_one_sequence(x, "explain")
     chains = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
@@ -311,11 +311,27 @@ def chain_exchanges(
         if term.clique.labels_per_clique == 1:
             yield Exchange(t, row, int(labels[t]), int(others[t]))
             continue
+        if term.clique.labels_per_clique > 2:
+            yield from _ngram_exchanges(t, row, term.clique.labels_per_clique, labels, others, classes)
+            continue
         width = len(classes)
         before, after = int(labels[t - 1]), int(labels[t])
         kept = before * width + after
         yield Exchange(t, row, kept, before * width + int(others[t]), f"transition from {classes[before]}")
         yield Exchange(t - 1, row, kept, int(others[t - 1]) * width + after, f"transition to {classes[after]}")
+
+
+def _ngram_exchanges(
+    last: int, row: int, length: int, labels: np.ndarray, others: np.ndarray, classes: Sequence[object]
+) -> Iterator[Exchange]:
+    """Yield what changes in the n-gram that ends at a position when one of its labels does."""
+    first, shape = last - length + 1, (len(classes),) * length
+    kept = labels[first : last + 1].tolist()
+    for t in range(first, last + 1):
+        lost = [*kept[: t - first], int(others[t]), *kept[t - first + 1 :]]
+        named = [f"[{classes[label]}]" if first + i == t else f"{classes[label]}" for i, label in enumerate(kept)]
+        before, after = (int(np.ravel_multi_index(each, shape)) for each in (kept, lost))
+        yield Exchange(t, row, before, after, f"{length}-gram {' '.join(named)}")
 
 
 def graph_exchanges(
@@ -375,11 +391,21 @@ def _factor_exchanges(
 
 
 def _constants(term: Term, weights: Weights, exchanges: Sequence[Exchange]) -> Iterator[list[Contribution]]:
-    row = _dense(weights)[0]
-    own_name = f" ({term.name})" if term.name != term.clique.default_name else ""
+    ngrams = term.outcomes is not None
+    score = _listed_scores(term) if ngrams else _dense(weights)[0].__getitem__
+    own_name = f" ({term.name})" if term.name != term.clique.default_name and not ngrams else ""
     for exchange in exchanges:
         kind, name = ("transition", exchange.step + own_name) if exchange.step else ("constant", term.name)
-        yield [Contribution(kind, term.name, name, float(row[exchange.kept] - row[exchange.lost]))]
+        amount = float(score(exchange.kept) - score(exchange.lost))
+        # Most n-grams that a labelling has were never seen, nor those in their place.
+        yield [] if ngrams and amount == 0.0 else [Contribution(kind, term.name, name, amount)]
+
+
+def _listed_scores(term: Term) -> Callable[[int], float]:
+    """Return the score of a labelling by its number, zero for those that are not listed."""
+    assert term.outcomes is not None
+    known = dict(zip(term.outcomes.tolist(), np.ravel(term.known).tolist(), strict=True))
+    return lambda number: known.get(number, 0.0)
 
 
 def _features(

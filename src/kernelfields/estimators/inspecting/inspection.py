@@ -95,6 +95,27 @@ class _Listing:
         else:
             self.scores[term.name] = _with_gaps(weights)[self.shown]
 
+    def take_ngrams(self, term: Term) -> None:
+        """List the weights of the n-grams of one clique set, those whose labels are all shown."""
+        assert term.outcomes is not None
+        shape = (len(self.classes),) * term.labels_per_clique
+        rows, weights = np.stack(np.unravel_index(term.outcomes, shape), axis=1), np.ravel(term.known)
+        kept = np.isin(rows, self.shown).all(axis=1)
+        names = [" ".join(str(self.classes[label]) for label in row) for row in rows.tolist()]
+        if self.pattern is not None:
+            kept &= np.fromiter((self.pattern.search(name) is not None for name in names), bool, len(names))
+        places = np.flatnonzero(kept)
+        positive, negative = (
+            tuple(
+                FeatureWeight(names[i], self.classes[rows[i, -1]], float(weights[i]), self.classes[rows[i, -2]])
+                for i in places[chosen].tolist()
+            )
+            for chosen in largest(weights[places], self.top)
+        )
+        n_positive, n_negative = int((weights[places] > 0).sum()), int((weights[places] < 0).sum())
+        more = n_positive - len(positive), n_negative - len(negative)
+        self.sets.append(SetWeights(term.name, (WeightList(None, positive, negative, *more),)))
+
     @property
     def labels(self) -> tuple:
         """The labels that are listed."""
@@ -124,6 +145,8 @@ def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, nam
     for term in crf.field_.terms:
         if term.clique.neighbours_only:
             listing.take(term, crf.coef_[term.name])
+        elif term.outcomes is not None:
+            listing.take_ngrams(term)
         else:
             many = term.clique.n_configurations(len(crf.classes_))
             note = f"{many:,} scores of labels {term.clique.steps_back[0]} steps apart; see coef_[{term.name!r}]"

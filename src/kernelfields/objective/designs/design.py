@@ -272,6 +272,11 @@ class Design:
         return self.term.tied_everywhere
 
     @property
+    def outcomes(self) -> np.ndarray | None:
+        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+        return self.term.outcomes
+
+    @property
     def n_configurations(self) -> int:
         """Number of labellings of one clique, L^k."""
         return self.n_labels**self.labels_per_clique
@@ -425,7 +430,7 @@ class LocalDesign(Design):
         if self.table is not None:
             return self.table.transposed_product(rows, workers or Workers(1))
         rows = on_host(rows)
-        return rows if support is None else rows[0, support.outcomes][:, None]
+        return rows if support is None else support.picked(rows)
 
     def in_coordinates(self, residual: Any) -> Any:
         """Return residuals (n, L^k) in the label coordinates of the coefficients, (n, q)."""

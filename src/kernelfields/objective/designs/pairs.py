@@ -31,6 +31,8 @@ class Support:
     begin: np.ndarray
     outcomes: np.ndarray
     n_outcomes: int
+    #: Whether a table of all labellings would be too long: scores of the only feature are one number per pair.
+    listed: bool = False
 
     @property
     def n_features(self) -> int:
@@ -54,10 +56,16 @@ class Support:
         return scipy.sparse.csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape, copy=True)
 
     def row(self, values: np.ndarray) -> np.ndarray:
-        """Return one number per pair of the only feature as (1, L^k), zero elsewhere."""
+        """Return one number per pair of the only feature as (1, L^k), zero elsewhere; (1, P) if they are listed."""
+        if self.listed:
+            return np.reshape(values, (1, -1))
         row = np.zeros((1, self.n_outcomes))
         row[0, self.outcomes] = np.ravel(values)
         return row
+
+    def picked(self, row: np.ndarray) -> np.ndarray:
+        """Return the entries of a row, shaped as :meth:`row` makes them, that belong to pairs, (P, 1)."""
+        return (row[0] if self.listed else row[0, self.outcomes])[:, None]
 
     def check(self) -> None:
         """Raise ValueError unless begin and outcomes fit together."""
@@ -93,6 +101,13 @@ def observed_support(features: Any, labellings: np.ndarray, n_outcomes: int, min
         begin = np.concatenate([[0], np.cumsum(kept)])[begin]
         outcomes = outcomes[kept]
     return Support(begin.astype(np.int32), outcomes.astype(np.int32), n_outcomes)
+
+
+def listed_support(labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
+    """Return the labellings that occur, ``min_freq`` times or more, as the pairs of a term without features."""
+    outcomes, counts = np.unique(labellings, return_counts=True)
+    outcomes = outcomes[counts >= min_freq].astype(np.int64)
+    return Support(np.array([0, len(outcomes)]), outcomes, n_outcomes, listed=True)
 
 
 def _totals(totals: Any, seen: Any) -> np.ndarray:

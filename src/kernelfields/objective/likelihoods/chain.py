@@ -3,8 +3,9 @@
     value    = sum_i weight_i (log Z_i - score_i(y^i))
     residual = weight * (marginals - one-hot labels)      its gradient in the potentials
 
-Where only neighbours meet, forward and backward passes infer chains; where a clique reaches further, the chains are
-seen as graphs and a junction tree does (likelihoods/graph.py).
+Where only neighbours meet, forward and backward passes infer chains; where labels meet in n-grams that see no inputs,
+an automaton does (likelihoods/ngrams.py); where other cliques reach further, the chains are seen as graphs and a
+junction tree does (likelihoods/graph.py).
 
 Beliefs are three arrays as large as the potentials, and most points that a fit visits need none of them: more than a
 few thousand positions are inferred in blocks of whole sequences, of which value and residual are kept.
@@ -22,7 +23,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.inference.answers import ChainAnswers, LongChainAnswers
+from kernelfields.inference.answers import ChainAnswers, LongChainAnswers, NgramAnswers
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.numerics.threads import Workers
@@ -35,7 +36,7 @@ from kernelfields.objective.likelihoods.graph import (
 )
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
 from kernelfields.objective.likelihoods.partial import with_evidence
-from kernelfields.objective.potentials import ChainLayout, GraphLayout, Placed, Potentials
+from kernelfields.objective.potentials import ChainLayout, GraphLayout, NgramLayout, Placed, Potentials
 
 # Per-position transition scores of a batch stay below this many bytes.
 _EDGE_BYTES = 256 * 2**20
@@ -276,20 +277,33 @@ class ChainStructure:
         if self.forbids:
             self.masks.check_lengths(chains.lengths)
 
-    def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | GraphLayout:
-        """Return where scores go: node and edge, or groups of factors if labels meet that are not neighbours."""
+    def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | NgramLayout | GraphLayout:
+        """Return where scores go: node and edge; n-grams; groups of factors if others meet that are not neighbours."""
+        if only_ngrams(placed):
+            return NgramLayout(chains.n_positions, self.n_labels, placed)
         if reaches_far(placed):
             return GraphLayout(chain_graphs(chains, (term.group for term in placed)), self.n_labels, placed)
         return ChainLayout.of_terms(chains.n_positions, self.n_labels, placed)
 
     def plan(self, chains: Chains, layout: Any = None) -> GraphInference | None:
-        """Return the junction trees of a layout of graphs; None where neighbours alone meet."""
+        """Return the automaton of n-grams or the junction trees of a layout of graphs; None where neighbours meet."""
+        if isinstance(layout, NgramLayout):
+            from kernelfields.inference.ngrams.inference import NgramInference
+
+            return NgramInference(chains.offsets, self.n_labels, layout.ngrams)
         return plan_chains(layout.graphs, self.n_labels) if isinstance(layout, GraphLayout) else None
 
     def likelihood(
         self, chains: Chains, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
     ) -> Likelihood:
         """Return the likelihood of labelled chains; MemoryError if transitions of every position do not fit."""
+        if only_ngrams(placed):
+            from kernelfields.objective.likelihoods.ngrams import NgramLikelihood
+
+            layout = NgramLayout(chains.n_positions, self.n_labels, placed)
+            inference: Any = plan or self.plan(chains, layout)
+            masks = self.masks if self.forbids else None
+            return with_evidence(NgramLikelihood(chains, layout, inference, masks=masks, workers=workers), chains)
         if reaches_far(placed):
             long = long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
             return with_evidence(long, chains)
@@ -304,6 +318,9 @@ class ChainStructure:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""
         if not self.forbids:
             return potentials
+        if isinstance(layout, NgramLayout):
+            node, edge = self.masks.apply(potentials.node, chains.offsets), potentials.edge + self.masks.edge
+            return Potentials(node, edge, *potentials.factors[1:])
         if isinstance(layout, GraphLayout):
             forbidden = forbidden_potentials(layout, self.masks)
             return potentials if forbidden is None else potentials.moved(1.0, forbidden)
@@ -316,8 +333,12 @@ class ChainStructure:
         potentials: Potentials,
         workers: Workers,
         plan: GraphInference | None = None,
-    ) -> ChainAnswers | LongChainAnswers:
+    ) -> ChainAnswers | NgramAnswers | LongChainAnswers:
         """Return what can be asked of chains with potentials, constraints included."""
+        if isinstance(layout, NgramLayout):
+            names = ["lag1", *(name for name, _ in layout.groups)]
+            ngrams: Any = plan or self.plan(chains, layout)
+            return NgramAnswers(chains, names, potentials.node, potentials.factors, ngrams, workers)
         if not isinstance(layout, GraphLayout):
             return ChainAnswers(chains, potentials.node, potentials.edge, workers)
         plan = plan or plan_chains(layout.graphs, self.n_labels)
@@ -327,7 +348,7 @@ class ChainStructure:
         """Cut chains into batches of whole sequences whose potentials fit in memory, ``size`` positions each."""
         limit = size or _BATCH_POSITIONS
         reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
-        if reach or reaches_far(terms):
+        if reach or (reaches_far(terms) and not only_ngrams(terms)):
             reach = max(term.clique.steps_back[0] for term in terms)
             limit = max(1, min(limit, _EDGE_BYTES // (8 * self.n_labels ** (reach + 1))))
         begin = 0
@@ -336,6 +357,17 @@ class ChainStructure:
             end = min(max(last, begin + 1), chains.n_sequences)
             yield chains if end - begin == chains.n_sequences else chains.subset(slice(begin, end))
             begin = end
+
+
+def only_ngrams(placed: Sequence[Any]) -> bool:
+    """Whether labels that are not neighbours meet in n-grams alone, and nothing but single labels sees inputs."""
+    meeting = [term for term in placed if term.group is not None]
+    far = [term for term in meeting if term.group not in _NEIGHBOURS]
+    return (
+        bool(far)
+        and all(term.group.startswith("order") for term in far)
+        and all(term.tied_everywhere for term in meeting)
+    )
 
 
 def reaches_far(placed: Sequence[Any]) -> bool:

@@ -1,0 +1,203 @@
+"""Label n-grams: letters by the longest n-grams of a field, in the usual protocols and on words not trained on.
+
+    python -m experiments.label_ngrams small [--folds 0 1 2]       train on one fold, test on nine
+    python -m experiments.label_ngrams large                       train on folds 1 to 9, test on fold 0
+    python -m experiments.label_ngrams words                       train and test on different words
+    python -m experiments.label_ngrams speed                       the time of a pass, on the large protocol
+    python -m experiments.label_ngrams --missing --minutes 4       go on, in pieces
+    python -m experiments.label_ngrams --page                      the page alone, from the results
+
+``--orders 2 3 ...`` chooses among the orders. The field of order n has the cubic kernel on letters, all transitions,
+and a weight for every n-gram of three to n letters that occurs in training; order 2 is the plain chain. Kernel and
+its prior variance are those of the small protocol of ocr_letters.py. The prior variance of n-grams is the one with
+the least error on a third of the training words, at a lower rank and a coarser tolerance; the large protocol takes
+the choice of one of its training folds. In *words*, the 55 words are dealt into five groups: four to train on, one to
+test; the third that chooses is made of whole words, too. Test labels serve for the figures alone. Labels are
+posterior-decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import product
+
+import numpy as np
+
+from benchmarks.fit_parts import parts_of_fit
+from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
+from benchmarks.shared_data import ocr_letters
+from experiments.label_ngrams_page import write_page
+from kernelfields import ChainCRF, EdgeCliques, NgramCliques, NodeCliques
+from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.kernel import Normalized
+from kernelfields.numerics.threads import blas_threads
+
+ORDERS = (2, 3, 4, 5, 6)
+KERNEL, VARIANCE = Normalized(Polynomial(3, gamma=0.25 / 3)), 20.0
+NGRAM_VARIANCES = (0.1, 1.0, 10.0, 100.0)
+RANKS = {"small": 1000, "large": 2000, "words": 1000}
+SELECTION_RANK, SELECTION_TOL = 300, 1e-2
+#: The training fold that chooses for the large protocol, and the folds that the split by words takes its words from.
+SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0, 1, 2), 5
+FOLDS = (0, 1, 2)
+FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
+
+Sample = tuple[list, list]
+
+
+def field(order: int, ngram_variance: float | None, rank: int, tol: float = 1e-3) -> ChainCRF:
+    """Return a field whose longest n-grams have ``order`` letters."""
+    cliques = [NodeCliques(KERNEL, rank=rank, prior_variance=VARIANCE), EdgeCliques(prior_variance=VARIANCE)]
+    if order > 2:
+        cliques.append(NgramCliques(order=order, prior_variance=ngram_variance))
+    return ChainCRF(cliques=cliques, tol=tol, max_iter=500, random_state=0)
+
+
+class Words:
+    """All words, and the parts of them that the protocols use."""
+
+    def __init__(self) -> None:
+        self.X, self.y, self.fold = ocr_letters()
+        self.spelled = np.array(["".join(word) for word in self.y])
+
+    def part(self, chosen: np.ndarray) -> Sample:
+        """Return some words."""
+        return [self.X[i] for i in chosen], [self.y[i] for i in chosen]
+
+    def split(self, part: str, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the words to train on, those to test on, and a group of each of all words, not to be cut apart."""
+        everything = np.arange(len(self.fold))
+        if part == "words":
+            used = np.flatnonzero(np.isin(self.fold, WORD_FOLDS))
+            names, groups = np.unique(self.spelled, return_inverse=True)
+            dealt = np.random.default_rng(0).permutation(len(names)) % WORD_GROUPS
+            held = dealt[groups[used]] == fold
+            return used[~held], used[held], groups
+        inside = self.fold == fold
+        train, test = (inside, ~inside) if part == "small" else (~inside, inside)
+        return np.flatnonzero(train), np.flatnonzero(test), everything
+
+
+def choose(words: Words, order: int, train: np.ndarray, groups: np.ndarray) -> dict:
+    """Return the prior variance of n-grams with the least error on a third of the training words."""
+    if order == 2:
+        return {"ngram_variance": None, "selection_error": None}
+    names = np.unique(groups[train])
+    third = np.random.default_rng(1).permutation(names)[: len(names) // 3]
+    held = np.isin(groups[train], third)
+    errors = {}
+    for variance in NGRAM_VARIANCES:
+        model = field(order, variance, SELECTION_RANK, SELECTION_TOL).fit(*words.part(train[~held]))
+        errors[variance] = error(model, words.part(train[held]))[0]
+    best = min(errors, key=errors.__getitem__)
+    return {"ngram_variance": best, "selection_error": errors[best], "selection_errors": list(errors.values())}
+
+
+def error(model: ChainCRF, sample: Sample) -> tuple[float, list]:
+    """Return the share of wrong letters in per cent, and the labels."""
+    predicted = model.predict(sample[0], decode="posterior")
+    return 100 * float(np.mean(np.concatenate(predicted) != np.concatenate(sample[1]))), predicted
+
+
+def chosen_before(order: int) -> dict:
+    """Return what the small protocol chose on the training fold that chooses for the large one."""
+    for row in read_results(FILE, EXPERIMENTS):
+        if (row["part"], row["fold"], row["order"]) == ("small", SELECTION_FOLD, order):
+            return {name: row[name] for name in ("ngram_variance", "selection_error")}
+    raise SystemExit(f"order {order} has no choice yet: run 'small --folds {SELECTION_FOLD}' first")
+
+
+def measure(words: Words, part: str, fold: int, order: int) -> dict:
+    """Choose, fit and score one field."""
+    begin = time.perf_counter()
+    train, test, groups = words.split(part, fold)
+    chosen = chosen_before(order) if part == "large" else choose(words, order, train, groups)
+    fitting = time.perf_counter()
+    model = field(order, chosen["ngram_variance"], RANKS[part]).fit(*words.part(train))
+    fitted = time.perf_counter()
+    wrong, predicted = error(model, words.part(test))
+    row = {"part": part, "fold": fold, "order": order, **chosen, "error": wrong, "rank": RANKS[part]}
+    row |= {
+        "n_train": int(sum(len(words.y[i]) for i in train)),
+        "n_test": int(sum(len(words.y[i]) for i in test)),
+        "n_ngrams": int(sum(term.known.size for term in model.field_.terms[2:])),
+        "relative_gap": model.solution_.relative_gap,
+        "passes": model.solution_.passes,
+        "fit_seconds": fitted - fitting,
+        "predict_seconds": time.perf_counter() - fitted,
+        "seconds": time.perf_counter() - begin,
+    }
+    if part == "large":
+        row["accuracy"] = evaluate(words.part(test)[1], predicted, random_state=0).accuracy.to_dict()
+    return row
+
+
+def speed(words: Words, order: int, repeats: int = 7) -> dict:
+    """Return what a pass takes at rank 2000: features twice and inference once, in seconds of processors.
+
+    Seconds of processors, as others may use the machine; the least of some repeats.
+    """
+    train = words.part(words.split("large", 0)[0])
+    _, sample, designs = parts_of_fit(field(order, 1.0, RANKS["large"]), *train)
+    datafit, random = sample.datafit(designs), np.random.default_rng(0)
+    coefficients = [0.1 * random.normal(size=design.shape) for design in designs]
+    times: dict[str, list[float]] = {"features_work": [], "inference_work": []}
+    with blas_threads(1):
+        for _ in range(repeats):
+            begin = time.process_time()
+            potentials = datafit.potentials(coefficients)
+            inferring = time.process_time()
+            residual = datafit.evaluate(potentials).residual
+            inferred = time.process_time()
+            datafit.pull_back(residual)
+            times["inference_work"].append(inferred - inferring)
+            times["features_work"].append(time.process_time() - inferred + inferring - begin)
+    row = {"part": "speed", "fold": 0, "order": order, "rank": RANKS["large"]}
+    row |= {name: min(each) for name, each in times.items()}
+    inference = datafit.inference
+    return row | ({} if inference is None else {"description": inference.description})
+
+
+class Agenda:
+    """Which fields are to be measured: all, or those that have no row yet; none when the time is over."""
+
+    def __init__(self, missing: bool, minutes: float):
+        self._missing, self._end = missing, time.monotonic() + 60 * minutes
+
+    def wants(self, part: str, fold: int, order: int) -> bool:
+        """Say whether a row is to be made."""
+        if time.monotonic() >= self._end:
+            return False
+        known = read_results(FILE, EXPERIMENTS) if self._missing else []
+        return (part, fold, order) not in {tuple(row[key] for key in KEYS) for row in known}
+
+
+def main() -> None:
+    """Measure the parts that are asked for and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    every = ["small", "large", "words", "speed"]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(every)}; all by default")
+    parser.add_argument("--folds", type=int, nargs="+", default=FOLDS, help="training folds of the small protocol")
+    parser.add_argument("--orders", type=int, nargs="+", default=ORDERS)
+    parser.add_argument("--missing", action="store_true", help="leave out what has results")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no field after these")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(every):
+        parser.error(f"unknown part {', '.join(sorted(unknown))}: choose among {', '.join(every)}")
+    if not arguments.page:
+        words, agenda = Words(), Agenda(arguments.missing, arguments.minutes)
+        folds = {"small": arguments.folds, "large": [0], "words": range(WORD_GROUPS), "speed": [0]}
+        asked = product(arguments.parts or every, range(10), arguments.orders)
+        for part, fold, order in asked:
+            if fold in folds[part] and agenda.wants(part, fold, order):
+                row = speed(words, order) if part == "speed" else measure(words, part, fold, order)
+                print({name: row[name] for name in row if name not in ("description", "accuracy")}, flush=True)
+                merge_results(FILE, [row], KEYS, EXPERIMENTS)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

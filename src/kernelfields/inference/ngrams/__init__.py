@@ -1,0 +1,1 @@
+"""Chains whose labels meet in n-grams: automata, their compiled passes, beliefs and answers."""

@@ -1,0 +1,350 @@
+"""Exact inference on chains whose labels meet in n-grams, by an automaton; see automaton.py for what it does.
+
+    node     (N, L)      potentials of labels
+    edge     (1, L, L)   of neighbours
+    tables   (1, P)      weights of n-grams, one array for each length, in the order of their labellings
+
+Sequences are sorted by length and worked on in batches of lanes, batches in runs that do not depend on the number of
+threads. Beliefs keep marginals and expected n-grams; Hessian products run the passes again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
+from kernelfields.inference.ngrams.logarithms import (
+    SequenceBeliefs,
+    infer_in_logarithms,
+    log_futures,
+    responses_in_logarithms,
+)
+from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.numerics.threads import Workers
+
+# Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
+_LANES = 64
+_PANEL_BYTES = 32 * 2**20
+_FEWEST_POSITIONS = 16
+_MOST_RUNS = 16
+# Sums over arcs of all runs, in numbers.
+_SUMMED = 2**24
+
+
+class NgramInference(GraphInference):
+    """Exact inference on chains with tied n-grams: ``ngrams`` are pairs (length, labellings), None for all of them."""
+
+    method = "n-grams"
+    exact = True
+    bound = "exact"
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        ngrams: Sequence[tuple[int, np.ndarray | None]],
+        *,
+        automaton: NgramAutomaton | None = None,
+        lanes: int = _LANES,
+        panel_bytes: int = _PANEL_BYTES,
+    ):
+        lengths = [2, *(length for length, _ in ngrams)]
+        super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
+        self.automaton = automaton or NgramAutomaton(n_labels, ngrams)
+        self._sizes = [len(some) for _, some in self.automaton.ngrams]
+        self._panel_bytes = panel_bytes
+        self._batches = self._cut(min(lanes, self._lanes_that_fit()))
+        n_runs = max(1, min(_MOST_RUNS, len(self._batches), _SUMMED // self.automaton.n_arcs))
+        cuts = np.linspace(0, len(self._batches), n_runs + 1).astype(int)
+        self._runs = [(int(a), int(b)) for a, b in pairwise(cuts)]
+        self.description = (
+            f"an automaton of {self.automaton.n_states:,} contexts and {self.automaton.n_arcs:,} arcs for n-grams of "
+            f"up to {max(lengths)} of {n_labels} labels: exact"
+        )
+
+    def _lanes_that_fit(self) -> int:
+        longest = int(np.diff(self.offsets).max(initial=1))
+        return max(1, int(self._panel_bytes // (self._bytes_per_position() * min(longest, _FEWEST_POSITIONS))))
+
+    def _bytes_per_position(self) -> float:
+        """Return the bytes of a panel, and of what is kept beside it, for one position of one lane."""
+        arcs = self.automaton.arcs
+        return 8.0 * (2 * self.automaton.n_states + len(arcs.sums.begin) + self.n_labels)
+
+    def _cut(self, lanes: int) -> list[np.ndarray]:
+        """Return the sequences of each batch, the longest first."""
+        order = np.argsort(-np.diff(self.offsets), kind="stable")
+        return [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
+
+    def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
+        """Return the shape of a group's potentials: all are tied."""
+        return (1, self.n_labels, self.n_labels) if group == 0 else (1, self._sizes[group - 1])
+
+    def arc_scores(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the scores of arcs, (A,), for the tables of edges and n-grams."""
+        weights = np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables[1:])])
+        return self.automaton.arc_scores(tables[0], weights)
+
+    def tables_of(self, counts: np.ndarray) -> list[np.ndarray]:
+        """Return sums over arcs (A,) in the shapes of the potentials."""
+        edge, ngrams = self.automaton.split(counts)
+        parts = np.split(ngrams, np.cumsum(self._sizes)[:-1]) if self._sizes else []
+        return [edge[None], *(part[None] for part in parts)]
+
+    def _infer(self, given: GraphPotentials, workers: Workers) -> NgramBeliefs:
+        beliefs = NgramBeliefs(self, given, np.empty(self.n_graphs), np.empty_like(given.node), workers)
+        beliefs.counts = beliefs.run(beliefs.log_partition, beliefs.node_marginals)
+        return beliefs
+
+    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        from kernelfields.inference.ngrams.decoding_compiled import best_labellings
+
+        automaton, scores = self.automaton, self.arc_scores(given.tables)
+        labels, totals = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
+        shared = automaton.arcs, automaton.arc_of, scores, given.node, labels, totals
+        workers.each(
+            lambda first, last: best_labellings(first, last, self.offsets, *shared),
+            workers.runs(self.offsets, self.n_labels),
+        )
+        raise_if_infeasible(totals)
+        return labels, totals
+
+    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
+
+        automaton, scores = self.automaton, self.arc_scores(given.tables)
+        labels, uniforms = np.zeros((n_samples, self.n_nodes), np.int64), random.random((n_samples, self.n_nodes))
+        for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
+            node = given.node[begin:end]
+            futures = log_futures(automaton, scores, node)
+            if np.isneginf(node[0] + futures[0, : self.n_labels]).all():
+                raise infeasible(sequence)
+            drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
+            shares = np.ascontiguousarray(uniforms[:, begin:end])
+            draw_labellings(automaton.arcs, automaton.arc_of, scores, node, futures, shares, drawn)
+            labels[:, begin:end] = drawn
+        return labels
+
+    def n_best(
+        self, node: np.ndarray, factors: Sequence[np.ndarray], k: int
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return, for each sequence, its k best labellings (k, n) and their scores (k,), fewer if there are no more."""
+        from kernelfields.inference.ngrams.decoding_compiled import best_futures
+
+        given = self.check_potentials(node, factors)
+        scores, found = self.arc_scores(given.tables), []
+        for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
+            futures = np.empty((end - begin, self.automaton.n_states))
+            best_futures(self.automaton.arcs, scores, given.node[begin:end], futures)
+            best = self._best_first(scores, given.node[begin:end], futures, k)
+            if not best:
+                raise infeasible(sequence)
+            found.append(best)
+        return [np.array([labels for _, labels in best]) for best in found], [
+            np.array([score for score, _ in best]) for best in found
+        ]
+
+    def label_scores(self, node: np.ndarray, factors: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling (N,) of each sequence, (S,)."""
+        scores = node[np.arange(self.n_nodes), labels]
+        for members, places, table in zip(self.members, self.places_of(labels), factors, strict=True):
+            known = places >= 0
+            scores[members[known, -1]] += table.reshape(-1)[places[known]]
+        return np.add.reduceat(scores, self.offsets[:-1])
+
+    def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
+        """Return where the edges and n-grams of a labelling (N,) stand in their tables, -1 where they have no place."""
+        places = []
+        for group, members in enumerate(self.members):
+            numbers = np.zeros(len(members), dtype=np.int64)
+            for column in members.T:
+                numbers = numbers * self.n_labels + labels[column]
+            places.append(numbers if group == 0 else places_in(self.automaton.ngrams[group - 1][1], numbers))
+        return places
+
+    def _best_first(self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int) -> list[tuple[float, Any]]:
+        """Return the k best labellings and their scores: prefixes are continued in the order of their best ends."""
+        arc_of, targets, n_labels = self.automaton.arc_of, self.automaton.arcs.target, self.n_labels
+        # What the best end scores, labels so far, the score so far, and the state.
+        waiting: list[tuple[float, tuple[int, ...], float, int]] = [(0.0, (), 0.0, -1)]
+        best: list[tuple[float, Any]] = []
+        while waiting and len(best) < k:
+            _, labels, score, state = heapq.heappop(waiting)
+            t = len(labels)
+            if t == len(node):
+                best.append((score, labels))
+                continue
+            reached = targets[arc_of[state]] if t else np.arange(n_labels)
+            so_far = score + node[t] + (scores[arc_of[state]] if t else 0.0)
+            ends = so_far + futures[t][reached]
+            for label in np.flatnonzero(ends > -np.inf).tolist():
+                item = -float(ends[label]), (*labels, label), float(so_far[label]), int(reached[label])
+                heapq.heappush(waiting, item)
+        return best
+
+
+class NgramBeliefs(GraphBeliefs):
+    """Log partition functions, marginals and expected arcs of chains; potentials are kept for what else is asked."""
+
+    inference: NgramInference
+    counts: np.ndarray
+
+    def __init__(self, inference, given, log_partition, node_marginals, workers):
+        super().__init__(inference, given, log_partition, node_marginals, workers)
+        self._given = given
+        self._scores = inference.arc_scores(given.tables)
+        top = self._scores.max()
+        self._shift = float(top) if np.isfinite(top) else 0.0
+        self._steps = np.exp(self._scores - self._shift)
+        self._rescued: set[int] = set()
+
+    def _weights(self) -> np.ndarray:
+        return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
+
+    def run(
+        self, first: np.ndarray, second: np.ndarray, direction: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Fill log Z (S,) and marginals (N, L), or expected scores and derivatives; return weighted sums over arcs."""
+        inference = self.inference
+        totals = np.zeros((len(inference._runs), inference.automaton.n_arcs))
+        numbers = {begin: number for number, (begin, _) in enumerate(inference._runs)}
+
+        def each(begin: int, end: int) -> None:
+            for batch in inference._batches[begin:end]:
+                self._batch(batch, first, second, totals[numbers[begin]], direction)
+
+        self._workers.each(each, inference._runs)
+        return totals.sum(axis=0)
+
+    def _batch(
+        self,
+        batch: np.ndarray,
+        first: np.ndarray,
+        second: np.ndarray,
+        counts: np.ndarray,
+        direction: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:
+        """Do the sequences of a batch; those that are troubled in logarithms, the others again without them."""
+        troubled = np.array([sequence in self._rescued for sequence in batch.tolist()])
+        while not troubled.all():
+            some = batch[~troubled]
+            log_sums, flags = np.empty(len(some)), np.zeros(len(some), dtype=np.bool_)
+            sums = self._passes(some, self._given.node, (log_sums, flags, second), direction)
+            if not flags.any():
+                first[some] = log_sums
+                counts += sums
+                break
+            troubled[np.flatnonzero(~troubled)[flags]] = True
+        for sequence in batch[troubled].tolist():
+            self._rescued.add(sequence)
+            rows, exact = self._in_logarithms(sequence, direction)
+            first[sequence], second[rows] = exact.log_partition, exact.marginals
+            counts += self._weights()[sequence] * exact.arcs.sum(axis=0)
+
+    def _passes(
+        self,
+        batch: np.ndarray,
+        node: np.ndarray,
+        results: tuple[np.ndarray, np.ndarray, np.ndarray],
+        direction: tuple[np.ndarray, np.ndarray] | None = None,
+        each: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Run the compiled passes over a batch; return sums over arcs.
+
+        With ``each``, to be filled with the posteriors of arcs, the batch is one sequence, and node its rows.
+        """
+        from kernelfields.inference.ngrams.passes_compiled import Room, run_lanes
+
+        inference, offsets = self.inference, self.inference.offsets
+        kinds = 1 if direction is None else 2
+        lengths, arcs = offsets[batch + 1] - offsets[batch], inference.automaton.arcs
+        segment = max(2, int(inference._panel_bytes // (kinds * inference._bytes_per_position() * len(batch))))
+        d_scores, d_node = (None, np.zeros((0, 0))) if direction is None else direction
+        steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
+        sums = np.zeros(inference.automaton.n_arcs)
+        run_lanes(
+            offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
+            lengths,
+            self._weights()[batch],
+            arcs,
+            node,
+            d_node,
+            steps,
+            self._shift,
+            segment,
+            Room.of(arcs, inference.n_labels, len(batch), int(lengths[0]), segment, kinds),
+            results,
+            sums,
+            np.zeros((0, 0)) if each is None else each,
+        )
+        return sums
+
+    def _in_logarithms(
+        self, sequence: int, direction: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[slice, SequenceBeliefs]:
+        rows = slice(int(self.inference.offsets[sequence]), int(self.inference.offsets[sequence + 1]))
+        known = self.inference.automaton, self._scores, self._given.node[rows]
+        if direction is not None:
+            return rows, responses_in_logarithms(*known, direction[0], direction[1][rows])
+        exact = infer_in_logarithms(*known)
+        if exact.log_partition == -np.inf:
+            raise infeasible(sequence)
+        return rows, exact
+
+    def _expected_tables(self) -> list[np.ndarray]:
+        return self.inference.tables_of(self.counts)
+
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        d_marginals, means = np.empty_like(d_node), np.empty_like(self.log_partition)
+        direction = self.inference.arc_scores(d_tables), d_node
+        counts = self.run(means, d_marginals, direction)
+        return self._weighted(d_marginals, self.inference.node_graphs), self.inference.tables_of(counts)
+
+    def expected_scores(self) -> np.ndarray:
+        """Return the expected score of a labelling of each sequence, (S,)."""
+        scores, node = (np.where(np.isneginf(each), 0.0, each) for each in (self._scores, self._given.node))
+        means = np.empty_like(self.log_partition)
+        self.run(means, np.empty_like(node), (scores, node))
+        return means
+
+    def factor_marginals(self, group: int) -> np.ndarray:
+        """Return the marginals of edges (M, L, L), or of the n-grams of a group (M, P), at every place for one."""
+        inference, automaton = self.inference, self.inference.automaton
+        shape = inference.table_shape(group, True)[1:]
+        if group == 0:
+            ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arc_edges)
+            wanted = scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, inference.n_labels**2))
+        else:
+            begin = sum(inference._sizes[: group - 1])
+            wanted = automaton.incidence[:, begin : begin + shape[0]]
+        places = np.full(inference.n_nodes, -1)
+        places[inference.members[group][:, -1]] = np.arange(len(inference.members[group]))
+        marginals = np.zeros((len(inference.members[group]), int(np.prod(shape))))
+        for sequence, (begin, end) in enumerate(pairwise(inference.offsets.tolist())):
+            some = np.flatnonzero(places[begin:end] >= 0)
+            if len(some):
+                marginals[places[begin:end][some]] = self._arcs_of(sequence)[some] @ wanted
+        return marginals.reshape(len(marginals), *shape)
+
+    def _arcs_of(self, sequence: int) -> np.ndarray:
+        """Return the posteriors of arcs into every position of a sequence, (T, A)."""
+        if sequence in self._rescued:
+            return self._in_logarithms(sequence, None)[1].arcs
+        begin, end = self.inference.offsets[sequence : sequence + 2].tolist()
+        node, each = self._given.node[begin:end], np.zeros((end - begin, self.inference.automaton.n_arcs))
+        results = np.empty(1), np.zeros(1, dtype=np.bool_), np.empty_like(node)
+        self._passes(np.array([sequence]), node, results, each=each)
+        return each
+
+
+def _members(offsets: np.ndarray, length: int) -> np.ndarray:
+    """Return the positions that meet in each n-gram of so many labels, (M, length)."""
+    steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    return np.flatnonzero(steps >= length - 1)[:, None] - np.arange(length - 1, -1, -1)

@@ -1,0 +1,202 @@
+"""NgramCliques in ChainCRF: against junction trees, which see the same field as a graph, and what else fields do."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelfields import (
+    ChainCRF,
+    Constraints,
+    EdgeCliques,
+    EndCliques,
+    NgramCliques,
+    NodeCliques,
+    OrderCliques,
+    SkipCliques,
+)
+from kernelfields.kernels.stationary import RBF
+from tests.samples import all_labellings, labelled_sequences
+
+X, y = labelled_sequences(n_sequences=14, longest=6)
+y = [np.array(["a", "b", "c"])[labels] for labels in y]
+WEIGHTS = np.linspace(0.5, 1.5, len(X))
+NGRAMS = NgramCliques(order=4, prior_variance=[2.0, 0.5])
+TIGHT = {"tol": 1e-9, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
+
+
+def field(*cliques, **options):
+    return ChainCRF(cliques=[NodeCliques("linear"), EdgeCliques(), *cliques], **(TIGHT | options))
+
+
+def by_junction_trees(monkeypatch):
+    """From now on chains with n-grams are seen as graphs."""
+    monkeypatch.setattr("kernelfields.objective.likelihoods.chain.only_ngrams", lambda placed: False)
+
+
+@pytest.fixture(scope="module")
+def crf():
+    return field(NGRAMS).fit(X, y, sample_weight=WEIGHTS)
+
+
+def assert_same_answers(one, other):
+    for left, right in zip(one.predict_marginals(X, pairs=True), other.predict_marginals(X, pairs=True), strict=True):
+        for some, same in zip(left, right, strict=True):
+            np.testing.assert_allclose(some, same, atol=1e-6)
+    np.testing.assert_allclose(one.entropy(X), other.entropy(X), atol=1e-6)
+    np.testing.assert_allclose(
+        one.log_likelihood(X, y, per_sequence=True), other.log_likelihood(X, y, per_sequence=True), atol=1e-6
+    )
+    for some, same in zip(one.predict(X, decode="viterbi"), other.predict(X, decode="viterbi"), strict=True):
+        assert list(some) == list(same)
+
+
+@pytest.mark.parametrize(
+    "cliques",
+    [
+        [NGRAMS],
+        [OrderCliques(order=2), EndCliques()],
+        [OrderCliques(order=3, support="observed"), OrderCliques(order=2, prior_variance=0.3)],
+        [NgramCliques(order=3, support="all"), NgramCliques(order=3, name="again", min_freq=2.0)],
+    ],
+)
+def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
+    fitted = field(*cliques).fit(X, y, sample_weight=WEIGHTS)
+    assert fitted.inference_.method == "n-grams"
+    by_junction_trees(monkeypatch)
+    known = field(*cliques).fit(X, y, sample_weight=WEIGHTS)
+    assert known.inference_.method == "junction"
+    assert fitted.solution_.value == pytest.approx(known.solution_.value, rel=1e-8)
+    assert fitted.certify(X, y, sample_weight=WEIGHTS).relative_gap < 1e-8
+    assert_same_answers(fitted, known)
+
+
+def test_every_labelling_has_its_probability(crf):
+    x = X[1][:4]
+    labellings = all_labellings(len(x))
+    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_sequence=True)
+    assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-12)
+    best, scores = crf.predict_nbest([x], 3)[0], np.sort(logs)[::-1]
+    assert len(best) == 3
+    np.testing.assert_allclose(
+        [
+            crf.log_likelihood([x], [labels])
+            for labels, *_ in (each if isinstance(each, tuple) else (each,) for each in best)
+        ],
+        scores[:3],
+        atol=1e-10,
+    )
+
+
+def test_newton_and_lbfgs_agree(crf):
+    newton = field(NGRAMS, solver="newton", tol=1e-11).fit(X, y, sample_weight=WEIGHTS)
+    assert newton.solution_.value == pytest.approx(crf.solution_.value, rel=1e-8)
+
+
+def test_constraints_hold(monkeypatch):
+    constraints = Constraints(transitions=[("a", "c")], start=["c"])
+    rows = [i for i, labels in enumerate(y) if labels[0] != "c" and "ac" not in "".join(labels)]
+    some, theirs = [X[i] for i in rows], [y[i] for i in rows]
+    fitted = field(NGRAMS, constraints=constraints).fit(some, theirs)
+    for labels in fitted.predict(X, decode="viterbi"):
+        assert labels[0] != "c"
+        assert "ac" not in "".join(labels)
+    by_junction_trees(monkeypatch)
+    known = field(NGRAMS, constraints=constraints).fit(some, theirs)
+    assert fitted.solution_.value == pytest.approx(known.solution_.value, rel=1e-8)
+
+
+def test_labels_may_be_partly_known():
+    partly = [[label if (i + t) % 5 else None for t, label in enumerate(labels)] for i, labels in enumerate(y)]
+    fitted = field(NGRAMS, tol=1e-4).fit(X, partly)
+    assert fitted.score(X, y) > 0.5
+
+
+def test_lengths_have_prior_variances_and_names_of_their_own(crf):
+    terms = {term.name: term for term in crf.field_.terms}
+    assert list(terms) == ["node", "edge", "3-grams", "4-grams"]
+    assert [terms[name].prior_variance for name in ("3-grams", "4-grams")] == [2.0, 0.5]
+    seen = {"".join(labels[t : t + 3]) for labels in y for t in range(len(labels) - 2)}
+    assert terms["3-grams"].known.shape == (len(seen), 1)
+    assert crf.coef_["3-grams"].nnz == len(seen)
+
+
+def test_min_freq_leaves_out_what_is_rare():
+    many, few = (field(NgramCliques(order=3, min_freq=least), tol=1e-2).fit(X, y) for least in (0.0, 3.0))
+    counts = np.unique(
+        [" ".join(labels[t : t + 3]) for labels in y for t in range(len(labels) - 2)], return_counts=True
+    )[1]
+    assert many.field_.terms[2].known.size == len(counts)
+    assert few.field_.terms[2].known.size == (counts >= 3).sum()
+
+
+def test_models_come_back_from_files(crf, tmp_path):
+    crf.save(tmp_path / "model")
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert repr(loaded.cliques) == repr(crf.cliques)
+    for some, same in zip(loaded.predict_marginals(X), crf.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(some, same)
+
+
+def test_a_fit_goes_on_from_another(crf):
+    again = clone(crf).set_params(warm_start=True).fit(X, y, sample_weight=WEIGHTS)
+    before = again.solution_.value
+    again.set_params(cliques=[NodeCliques("linear"), EdgeCliques(), NgramCliques(order=4, prior_variance=[2.0, 0.4])])
+    assert again.fit(X, y, sample_weight=WEIGHTS).solution_.value > before
+
+
+def test_weights_and_explanations_name_ngrams(crf):
+    table = crf.weights(top=2)
+    listed = {each.name: each for each in table.sets}
+    names = [row.feature for row in listed["4-grams"].lists[0].rows]
+    assert len(names) == 4 or all(len(name.split()) == 4 for name in names)
+    assert all(row.feature.endswith("a") for row in crf.weights(feature_re=" a$").sets[1].lists[0].rows)
+    explained = crf.explain(X[0], y[0])
+    assert "3-gram" in str(explained)
+    position = explained.positions[1]
+    labels, other = list(y[0]), list(y[0])
+    other[1] = position.other
+    difference = crf.log_likelihood([X[0]], [labels]) - crf.log_likelihood([X[0]], [other])
+    assert position.difference == pytest.approx(difference, abs=1e-9)
+
+
+def test_draws_of_the_posterior(crf):
+    crf = clone(crf).fit(X, y)
+    crf.laplace(X, y, n_samples=3, random_state=0)
+    assert crf.sample_coefficients()["4-grams"].shape == (3, 1, crf.field_.terms[3].known.size)
+    assert np.isfinite(crf.predict_marginals(X[:1])[0]).all()
+
+
+def test_long_ngrams_of_many_labels_need_no_tables():
+    """Eight of thirty labels in a row: 30^8 labellings, of which some hundred have weights."""
+    random = np.random.default_rng(0)
+    labels = [np.array([f"{label:02d}" for label in (np.arange(10) + random.integers(30)) % 30]) for _ in range(20)]
+    inputs = [random.normal(size=(10, 2)) for _ in labels]
+    crf = ChainCRF(cliques=[NodeCliques("linear"), NgramCliques(order=8)], tol=1e-2, random_state=0).fit(inputs, labels)
+    assert crf.score(inputs, labels) > 0.2
+    assert "arcs" in crf.inference_.description
+
+
+def test_other_cliques_of_long_reach_need_junction_trees():
+    crf = field(NgramCliques(order=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
+    assert crf.inference_.method == "junction"
+    with pytest.raises(ValueError, match="other cliques of longer reach"):
+        crf.explain(X[0])
+
+
+@pytest.mark.parametrize(
+    ("cliques", "message"),
+    [
+        (NgramCliques(order=2), "at least 3"),
+        (NgramCliques(order=4, prior_variance=[1.0]), "holds 1 numbers for n-grams of 2 lengths"),
+        (NgramCliques(RBF(1.0)), "see no inputs"),
+        (NgramCliques(order=50), "too many to be numbered"),
+    ],
+)
+def test_what_cannot_be_is_refused(cliques, message):
+    with pytest.raises(ValueError, match=message):
+        field(cliques).fit(X, y)
+
+
+def test_too_many_ngrams_are_refused_by_their_number():
+    with pytest.raises(MemoryError, match="arcs"):
+        field(NgramCliques(order=18, support="all")).fit(X, y)

@@ -1,0 +1,220 @@
+"""Automata of label n-grams: against sums over all labellings, junction trees, plain chains and differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgrams
+from kernelfields.inference.ngrams.inference import NgramInference
+from kernelfields.inference.plan import plan_inference
+from kernelfields.numerics.threads import Workers
+from tests.samples import all_labellings, offsets_of
+
+LENGTHS = (1, 6, 3, 5, 2, 6, 4)
+
+
+class Problem:
+    """Random potentials of short chains, with some n-grams of some lengths."""
+
+    def __init__(self, seed, n_labels=3, spread=1.0, forbidden=False, orders=(3, 4, 5), lengths=LENGTHS, **options):
+        random = np.random.default_rng(seed)
+        self.random, self.n_labels, self.offsets = random, n_labels, offsets_of(lengths)
+        ngrams = []
+        for order in orders:
+            some = np.sort(
+                random.choice(n_labels**order, size=random.integers(1, min(14, n_labels**order)), replace=False)
+            )
+            ngrams.append((order, None if random.random() < 0.2 else some))
+        self.inference = NgramInference(self.offsets, n_labels, ngrams, **options)
+        self.node = spread * random.normal(size=(self.offsets[-1], n_labels))
+        sizes = [len(some) for _, some in self.inference.automaton.ngrams]
+        self.tables = [
+            spread * random.normal(size=(1, n_labels, n_labels)),
+            *(spread * random.normal(size=(1, size)) for size in sizes),
+        ]
+        if forbidden:
+            self.node[random.integers(self.offsets[-1]), 0] = self.tables[0][0, 1, 2] = -np.inf
+        self.weights = random.uniform(0.5, 2.0, len(lengths))
+
+    def dense(self):
+        """Edges and n-grams as tables of all labellings."""
+        tables = [self.tables[0]]
+        for (order, some), weights in zip(self.inference.automaton.ngrams, self.tables[1:], strict=True):
+            table = np.zeros((1, self.n_labels**order))
+            table[0, some] = weights[0]
+            tables.append(table.reshape((1, *(self.n_labels,) * order)))
+        return tables
+
+    def enumerated(self, sequence):
+        """All labellings of a sequence and their scores."""
+        rows = slice(*self.offsets[sequence : sequence + 2])
+        labellings = all_labellings(rows.stop - rows.start, self.n_labels)
+        scores = self.node[rows][np.arange(rows.stop - rows.start), labellings].sum(axis=1)
+        for table in self.dense():
+            order = table.ndim - 1
+            for t in range(order - 1, rows.stop - rows.start):
+                scores = scores + table[0][tuple(labellings[:, t - order + 1 : t + 1].T)]
+        return labellings, scores
+
+    def infer(self, step=0.0, direction=None):
+        """Beliefs at the potentials, or a step along a direction."""
+        node, tables = self.node, self.tables
+        if direction is not None:
+            node = node + step * direction[0]
+            tables = [table + step * each for table, each in zip(tables, direction[1], strict=True)]
+        return self.inference.infer(node, tables, weights=self.weights)
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (0, {}),
+        (1, {"orders": (4,), "n_labels": 4}),
+        (2, {"orders": (3, 5), "lanes": 2, "panel_bytes": 1}),
+        (3, {"forbidden": True, "lanes": 1}),
+        (4, {"orders": (3,), "n_labels": 2, "panel_bytes": 4000}),
+        (5, {"spread": 400.0}),  # beyond the range of doubles: in logarithms
+        (6, {"spread": 400.0, "forbidden": True, "orders": (3, 4), "lanes": 3}),
+    ],
+)
+def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, options):
+    problem = Problem(seed, **options)
+    beliefs = problem.infer()
+    labels, best = problem.inference.decode(problem.node, problem.tables)
+    listed, listed_scores = problem.inference.n_best(problem.node, problem.tables, 4)
+    expected = beliefs.expected_scores()
+    counts = [np.zeros_like(table) for table in problem.dense()]
+    for i, (begin, end) in enumerate(itertools.pairwise(problem.offsets)):
+        labellings, scores = problem.enumerated(i)
+        log_partition = np.logaddexp.reduce(scores)
+        shares = np.exp(scores - log_partition)
+        assert beliefs.log_partition[i] == pytest.approx(log_partition, rel=1e-12)
+        one_hot = labellings[:, :, None] == np.arange(problem.n_labels)
+        np.testing.assert_allclose(beliefs.node_marginals[begin:end], np.tensordot(shares, one_hot, 1), atol=1e-9)
+        for table in counts:
+            order = table.ndim - 1
+            for t in range(order - 1, end - begin):
+                np.add.at(table[0], tuple(labellings[:, t - order + 1 : t + 1].T), problem.weights[i] * shares)
+        ordered = np.sort(scores[np.isfinite(scores)])[::-1][:4]
+        np.testing.assert_allclose(listed_scores[i], ordered, rtol=1e-12, atol=1e-12)
+        assert best[i] == pytest.approx(ordered[0], rel=1e-12)
+        assert labels[begin:end].tolist() == listed[i][0].tolist()
+        known = shares > 0
+        assert expected[i] == pytest.approx(shares[known] @ scores[known], rel=1e-9, abs=1e-9)
+    places = [some for _, some in problem.inference.automaton.ngrams]
+    gradient = beliefs.gradient()[1]
+    np.testing.assert_allclose(gradient[0], counts[0], atol=1e-9)
+    for found, table, some in zip(gradient[1:], counts[1:], places, strict=True):
+        np.testing.assert_allclose(found[0], table.reshape(-1)[some], atol=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "spread"), [(0, 1.0), (1, 1.0), (2, 60.0)])
+def test_hessian_products_are_differences_of_gradients(seed, spread):
+    problem = Problem(seed, spread=spread, lanes=4, panel_bytes=20_000)
+    direction = (
+        problem.random.normal(size=problem.node.shape),
+        [problem.random.normal(size=table.shape) for table in problem.tables],
+    )
+    node, tables = problem.infer().hessian_product(*direction)
+    high, low = (problem.infer(step, direction).gradient() for step in (1e-6, -1e-6))
+    np.testing.assert_allclose(node, (high[0] - low[0]) / 2e-6, atol=2e-8)
+    for found, up, down in zip(tables, high[1], low[1], strict=True):
+        np.testing.assert_allclose(found, (up - down) / 2e-6, atol=2e-8)
+
+
+def test_logarithms_and_scaled_passes_agree():
+    """The same potentials, by compiled passes and in logarithms, with their Hessian products."""
+    problem = Problem(7)
+    scaled, direction = problem.infer(), (problem.node**2, [np.sin(table) for table in problem.tables])
+    exact = problem.infer()
+    exact._rescued = set(range(len(LENGTHS)))
+    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node))
+    np.testing.assert_allclose(marginals, scaled.node_marginals, atol=1e-12)
+    np.testing.assert_allclose(counts, scaled.counts, atol=1e-12)
+    np.testing.assert_allclose(exact.factor_marginals(1), scaled.factor_marginals(1), atol=1e-12)
+    for one, other in zip(exact.hessian_product(*direction), scaled.hessian_product(*direction), strict=True):
+        for left, right in zip(one, other, strict=True):
+            np.testing.assert_allclose(left, right, atol=1e-12)
+
+
+def test_junction_trees_say_the_same():
+    problem = Problem(8, forbidden=True, orders=(3, 4))
+    tables, members = problem.dense(), list(problem.inference.members)
+    junction = plan_inference(problem.offsets, members, problem.n_labels, "junction")
+    known = junction.infer(problem.node, tables, weights=problem.weights)
+    beliefs = problem.infer()
+    np.testing.assert_allclose(beliefs.log_partition, known.log_partition, rtol=1e-12)
+    np.testing.assert_allclose(beliefs.node_marginals, known.node_marginals, atol=1e-12)
+    np.testing.assert_allclose(beliefs.factor_marginals(0), known.factor_marginals(0), atol=1e-12)
+    for group, (_, some) in enumerate(problem.inference.automaton.ngrams, start=1):
+        marginals = known.factor_marginals(group)
+        np.testing.assert_allclose(
+            beliefs.factor_marginals(group), marginals.reshape(len(marginals), -1)[:, some], atol=1e-12
+        )
+    np.testing.assert_array_equal(
+        problem.inference.decode(problem.node, problem.tables)[0], junction.decode(problem.node, tables)[0]
+    )
+
+
+def test_without_ngrams_it_is_the_plain_chain():
+    random = np.random.default_rng(0)
+    offsets = offsets_of([4, 1, 7, 2])
+    node, edge = random.normal(size=(14, 5)), random.normal(size=(1, 5, 5))
+    beliefs = NgramInference(offsets, 5, []).infer(node, [edge])
+    known = infer_chains(node, edge, offsets)
+    np.testing.assert_allclose(beliefs.log_partition, known.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(beliefs.gradient()[1][0], known.gradient()[1], atol=1e-13)
+
+
+def test_samples_have_the_marginals():
+    problem = Problem(9, lengths=(5, 3))
+    drawn = problem.inference.sample(problem.node, problem.tables, 4000, 0)
+    shares = (drawn[:, :, None] == np.arange(3)).mean(axis=0)
+    np.testing.assert_allclose(shares, problem.infer().node_marginals, atol=0.035)
+
+
+def test_digits_do_not_depend_on_the_number_of_threads():
+    problem = Problem(10, lengths=(6,) * 40, lanes=3)
+    one, two = (
+        problem.inference.infer(problem.node, problem.tables, workers=Workers(n, least_work=1)).gradient()
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[1][1], two[1][1])
+
+
+def test_sequences_that_have_no_labelling_are_named():
+    problem = Problem(11)
+    problem.node[problem.offsets[3]] = -np.inf
+    for ask in (
+        problem.infer,
+        lambda: problem.inference.decode(problem.node, problem.tables),
+        lambda: problem.inference.n_best(problem.node, problem.tables, 2),
+        lambda: problem.inference.sample(problem.node, problem.tables, 1),
+    ):
+        with pytest.raises(ValueError, match="sequence 3: every labelling is forbidden"):
+            ask()
+
+
+def test_arcs_are_few_where_ngrams_are():
+    """A thousand n-grams of six labels: a few thousand arcs, not 26^6."""
+    random = np.random.default_rng(0)
+    words = random.integers(26, size=(150, 12))
+    ngrams = []
+    for order in range(3, 7):
+        rows = np.lib.stride_tricks.sliding_window_view(words, order, axis=1).reshape(-1, order)
+        ngrams.append((order, np.unique(rows @ 26 ** np.arange(order - 1, -1, -1))))
+    automaton = NgramAutomaton(26, ngrams)
+    assert automaton.n_arcs <= 26**2 + sum(len(some) for _, some in ngrams) * 2
+    assert "arcs" in NgramInference(offsets_of([3]), 26, ngrams).description
+
+
+def test_too_many_ngrams_are_refused_by_their_number():
+    with pytest.raises(TooManyNgrams, match="308,915,776 arcs"):
+        NgramAutomaton(26, [(6, None)])
+    with pytest.raises(TooManyNgrams, match="have no numbers"):
+        NgramAutomaton(200, [(9, np.zeros(0, dtype=np.int64))])
+    with pytest.raises(ValueError, match="at least three labels"):
+        NgramAutomaton(3, [(2, None)])
