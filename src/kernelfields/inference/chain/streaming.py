@@ -1,0 +1,268 @@
+"""Chains whose positions come one after the other: labels and marginals with a delay, in constant memory.
+
+    alpha_t(b) = p(y_t = b | x_1..t)         prop. to  exp u_t(b) sum_a alpha_{t-1}(a) exp w_t(a, b)
+    p(y_t | x_1..s)                          = alpha_t (T_{t+1} gamma_{t+1}),  gamma_s = alpha_s / c_s, back from s to t
+
+scaled as in scaled_compiled.py; lag = 0 filters, lag = infinity is the marginal given the whole chain. Rows that nobody
+asks for again are dropped: ``lag + every`` rows and those of one push are kept.
+
+    likeliest    position t is answered when t + lag is there. Answers of ``every`` positions come together: a group
+                 g every .. (g + 1) every - 1 is given all up to ``lag`` after its last position, by one pass back.
+    jointly      Viterbi keeps the best labelling that ends in each label, the survivors. What all of them have in
+                 common is settled, whatever comes, and is answered at once, with marginals given all up to then. Where
+                 they disagree for longer than ``lag``, the best one decides and the others end.
+
+Arrays: node (n, L), edge (L, L) for all positions or (n, L, L); minus infinity forbids. Cost of a position: O(L^2) and
+the pass back, O((1 + lag / every) L^2); memory O((lag + every + n) L), with transitions of each position L times that.
+Answers do not depend on how the positions are cut into pushes. Fails: ValueError for arrays that do not fit and where
+no labelling is left; the stream then is what it was.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelfields.inference.packing import check_values
+
+_FEWEST_ROWS = 64
+_FORBIDS = "forbid a label or a step"
+
+
+class StreamRows(NamedTuple):
+    """Rows that a stream keeps, read and filled by compiled code."""
+
+    node: np.ndarray  # (W, L)
+    edge: np.ndarray  # (E, L, L), E = 1 or W
+    transfer: np.ndarray  # (E, L, L), exp(edge - its largest entry); 0 where forbidden
+    alpha: np.ndarray  # (W, L), filtered probabilities
+    inverse_predicted: np.ndarray  # (W, L), 1 / c_t
+    log_alpha: np.ndarray  # (W, L), their logarithms, of rows where doubles do not do
+    logs: np.ndarray  # (W,), which these are, see streaming_compiled.py
+    reachable: np.ndarray  # (W, L), 1 where a label is not forbidden by what came before
+    pointers: np.ndarray  # (W, L), the label before, on the best labelling that ends in each label
+
+    @classmethod
+    def empty(cls, n_rows: int, n_labels: int, edge: np.ndarray | None) -> StreamRows:
+        """Return room for so many rows; ``edge`` (L, L) serves all of them, None for one table each."""
+        n_rows = max(n_rows, 2)  # one table of edges is one for all rows
+        tables = np.zeros((n_rows, n_labels, n_labels)) if edge is None else np.ascontiguousarray(edge[None])
+        transfer = np.zeros_like(tables) if edge is None else transfer_of(tables)
+        node, alpha, inverse, logarithms, reachable = (np.zeros((n_rows, n_labels)) for _ in range(5))
+        kinds, pointers = np.zeros(n_rows, np.int8), np.zeros((n_rows, n_labels), np.int32)
+        return cls(node, tables, transfer, alpha, inverse, logarithms, kinds, reachable, pointers)
+
+    def take(self, others: StreamRows, first: int, last: int) -> None:
+        """Copy rows first..last-1 of others to the front."""
+        tied = len(self.edge) == 1
+        for name, mine, theirs in zip(self._fields, self, others, strict=True):
+            if not (tied and name in ("edge", "transfer")):
+                mine[: last - first] = theirs[first:last]
+
+
+def transfer_of(edge: np.ndarray) -> np.ndarray:
+    """Return exp(edge) of tables (n, L, L), each relative to its largest entry; zero means forbidden and nothing else."""
+    top = edge.max(axis=(1, 2), keepdims=True)
+    transfer = np.exp(edge - np.where(np.isfinite(top), top, 0.0))
+    transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
+    return transfer
+
+
+@dataclass
+class _Place:
+    """How far a stream is: rows kept from ``kept``, answered before ``pending``, there before ``last``."""
+
+    kept: int = 0
+    pending: int = 0
+    last: int = 0
+    #: Positions of the sequence so far.
+    n_positions: int = 0
+    forbids: bool = False
+    best: Any = None
+    roots: Any = None
+
+
+class ChainStream:
+    """One chain that grows: ``push`` potentials of the next positions, ``end`` it; both return (labels, marginals)."""
+
+    def __init__(
+        self, n_labels: int, edge: np.ndarray | None = None, *, lag: float = 0, every: int = 1, jointly: bool = False
+    ):
+        self.n_labels, self.lag, self.every, self.jointly = n_labels, lag, every, jointly
+        if edge is not None:
+            edge = np.asarray(edge, dtype=np.float64)
+            if edge.shape != (n_labels, n_labels):
+                raise ValueError(f"edge potentials must have shape {(n_labels, n_labels)}, got {edge.shape}")
+            check_values("edge potentials", edge, forbids=_FORBIDS)
+        self._edge, self.ended = edge, False
+        self._rows = StreamRows.empty(_FEWEST_ROWS, n_labels, edge)
+        self._place = _Place(best=np.zeros(n_labels), roots=np.zeros(n_labels))
+        self._place.forbids = edge is not None and not np.isfinite(edge).all()
+
+    @property
+    def n_pending(self) -> int:
+        """How many positions wait for their answers."""
+        return self._place.last - self._place.pending
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory the rows take."""
+        return sum(each.nbytes for each in self._rows)
+
+    def push(self, node: np.ndarray, edge: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Add positions with potentials (n, L), and (n, L, L) into each; return labels (m,) and marginals (m, L).
+
+        The first table of edge is not read where the sequence begins.
+        """
+        self._refuse_if_ended()
+        node, edge = self._checked(node, edge)
+        self._make_room(len(node))
+        place = self._written(node, edge)
+        answers = self._answered(place, place.last - len(node))
+        self._place = place
+        return answers
+
+    def end(self, node: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and marginals of all positions that are left; ``node`` (L,) is added to the last of them.
+
+        Nothing is left to be told of a position that has its answer, so that ``node`` then counts for nothing.
+        """
+        self._refuse_if_ended()
+        place, pending = self._place, self.n_pending
+        if not pending:
+            self.ended = True
+            return np.empty(0, np.int64), np.empty((0, self.n_labels))
+        from kernelfields.inference.chain.streaming_compiled import settle, smooth_rows
+
+        # On a copy, so that nothing has changed if it fails.
+        live = place.last - place.kept
+        rows = StreamRows.empty(live, self.n_labels, self._edge)
+        rows.take(self._rows, place.kept, place.last)
+        first, last, best = place.pending - place.kept, live - 1, place.best.copy()
+        if node is not None:
+            rows.node[last] += node
+            best += node
+            self._filter(rows, last, live, place.n_positions - 1, place.forbids or not np.isfinite(node).all())
+        labels, marginals = np.empty(pending, np.int64), np.empty((pending, self.n_labels))
+        work = np.empty((3, self.n_labels))
+        if self.jointly:
+            if best.max() == -np.inf:
+                raise ValueError(
+                    "no labelling is left that may end here, after the labels that were given out: use a larger lag"
+                )
+            best[np.arange(self.n_labels) != best.argmax()] = -np.inf
+            settle(rows, last, first, best, place.roots.copy(), labels, marginals, work)
+        else:
+            smooth_rows(rows, last, first, live, marginals, work)
+            labels = marginals.argmax(axis=1)
+        self._place = replace(place, kept=place.last, pending=place.last)
+        self.ended = True
+        return labels, marginals
+
+    def _refuse_if_ended(self) -> None:
+        if self.ended:
+            raise ValueError("this stream has ended: open another one for the next sequence")
+
+    def _checked(self, node: np.ndarray, edge: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        node = np.asarray(node, dtype=np.float64)
+        if node.ndim != 2 or node.shape[1] != self.n_labels:
+            raise ValueError(f"node potentials must have shape (positions, {self.n_labels}), got {node.shape}")
+        if (edge is None) == (self._edge is None):
+            wanted = "none, since one table serves all positions" if edge is not None else "a table for each position"
+            raise ValueError(f"edge potentials do not fit this stream: expected {wanted}")
+        check_values("node potentials", node, forbids=_FORBIDS)
+        if edge is not None:
+            edge = np.array(edge, dtype=np.float64)
+            if edge.shape != (len(node), self.n_labels, self.n_labels):
+                raise ValueError(
+                    f"edge potentials must have shape {(len(node), self.n_labels, self.n_labels)}, got {edge.shape}"
+                )
+            if self._place.n_positions == 0:
+                edge[:1] = 0.0
+            check_values("edge potentials", edge, forbids=_FORBIDS)
+        return node, edge
+
+    def _make_room(self, n_new: int) -> None:
+        """Move rows to the front, or to more room, where those to come do not fit behind them."""
+        place, capacity = self._place, len(self._rows.node)
+        if place.last + n_new <= capacity:
+            return
+        live = place.last - place.kept
+        rows = self._rows
+        if 2 * live + n_new > capacity:
+            rows = StreamRows.empty(max(_FEWEST_ROWS, 2 * (live + n_new)), self.n_labels, self._edge)
+        rows.take(self._rows, place.kept, place.last)
+        self._rows = rows
+        self._place = replace(place, kept=0, pending=place.pending - place.kept, last=live)
+
+    def _written(self, node: np.ndarray, edge: np.ndarray | None) -> _Place:
+        """Write rows behind those that are there and filter them; return where the stream then is."""
+        place, n_new = self._place, len(node)
+        rows, last = self._rows, place.last + n_new
+        rows.node[place.last : last] = node
+        forbids = place.forbids or not np.isfinite(node.sum())
+        if edge is not None:
+            rows.edge[place.last : last] = edge
+            rows.transfer[place.last : last] = transfer_of(edge)
+            forbids = forbids or not np.isfinite(edge.sum())
+        self._filter(rows, place.last, last, place.n_positions, forbids)
+        n_positions = place.n_positions + n_new
+        survivors = {"best": place.best.copy(), "roots": place.roots.copy()}
+        return replace(place, last=last, n_positions=n_positions, forbids=forbids, **survivors)
+
+    def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
+        """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""
+        from kernelfields.inference.chain.streaming_compiled import filter_rows
+
+        row = filter_rows(rows, first, last, number == 0, forbids, np.empty(self.n_labels))
+        if row >= 0:
+            raise _nothing_left(number + row - first)
+
+    def _answered(self, place: _Place, first: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the answers that rows from ``first`` on allow, and let ``place`` know of them."""
+        from kernelfields.inference.chain.streaming_compiled import answer_by_lag, answer_by_survivors
+
+        waiting = place.last - place.pending
+        work = np.empty((3, self.n_labels))
+        if self.jointly:
+            labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
+            number = place.n_positions - (place.last - first)
+            lag = min(self.lag, np.iinfo(np.int64).max // 2)
+            count = answer_by_survivors(
+                self._rows,
+                place.pending,
+                first,
+                place.last,
+                number,
+                int(lag),
+                self.every,
+                place.best,
+                place.roots,
+                labels,
+                marginals,
+                work,
+            )
+            if count < 0:
+                raise _nothing_left(number - 1 - count - first)
+            labels, marginals = labels[:count].copy(), marginals[:count].copy()
+        else:
+            n_groups = 0 if math.isinf(self.lag) else max(0, (waiting - int(self.lag)) // self.every)
+            count = n_groups * self.every
+            marginals = np.empty((count, self.n_labels))
+            if count:
+                answer_by_lag(self._rows, place.pending, n_groups, int(self.lag), self.every, marginals, work)
+            labels = marginals.argmax(axis=1)
+        place.pending += count
+        # The row before the first without an answer is where the pass over what is to come begins, and where it ends.
+        place.kept = max(place.kept, min(place.pending, place.last) - 1)
+        return labels, marginals
+
+
+def _nothing_left(position: int) -> ValueError:
+    return ValueError(
+        f"position {position} of the stream: every labelling up to it is forbidden, or contradicts labels that were "
+        "given out; check the constraints, or use a larger lag"
+    )
