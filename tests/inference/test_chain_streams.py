@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.oracles.chains import enumerate_chain
 
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.streaming import ChainStream
+from tests.oracles.chains import enumerate_chain
 
 
 def random_potentials(seed, n_positions, n_labels, *, tied=True, spread=1.0, forbidden=0.0):
@@ -34,7 +34,7 @@ def streamed(stream, node, edge, sizes=(), last=None):
         if rows.start < len(node):
             answers.append(stream.push(node[rows], None if len(edge) == 1 else edge[rows]))
         begin = rows.stop
-    answers.append(stream.end(last))
+    answers.append(stream.end(last=last))
     labels, marginals = zip(*answers, strict=True)
     return np.concatenate(labels), np.concatenate(marginals)
 
@@ -74,7 +74,7 @@ def test_blocks_make_no_difference(jointly, lag, every):
     for sizes in ([200], [7] * 40, [150, 3, 40]):
         labels, marginals = streamed(opened(edge, **settings), node, edge, sizes)
         assert np.array_equal(labels, one_by_one[0])
-        assert np.array_equal(marginals, one_by_one[1])
+        assert np.allclose(marginals, one_by_one[1], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 30.0, 800.0])
@@ -144,13 +144,13 @@ def test_a_push_that_fails_changes_nothing():
         ):
             with pytest.raises(ValueError, match=message):
                 stream.push(wrong)
-        assert np.array_equal(stream.push(node[:9])[1], untouched.push(node[:9])[1])
+        assert np.allclose(stream.push(node[:9])[1], untouched.push(node[:9])[1], rtol=0, atol=1e-14)
         with pytest.raises(ValueError, match="position 11 of the stream"):
             stream.push(np.vstack([node[:2], impossible]))
-        with pytest.raises(ValueError, match="every labelling|no labelling is left"):
-            stream.end(np.full(3, -np.inf))
-        assert np.array_equal(stream.push(node[9:])[1], untouched.push(node[9:])[1])
-        assert np.array_equal(stream.end()[1], untouched.end()[1])
+        with pytest.raises(ValueError, match=r"every labelling|no labelling is left"):
+            stream.end(last=np.full(3, -np.inf))
+        assert np.allclose(stream.push(node[9:])[1], untouched.push(node[9:])[1], rtol=0, atol=1e-14)
+        assert np.allclose(stream.end()[1], untouched.end()[1], rtol=0, atol=1e-14)
         for call in (stream.end, lambda ended=stream: ended.push(node)):
             with pytest.raises(ValueError, match="has ended"):
                 call()
@@ -172,3 +172,22 @@ def test_nothing_pushed_is_nothing_answered():
     stream = ChainStream(3, np.zeros((3, 3)), lag=1)
     assert [each.shape for each in stream.push(np.empty((0, 3)))] == [(0,), (0, 3)]
     assert [each.shape for each in stream.end()] == [(0,), (0, 3)]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("split", [0, 1, 4])
+def test_positions_that_come_with_the_end_are_answered_together(tied, split):
+    """The last ones see the whole chain, whatever the lag."""
+    node, edge = random_potentials(10, 6, 3, tied=tied)
+    last = np.array([0.5, -np.inf, 1.0])
+    whole = node.copy()
+    whole[-1] += last
+    for jointly in (False, True):
+        stream = opened(edge, lag=0, jointly=jointly)
+        stream.push(node[:split], None if tied else edge[:split])
+        pending = stream.n_pending
+        labels, marginals = stream.end(node[split:], None if tied else edge[split:], last=last)
+        assert len(labels) == 6 - split + pending
+        assert np.allclose(marginals, marginals_of(whole, edge)[split - pending :], rtol=0, atol=1e-13)
+        if split == 0:
+            assert np.array_equal(labels, (viterbi(whole, edge, np.array([0, 6]))[0], marginals.argmax(1))[not jointly])

@@ -353,11 +353,15 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _decoded(self, X: object, decode: str | None) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the numbers of their labels, the best together or one by one."""
-        chosen = self.decode if decode is None else decode
-        check_choice(chosen, "decode", DECODINGS)
-        jointly = self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
+        jointly = self._asked_jointly(decode)
         for answers in self._answers(X):
             yield answers.data, answers.best_labels() if jointly else answers.likeliest_labels()
+
+    def _asked_jointly(self, decode: str | None) -> bool:
+        """Whether ``decode``, None for that of the estimator, asks for the best labelling as a whole."""
+        chosen = self.decode if decode is None else decode
+        check_choice(chosen, "decode", DECODINGS)
+        return self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
 
     def _decodes_jointly(self) -> bool:
         """Whether decode="auto" asks for the best labelling as a whole."""

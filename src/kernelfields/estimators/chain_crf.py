@@ -466,6 +466,13 @@ class ChainCRF(ShownBySummary, FieldEstimator):
                 results.append([(self.classes_[row], float(score - total)) for row, score in ranked])
         return results
 
+    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> Any:
+        """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
+        from kernelfields.models.stream import LabelStream
+
+        jointly = self._asked_jointly(decode)
+        return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
+
     def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
         """Return log p(y | x), summed over sequences or for each; minus infinity for a forbidden labelling."""
         values = self._log_likelihoods(X, y)

@@ -30,6 +30,8 @@ from kernelfields.inference.packing import check_values
 
 _FEWEST_ROWS = 64
 _FORBIDS = "forbid a label or a step"
+# More positions than any stream has.
+_NEVER = 2**62
 
 
 class StreamRows(NamedTuple):
@@ -64,7 +66,7 @@ class StreamRows(NamedTuple):
 
 
 def transfer_of(edge: np.ndarray) -> np.ndarray:
-    """Return exp(edge) of tables (n, L, L), each relative to its largest entry; zero means forbidden and nothing else."""
+    """Return exp(edge) of tables (n, L, L), each relative to its largest entry; zero means forbidden, nothing else."""
     top = edge.max(axis=(1, 2), keepdims=True)
     transfer = np.exp(edge - np.where(np.isfinite(top), top, 0.0))
     transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
@@ -108,6 +110,11 @@ class ChainStream:
         return self._place.last - self._place.pending
 
     @property
+    def tied(self) -> bool:
+        """Whether one table of steps serves all positions."""
+        return self._edge is not None
+
+    @property
     def n_bytes(self) -> int:
         """How much memory the rows take."""
         return sum(each.nbytes for each in self._rows)
@@ -117,52 +124,73 @@ class ChainStream:
 
         The first table of edge is not read where the sequence begins.
         """
-        self._refuse_if_ended()
+        self.refuse_if_ended()
         node, edge = self._checked(node, edge)
         self._make_room(len(node))
-        place = self._written(node, edge)
+        place = self._written(self._rows, self._place, node, edge)
         answers = self._answered(place, place.last - len(node))
         self._place = place
         return answers
 
-    def end(self, node: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and marginals of all positions that are left; ``node`` (L,) is added to the last of them.
+    def end(
+        self, node: np.ndarray | None = None, edge: np.ndarray | None = None, *, last: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and marginals of all positions that are left, and of those that come with the end.
 
-        Nothing is left to be told of a position that has its answer, so that ``node`` then counts for nothing.
+        ``last`` (L,) is added to the potentials of the last position, unless that has its answer already.
         """
-        self._refuse_if_ended()
-        place, pending = self._place, self.n_pending
-        if not pending:
+        self.refuse_if_ended()
+        if node is None:
+            node = np.empty((0, self.n_labels))
+            edge = None if self.tied else np.empty((0, self.n_labels, self.n_labels))
+        node, edge = self._checked(node, edge)
+        if not self.n_pending + len(node):
             self.ended = True
             return np.empty(0, np.int64), np.empty((0, self.n_labels))
+        rows, place = self._whole(node, edge, last)
+        answers = self._flushed(rows, place)
+        self._place = replace(self._place, kept=self._place.last, pending=self._place.last)
+        self.ended = True
+        return answers
+
+    def _whole(self, node: np.ndarray, edge: Any, last: np.ndarray | None) -> tuple[StreamRows, _Place]:
+        """Return all rows that have no answer yet, filtered to the end of the sequence."""
+        # On a copy, so that nothing has changed if it fails.
+        place, live = self._place, self._place.last - self._place.kept
+        rows = StreamRows.empty(live + len(node), self.n_labels, self._edge)
+        rows.take(self._rows, place.kept, place.last)
+        place = replace(place, kept=0, pending=place.pending - place.kept, last=live, best=place.best.copy())
+        if len(node):
+            node = node.copy()
+            node[-1] += 0.0 if last is None else last
+            place = self._written(rows, place, node, edge)
+            # Only all together are asked for: no row is the end of a group.
+            if self.jointly:
+                self._step_survivors(rows, place, live, lag=_NEVER, every=_NEVER)
+        elif last is not None:
+            rows.node[live - 1] += last
+            place.best += last
+            self._filter(rows, live - 1, live, place.n_positions - 1, place.forbids or not np.isfinite(last).all())
+        return rows, place
+
+    def _flushed(self, rows: StreamRows, place: _Place) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.chain.streaming_compiled import settle, smooth_rows
 
-        # On a copy, so that nothing has changed if it fails.
-        live = place.last - place.kept
-        rows = StreamRows.empty(live, self.n_labels, self._edge)
-        rows.take(self._rows, place.kept, place.last)
-        first, last, best = place.pending - place.kept, live - 1, place.best.copy()
-        if node is not None:
-            rows.node[last] += node
-            best += node
-            self._filter(rows, last, live, place.n_positions - 1, place.forbids or not np.isfinite(node).all())
-        labels, marginals = np.empty(pending, np.int64), np.empty((pending, self.n_labels))
-        work = np.empty((3, self.n_labels))
-        if self.jointly:
-            if best.max() == -np.inf:
-                raise ValueError(
-                    "no labelling is left that may end here, after the labels that were given out: use a larger lag"
-                )
-            best[np.arange(self.n_labels) != best.argmax()] = -np.inf
-            settle(rows, last, first, best, place.roots.copy(), labels, marginals, work)
-        else:
-            smooth_rows(rows, last, first, live, marginals, work)
-            labels = marginals.argmax(axis=1)
-        self._place = replace(place, kept=place.last, pending=place.last)
-        self.ended = True
+        waiting, work = place.last - place.pending, np.empty((3, self.n_labels))
+        labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
+        if not self.jointly:
+            smooth_rows(rows, place.last - 1, place.pending, place.last, marginals, work)
+            return marginals.argmax(axis=1), marginals
+        if place.best.max() == -np.inf:
+            raise ValueError(
+                "no labelling is left that may end here, after the labels that were given out: use a larger lag"
+            )
+        place.best[np.arange(self.n_labels) != place.best.argmax()] = -np.inf
+        settle(rows, place.last - 1, place.pending, place.best, place.roots.copy(), labels, marginals, work)
         return labels, marginals
 
-    def _refuse_if_ended(self) -> None:
+    def refuse_if_ended(self) -> None:
+        """Raise ValueError where nothing may follow."""
         if self.ended:
             raise ValueError("this stream has ended: open another one for the next sequence")
 
@@ -198,20 +226,18 @@ class ChainStream:
         self._rows = rows
         self._place = replace(place, kept=0, pending=place.pending - place.kept, last=live)
 
-    def _written(self, node: np.ndarray, edge: np.ndarray | None) -> _Place:
+    def _written(self, rows: StreamRows, place: _Place, node: np.ndarray, edge: np.ndarray | None) -> _Place:
         """Write rows behind those that are there and filter them; return where the stream then is."""
-        place, n_new = self._place, len(node)
-        rows, last = self._rows, place.last + n_new
-        rows.node[place.last : last] = node
+        first, last = place.last, place.last + len(node)
+        rows.node[first:last] = node
         forbids = place.forbids or not np.isfinite(node.sum())
         if edge is not None:
-            rows.edge[place.last : last] = edge
-            rows.transfer[place.last : last] = transfer_of(edge)
+            rows.edge[first:last] = edge
+            rows.transfer[first:last] = transfer_of(edge)
             forbids = forbids or not np.isfinite(edge.sum())
-        self._filter(rows, place.last, last, place.n_positions, forbids)
-        n_positions = place.n_positions + n_new
+        self._filter(rows, first, last, place.n_positions, forbids)
         survivors = {"best": place.best.copy(), "roots": place.roots.copy()}
-        return replace(place, last=last, n_positions=n_positions, forbids=forbids, **survivors)
+        return replace(place, last=last, n_positions=place.n_positions + len(node), forbids=forbids, **survivors)
 
     def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
         """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""
@@ -223,42 +249,40 @@ class ChainStream:
 
     def _answered(self, place: _Place, first: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the answers that rows from ``first`` on allow, and let ``place`` know of them."""
-        from kernelfields.inference.chain.streaming_compiled import answer_by_lag, answer_by_survivors
+        if self.jointly:
+            lag = _NEVER if math.isinf(self.lag) else int(self.lag)
+            labels, marginals = self._step_survivors(self._rows, place, first, lag, self.every)
+        else:
+            marginals = self._smoothed(place)
+            labels = marginals.argmax(axis=1)
+        place.pending += len(labels)
+        # The row before the first without an answer is where the pass over what is to come begins.
+        place.kept = max(place.kept, place.pending - 1)
+        return labels, marginals
+
+    def _smoothed(self, place: _Place) -> np.ndarray:
+        from kernelfields.inference.chain.streaming_compiled import answer_by_lag
 
         waiting = place.last - place.pending
-        work = np.empty((3, self.n_labels))
-        if self.jointly:
-            labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
-            number = place.n_positions - (place.last - first)
-            lag = min(self.lag, np.iinfo(np.int64).max // 2)
-            count = answer_by_survivors(
-                self._rows,
-                place.pending,
-                first,
-                place.last,
-                number,
-                int(lag),
-                self.every,
-                place.best,
-                place.roots,
-                labels,
-                marginals,
-                work,
-            )
-            if count < 0:
-                raise _nothing_left(number - 1 - count - first)
-            labels, marginals = labels[:count].copy(), marginals[:count].copy()
-        else:
-            n_groups = 0 if math.isinf(self.lag) else max(0, (waiting - int(self.lag)) // self.every)
-            count = n_groups * self.every
-            marginals = np.empty((count, self.n_labels))
-            if count:
-                answer_by_lag(self._rows, place.pending, n_groups, int(self.lag), self.every, marginals, work)
-            labels = marginals.argmax(axis=1)
-        place.pending += count
-        # The row before the first without an answer is where the pass over what is to come begins, and where it ends.
-        place.kept = max(place.kept, min(place.pending, place.last) - 1)
-        return labels, marginals
+        n_groups = 0 if math.isinf(self.lag) else max(0, (waiting - int(self.lag)) // self.every)
+        marginals = np.empty((n_groups * self.every, self.n_labels))
+        if n_groups:
+            work = np.empty((3, self.n_labels))
+            answer_by_lag(self._rows, place.pending, n_groups, int(self.lag), self.every, marginals, work)
+        return marginals
+
+    def _step_survivors(
+        self, rows: StreamRows, place: _Place, first: int, lag: int, every: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        from kernelfields.inference.chain.streaming_compiled import answer_by_survivors
+
+        waiting, number = place.last - place.pending, place.n_positions - (place.last - first)
+        labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
+        steps, survivors = (place.pending, first, place.last, number, lag, every), (place.best, place.roots)
+        count = answer_by_survivors(rows, *steps, *survivors, labels, marginals, np.empty((3, self.n_labels)))
+        if count < 0:
+            raise _nothing_left(number - 1 - count - first)
+        return labels[:count].copy(), marginals[:count].copy()
 
 
 def _nothing_left(position: int) -> ValueError:

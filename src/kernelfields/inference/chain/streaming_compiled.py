@@ -1,7 +1,8 @@
-"""Filtering, fixed-lag smoothing and survivors of Viterbi on the rows of a stream, compiled; streaming.py has the equations.
+"""Filtering, fixed-lag smoothing and survivors of Viterbi on the rows of a stream, compiled.
 
-Arrays: those of ``StreamRows``. Rows whose filtered probabilities leave the range of doubles are kept as logarithms,
-and the steps around them are taken in logarithms, so that no row before them is needed again.
+Equations and arrays, ``StreamRows``, are those of streaming.py. Rows whose filtered probabilities leave the range of
+doubles are kept as logarithms, and the steps around them are taken in logarithms, so that no row before them is needed
+again.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _step_back_in_logarithms(rows, t, now, before):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def smooth_rows(rows, last, first, end, marginals, work):
-    """Write p(y_t | x_1..x_last) of rows t = first..end-1 into marginals (end - first, L); work (3, L) is overwritten."""
+    """Write p(y_t | x_1..x_last) of rows first..end-1 into marginals (end - first, L); work (3, L) is overwritten."""
     n_labels = rows.node.shape[1]
     stride = 0 if rows.edge.shape[0] == 1 else 1
     now, before, gamma = work[0], work[1], work[2]
@@ -261,7 +262,7 @@ def _find_roots(rows, t, pending, roots, origins):
 
 @njit(nogil=True, cache=True)
 def answer_by_survivors(rows, pending, first, last, number, lag, every, best, roots, labels, marginals, work):
-    """Step through rows first..last-1, the first of which is position ``number`` of its sequence; label what is settled.
+    """Step through rows first..last-1, the first of which is position ``number``, and label what is settled.
 
     ``pending`` is the first row without an answer; labels and marginals are filled from it on. best and roots (L,)
     belong to the row before. Return how many rows have answers, or minus one and the row that leaves no label.
@@ -281,7 +282,8 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
                 for b in range(len(best)):
                     if roots[b] != settled:
                         best[b] = -np.inf
-            pending = settle(rows, t, pending, best, roots, labels[pending - begin :], marginals[pending - begin :], work)
+            done = pending - begin
+            pending = settle(rows, t, pending, best, roots, labels[done:], marginals[done:], work)
     return pending - begin
 
 
