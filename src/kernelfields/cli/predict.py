@@ -65,6 +65,18 @@ def predict(
     ] = 0,
     decode: Decode = None,
     posterior: Posterior = False,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Label column files line by line, as they come; see --lag.")
+    ] = False,
+    lag: Annotated[
+        int | None,
+        typer.Option(
+            "--lag",
+            help="With --stream: write the label of a line when so many lines after it have come.",
+            show_default="5 more than the features look ahead",
+            min=0,
+        ),
+    ] = None,
     n_jobs: Jobs = None,
 ) -> None:
     """Label sequences with a trained model.
@@ -83,6 +95,8 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --confidence
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
+    Label what a program writes, while it writes:
+      sensor | kernelfields predict phases.safetensors --stream --lag 10
     """
     import numpy as np
 
@@ -93,7 +107,18 @@ def predict(
     decoding = chosen_decoding(decode, posterior)
     if nbest and (marginals or confidence or decoding is not None):
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
+    if stream and nbest:
+        raise ValueError("--stream labels each line once: leave out --nbest")
+    if lag is not None and not stream:
+        raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
+    if stream:
+        from kernelfields.cli.streaming import label_lines
+
+        shown = "marginals" if marginals else "confidence" if confidence else None
+        count = label_lines(trained, file, output, lag, decoding, shown, as_json=voice.as_json)
+        voice.say(f"labelled {count:,} sequences of {input_name(file)}")
+        return
     read = trained.reader.read(file, labels_required=False)
     crf = trained.crf
     if voice.as_json:
