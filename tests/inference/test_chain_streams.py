@@ -109,17 +109,34 @@ def test_survivors_that_agree_are_answered_at_once():
     assert stream.n_pending == 1
 
 
-def test_survivors_that_disagree_wait_no_longer_than_the_lag_and_break_no_constraint():
-    edge = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)[None]  # one label for ever: nothing is ever settled
-    node = np.random.default_rng(6).normal(size=(50, 3))
+def test_survivors_that_disagree_wait_no_longer_than_the_lag():
+    """Two labels that hardly ever change: the best survivor says the label, and may be another one the next time."""
+    edge = np.array([[[0.0, -9.0], [-9.0, 0.0]]])
+    node = np.random.default_rng(6).normal(size=(300, 2))
     for lag in (0, 2, 5):
-        stream = opened(edge, lag=lag, jointly=True)
-        labels = []
-        for t in range(50):
+        stream, labels = opened(edge, lag=lag, jointly=True), []
+        for t in range(300):
             labels += stream.push(node[t : t + 1])[0].tolist()
             assert stream.n_pending <= lag
-        labels += stream.end()[0].tolist()
-        assert labels == [int(node[: lag + 1].sum(axis=0).argmax())] * 50
+            if labels and len(labels) == t + 1 - lag:
+                best = viterbi(node[: t + 1], edge, np.array([0, t + 1]))[0]
+                assert labels[-1] == best[t - lag]
+        assert len(set(labels)) == 2
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_labels_given_out_too_early_are_followed_by_what_may_follow(tied):
+    """However short the lag, no step is forbidden, nor is the last label."""
+    node, edge = random_potentials(11, 400, 5, tied=tied, spread=2.0)
+    edge[:, np.random.default_rng(0).random((5, 5)) < 0.5] = -np.inf
+    edge[:, np.arange(5), (np.arange(5) + 1) % 5] = 0.0
+    edge[:, np.arange(5), np.arange(5)] = -1.0
+    last = np.array([-np.inf, 0.0, 0.0, 0.0, 0.0])
+    for lag in (0, 1, 2):
+        labels, _ = streamed(opened(edge, lag=lag, jointly=True), node, edge, [37] * 10, last=last if lag else None)
+        assert len(labels) == 400
+        assert (edge[0, labels[:-1], labels[1:]] > -np.inf).all()
+        assert lag == 0 or labels[-1] != 0
 
 
 def test_memory_stays():
@@ -147,7 +164,7 @@ def test_a_push_that_fails_changes_nothing():
         assert np.allclose(stream.push(node[:9])[1], untouched.push(node[:9])[1], rtol=0, atol=1e-14)
         with pytest.raises(ValueError, match="position 11 of the stream"):
             stream.push(np.vstack([node[:2], impossible]))
-        with pytest.raises(ValueError, match=r"every labelling|no labelling is left"):
+        with pytest.raises(ValueError, match=r"every labelling|no labelling"):
             stream.end(last=np.full(3, -np.inf))
         assert np.allclose(stream.push(node[9:])[1], untouched.push(node[9:])[1], rtol=0, atol=1e-14)
         assert np.allclose(stream.end()[1], untouched.end()[1], rtol=0, atol=1e-14)

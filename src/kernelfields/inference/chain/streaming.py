@@ -10,7 +10,9 @@ asks for again are dropped: ``lag + every`` rows and those of one push are kept.
                  g every .. (g + 1) every - 1 is given all up to ``lag`` after its last position, by one pass back.
     jointly      Viterbi keeps the best labelling that ends in each label, the survivors. What all of them have in
                  common is settled, whatever comes, and is answered at once, with marginals given all up to then. Where
-                 they disagree for longer than ``lag``, the best one decides and the others end.
+                 they disagree for longer than ``lag``, the best of them says the label, and the others go on: to end
+                 them would hold on to a label that was given out too early. A label that may not follow the one given
+                 out before it gives way to the best that may.
 
 Arrays: node (n, L), edge (L, L) for all positions or (n, L, L); minus infinity forbids. Cost of a position: O(L^2) and
 the pass back, O((1 + lag / every) L^2); memory O((lag + every + n) L), with transitions of each position L times that.
@@ -45,7 +47,8 @@ class StreamRows(NamedTuple):
     log_alpha: np.ndarray  # (W, L), their logarithms, of rows where doubles do not do
     logs: np.ndarray  # (W,), which these are, see streaming_compiled.py
     reachable: np.ndarray  # (W, L), 1 where a label is not forbidden by what came before
-    pointers: np.ndarray  # (W, L), the label before, on the best labelling that ends in each label
+    delta: np.ndarray  # (W, L), the score of the best labelling that ends in each label, of Viterbi alone
+    pointers: np.ndarray  # (W, L), the label before, on that labelling
 
     @classmethod
     def empty(cls, n_rows: int, n_labels: int, edge: np.ndarray | None) -> StreamRows:
@@ -53,9 +56,9 @@ class StreamRows(NamedTuple):
         n_rows = max(n_rows, 2)  # one table of edges is one for all rows
         tables = np.zeros((n_rows, n_labels, n_labels)) if edge is None else np.ascontiguousarray(edge[None])
         transfer = np.zeros_like(tables) if edge is None else transfer_of(tables)
-        node, alpha, inverse, logarithms, reachable = (np.zeros((n_rows, n_labels)) for _ in range(5))
+        node, alpha, inverse, logarithms, reachable, delta = (np.zeros((n_rows, n_labels)) for _ in range(6))
         kinds, pointers = np.zeros(n_rows, np.int8), np.zeros((n_rows, n_labels), np.int32)
-        return cls(node, tables, transfer, alpha, inverse, logarithms, kinds, reachable, pointers)
+        return cls(node, tables, transfer, alpha, inverse, logarithms, kinds, reachable, delta, pointers)
 
     def take(self, others: StreamRows, first: int, last: int) -> None:
         """Copy rows first..last-1 of others to the front."""
@@ -83,8 +86,10 @@ class _Place:
     #: Positions of the sequence so far.
     n_positions: int = 0
     forbids: bool = False
+    #: Of Viterbi: scores of the survivors, the labels of row ``pending`` they come from, the last label given out.
     best: Any = None
     roots: Any = None
+    before: Any = None
 
 
 class ChainStream:
@@ -101,7 +106,7 @@ class ChainStream:
             check_values("edge potentials", edge, forbids=_FORBIDS)
         self._edge, self.ended = edge, False
         self._rows = StreamRows.empty(_FEWEST_ROWS, n_labels, edge)
-        self._place = _Place(best=np.zeros(n_labels), roots=np.zeros(n_labels))
+        self._place = _Place(best=np.zeros(n_labels), roots=np.zeros(n_labels), before=np.full(1, -1))
         self._place.forbids = edge is not None and not np.isfinite(edge).all()
 
     @property
@@ -174,19 +179,18 @@ class ChainStream:
         return rows, place
 
     def _flushed(self, rows: StreamRows, place: _Place) -> tuple[np.ndarray, np.ndarray]:
-        from kernelfields.inference.chain.streaming_compiled import settle, smooth_rows
+        from kernelfields.inference.chain.streaming_compiled import answer_last, smooth_rows
 
         waiting, work = place.last - place.pending, np.empty((3, self.n_labels))
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
         if not self.jointly:
             smooth_rows(rows, place.last - 1, place.pending, place.last, marginals, work)
             return marginals.argmax(axis=1), marginals
-        if place.best.max() == -np.inf:
+        known = place.pending, place.last - 1, place.best, place.before
+        if place.best.max() == -np.inf or not answer_last(rows, *known, labels, marginals, work):
             raise ValueError(
                 "no labelling is left that may end here, after the labels that were given out: use a larger lag"
             )
-        place.best[np.arange(self.n_labels) != place.best.argmax()] = -np.inf
-        settle(rows, place.last - 1, place.pending, place.best, place.roots.copy(), labels, marginals, work)
         return labels, marginals
 
     def refuse_if_ended(self) -> None:
@@ -236,7 +240,7 @@ class ChainStream:
             rows.transfer[first:last] = transfer_of(edge)
             forbids = forbids or not np.isfinite(edge.sum())
         self._filter(rows, first, last, place.n_positions, forbids)
-        survivors = {"best": place.best.copy(), "roots": place.roots.copy()}
+        survivors = {"best": place.best.copy(), "roots": place.roots.copy(), "before": place.before.copy()}
         return replace(place, last=last, n_positions=place.n_positions + len(node), forbids=forbids, **survivors)
 
     def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
@@ -278,7 +282,10 @@ class ChainStream:
 
         waiting, number = place.last - place.pending, place.n_positions - (place.last - first)
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
-        steps, survivors = (place.pending, first, place.last, number, lag, every), (place.best, place.roots)
+        steps, survivors = (
+            (place.pending, first, place.last, number, lag, every),
+            (place.best, place.roots, place.before),
+        )
         count = answer_by_survivors(rows, *steps, *survivors, labels, marginals, np.empty((3, self.n_labels)))
         if count < 0:
             raise _nothing_left(number - 1 - count - first)

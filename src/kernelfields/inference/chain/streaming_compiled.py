@@ -261,42 +261,90 @@ def _find_roots(rows, t, pending, roots, origins):
 
 
 @njit(nogil=True, cache=True)
-def answer_by_survivors(rows, pending, first, last, number, lag, every, best, roots, labels, marginals, work):
+def _continued(rows, pending, t, before, path):
+    """Fill path (n,) with the best labels of rows pending..t that may follow the label ``before``; False for none."""
+    n_labels, n_rows = rows.node.shape[1], t - pending + 1
+    stride = 0 if rows.edge.shape[0] == 1 else 1
+    pointers = np.zeros((n_rows, n_labels), np.int64)
+    scores, previous = rows.delta[pending].copy(), np.empty(n_labels)
+    for b in range(n_labels):
+        if rows.edge[pending * stride, before, b] == -np.inf:
+            scores[b] = -np.inf
+    for row in range(1, n_rows):
+        step = rows.edge[(pending + row) * stride]
+        previous[:] = scores
+        scores[:] = -np.inf
+        for a in range(n_labels):
+            for b in range(n_labels):
+                if previous[a] + step[a, b] > scores[b]:
+                    scores[b] = previous[a] + step[a, b]
+                    pointers[row, b] = a
+        scores += rows.node[pending + row]
+    label = np.argmax(scores)
+    if scores[label] == -np.inf:
+        return False
+    for row in range(n_rows - 1, -1, -1):
+        path[row] = label
+        label = pointers[row, label]
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _trace(rows, row, label, pending, labels):
+    """Fill labels with those of rows pending..row on the best labelling that has ``label`` at ``row``."""
+    while row >= pending:
+        labels[row - pending] = label
+        label = rows.pointers[row, label]
+        row -= 1
+
+
+@njit(nogil=True, cache=True)
+def _may_follow(rows, row, before, label):
+    return before < 0 or rows.edge[row if rows.edge.shape[0] > 1 else 0, before, label] > -np.inf
+
+
+@njit(nogil=True, cache=True)
+def answer_by_survivors(rows, pending, first, last, number, lag, every, best, roots, before, labels, marginals, work):
     """Step through rows first..last-1, the first of which is position ``number``, and label what is settled.
 
     ``pending`` is the first row without an answer; labels and marginals are filled from it on. best and roots (L,)
-    belong to the row before. Return how many rows have answers, or minus one and the row that leaves no label.
+    belong to the row before; before (1,) is the last label that was given out, -1 for none. Return how many rows have
+    answers, or minus one and the row that leaves no label.
     """
     begin = pending
     for t in range(first, last):
         if not _step_survivors(rows, t, number == 0 and t == first, pending, best, roots, work):
             return -1 - t
+        rows.delta[t] = best
         if (number + t - first + 1) % every != 0:
             continue
         while pending <= t:
-            if _common_root(best, roots) < 0:
-                if t - pending < lag:
-                    break
-                # No more time: the best survivor decides, and those that come from elsewhere end here.
-                settled = roots[np.argmax(best)]
-                for b in range(len(best)):
-                    if roots[b] != settled:
-                        best[b] = -np.inf
+            end, label = pending, roots[np.argmax(best)]
+            if _common_root(best, roots) >= 0:
+                end, label = _last_common(rows, t, best, work[0], work[1])
+            elif t - pending < lag:
+                break
             done = pending - begin
-            pending = settle(rows, t, pending, best, roots, labels[done:], marginals[done:], work)
+            smooth_rows(rows, t, pending, end + 1, marginals[done:], work)
+            _trace(rows, end, int(label), pending, labels[done:])
+            for row in range(pending, end + 1):
+                # Labels that were given out too early cannot be taken back; what follows them has to be possible.
+                if not _may_follow(rows, row, before[0], labels[row - begin]):
+                    path = np.empty(t - row + 1, np.int64)
+                    if not _continued(rows, row, t, before[0], path):
+                        return -1 - row
+                    labels[row - begin] = path[0]
+                before[0] = labels[row - begin]
+            pending = end + 1
+            if pending <= t:
+                _find_roots(rows, t, pending, roots, work[0])
     return pending - begin
 
 
 @njit(nogil=True, cache=True)
-def settle(rows, t, pending, best, roots, labels, marginals, work):
-    """Label the rows on which all survivors of row t agree, from ``pending`` on; return the row after them."""
-    row, label = _last_common(rows, t, best, work[0], work[1])
-    smooth_rows(rows, t, pending, row + 1, marginals, work)
-    end = row + 1
-    while row >= pending:
-        labels[row - pending] = label
-        label = rows.pointers[row, label]
-        row -= 1
-    if end <= t:
-        _find_roots(rows, t, end, roots, work[0])
-    return end
+def answer_last(rows, pending, t, best, before, labels, marginals, work):
+    """Label rows pending..t, the last of the sequence; False if nothing may follow the labels that were given out."""
+    rows.delta[t] = best
+    smooth_rows(rows, t, pending, t + 1, marginals, work)
+    _trace(rows, t, np.argmax(best), pending, labels)
+    return _may_follow(rows, pending, before[0], labels[0]) or _continued(rows, pending, t, before[0], labels)
