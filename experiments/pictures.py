@@ -129,6 +129,11 @@ def degree_plot(degrees: Sequence[Any], accuracy: Any, *, name: str = "token acc
     return _places_plot(degrees, curves, name, "degree")
 
 
+def lag_plot(lags: Sequence[Any], figures: Mapping[str, list], *, name: str = "token accuracy") -> Picture:
+    """Draw a figure against the lag of a stream, one place per lag, at equal distances; "all" stands alone."""
+    return _places_plot(lags, read_curves(figures, len(lags), name), name, "lag")
+
+
 def named_plot(places: Sequence[str], figures: Mapping[str, list], name: str) -> Picture:
     """Draw figures at named places, without lines between them; several curves stand side by side."""
     return _places_plot(places, read_curves(figures, len(places), name), name, "")

@@ -71,6 +71,18 @@ def predict(
     ] = False,
     unknown_label: UnknownLabel = None,
     label_sets: LabelSets = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Label column files line by line, as they come; see --lag.")
+    ] = False,
+    lag: Annotated[
+        int | None,
+        typer.Option(
+            "--lag",
+            help="With --stream: write the label of a line when so many lines after it have come.",
+            show_default="5 more than the features look ahead",
+            min=0,
+        ),
+    ] = None,
     n_jobs: Jobs = None,
 ) -> None:
     """Label sequences with a trained model.
@@ -91,6 +103,8 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --nbest 5
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
+    Label what a program writes, while it writes:
+      sensor | kernelfields predict phases.safetensors --stream --lag 10
     """
     import numpy as np
 
@@ -103,7 +117,18 @@ def predict(
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
+    if stream and (nbest or known):
+        raise ValueError("--stream labels each line once, as it comes: leave out --nbest and --known")
+    if lag is not None and not stream:
+        raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
+    if stream:
+        from kernelfields.cli.streaming import label_lines
+
+        shown = "marginals" if marginals else "confidence" if confidence else None
+        count = label_lines(trained, file, output, lag, decoding, shown, as_json=voice.as_json)
+        voice.say(f"labelled {count:,} sequences of {input_name(file)}")
+        return
     crf, given = trained.crf, None
     if known:
         read = trained.reader.read(file, partly=True, unknown_label=unknown_label, label_sets=label_sets)
@@ -112,9 +137,9 @@ def predict(
     else:
         read = trained.reader.read(file, labels_required=False)
     if voice.as_json:
-        with open_text_output(output) as stream:
+        with open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
-                stream.write(json_text(line) + "\n")
+                lines.write(json_text(line) + "\n")
     elif nbest:
         _write_nbest(output, crf, read, nbest, given)
     else:

@@ -11,9 +11,8 @@ An estimator says what is its own in a few hooks: how data are read (``_learn``,
 from __future__ import annotations
 
 import copy
-import os
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,12 +21,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.choice import engine_here, resolve_engine, scoring_engine
+from kernelfields.engines.choice import resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
 from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
 from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
-from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
+from kernelfields.estimators.stored import StoredEstimator
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -35,7 +34,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
 from kernelfields.models.checkpoints import Checkpoint
-from kernelfields.models.documents import SETTINGS, checked_classes, read_document, write_document
+from kernelfields.models.documents import SETTINGS
 from kernelfields.models.expectations import LabelledFeature, LabelShares
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
@@ -59,7 +58,6 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
-from kernelfields.objective.term import Term
 from kernelfields.reports.filled import FilledLabels
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Solution
@@ -81,8 +79,6 @@ BasisLike = Basis | str
 LabelKernelLike = LabelKernel | str | np.ndarray
 EngineLike = Engine | str
 Seed = int | np.random.Generator | np.random.RandomState | None
-PathLike = str | os.PathLike[str]
-Functions = Mapping[str, Callable[..., object]]
 
 #: How labels are chosen; "viterbi" and "joint" are two words for the best labelling as a whole.
 DECODINGS = ("auto", "viterbi", "joint", "posterior")
@@ -90,7 +86,7 @@ DECODINGS = ("auto", "viterbi", "joint", "posterior")
 _SMALL_PRODUCT = 1_000_000
 
 
-class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
+class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
     """A field as a scikit-learn estimator; see the module for the hooks of those that derive from it."""
 
     #: The name of its kind in model files.
@@ -372,11 +368,15 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _decoded(self, X: object, decode: str | None, known: object = None) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield batches with the numbers of their labels, the best together or one by one."""
-        chosen = self.decode if decode is None else decode
-        check_choice(chosen, "decode", DECODINGS)
-        jointly = self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
+        jointly = self._asked_jointly(decode)
         for answers in self._answers(X, known=known):
             yield answers.data, answers.best_labels() if jointly else answers.likeliest_labels()
+
+    def _asked_jointly(self, decode: str | None) -> bool:
+        """Whether ``decode``, None for that of the estimator, asks for the best labelling as a whole."""
+        chosen = self.decode if decode is None else decode
+        check_choice(chosen, "decode", DECODINGS)
+        return self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
 
     def _decodes_jointly(self) -> bool:
         """Whether decode="auto" asks for the best labelling as a whole."""
@@ -550,51 +550,3 @@ class FieldEstimator(BaseEstimator, metaclass=ABCMeta):
         if not hasattr(self, "laplace_"):
             raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
         return self.laplace_
-
-    # ---- files
-
-    def save(self, path: PathLike) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "field_")
-        write_document(path, self.kind, self.to_document())
-
-    @classmethod
-    def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
-        """Read a model of :meth:`save`; ``callables`` names kernel functions. An engine that is not here is "auto"."""
-        model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
-        model.engine = engine_here(model.engine)
-        return model
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the fitted estimator as plain values and arrays."""
-        return estimator_document(self)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
-        return rebuilt_estimator(cls, document, callables or {})
-
-    def _described_classes(self) -> Any:
-        return self.classes_
-
-    @classmethod
-    def _rebuilt_classes(cls, described: Any) -> np.ndarray:
-        return checked_classes(described)
-
-    def _describe_structure(self) -> dict[str, Any]:
-        """Return what is to be kept of which labels meet."""
-        return {}
-
-    @classmethod
-    @abstractmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> Any:
-        """Return the reader that was described."""
-
-    @classmethod
-    @abstractmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> LabelStructure:
-        """Return the label structure that was described."""
-
-    @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
-        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""

@@ -17,7 +17,6 @@ from kernelfields.estimators.base import (
     BasisLike,
     EngineLike,
     FieldEstimator,
-    Functions,
     KernelLike,
     LabelKernelLike,
     Seed,
@@ -26,6 +25,7 @@ from kernelfields.estimators.inspecting.explanations import Asked, explain_seque
 from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training, learnt_cliques
+from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -69,14 +69,11 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
     support : "all" or "observed", default "all"
         Which pairs of features and labels have a weight: all, or those seen in training, as in CRFsuite.
-    edge_support : "all", "observed" or None
-        The same for transitions; None means ``support``.
-    min_freq : float, default 0.0
-        With observed support: the least total weight of a pair in the training data.
+    edge_support : "all", "observed" or None, the same for transitions; None means ``support``
+    min_freq : float, default 0.0; with observed support the least total weight of a pair in the training data
     l1 : float, default 0.0
         Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features.
-    edge_l1 : float or None
-        The same for transitions; None means ``l1``.
+    edge_l1 : float or None, the same for transitions; None means ``l1``
     prior_variance : "auto", float or tuple, default "auto"
         Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
         c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
@@ -84,8 +81,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
         spreads differ by more than a factor of ten and the kernel is given by its name.
-    edge_prior_variance : float or None
-        Prior variance of the transitions; None means ``prior_variance``.
+    edge_prior_variance : float or None, the same for transitions; None means ``prior_variance``
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
         Which labels share strength; rows follow the sorted classes.
     cliques : list of clique sets, "learn" or None
@@ -96,8 +92,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         What cliques="learn" chooses from; None for sets of its own proposal.
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
-    tol : float, default 1e-3
-        Relative duality gap at which to stop.
+    tol : float, default 1e-3, the relative duality gap at which to stop
     max_iter : int, default 1000
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".
@@ -108,21 +103,18 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     dtype : "auto", "float32" or "float64"
         Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
-    n_jobs : int or None
-        Threads; None and -1 mean all cores.
+    n_jobs : int or None, how many threads; None and -1 mean all cores
     engine : "auto", "threads", "torch", "dask" or an Engine, default "auto"
         Where the fit runs: ``Threads(memory="8GB")`` keeps features within so much memory, ``Torch("cuda:1")`` on a
         device, ``Dask(client)`` on a cluster (kernelfields.engines). "auto" takes a CUDA device if there is one and
         the problem is large, else threads.
     random_state : int, Generator, RandomState or None
-    verbose : int, default 0
-        1 shows where the fit is, 2 every iteration.
+    verbose : int, default 0; 1 shows where the fit is, 2 every iteration
     callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
         A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
-    patience : int, default 5
-        With a development set: stop after this many iterations without a higher log-likelihood there.
+    patience : int, default 5; after so many iterations without a higher likelihood of a development set a fit stops
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
@@ -452,6 +444,13 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         """Return, for each sequence, its k most probable labellings with their log-probabilities."""
         check_is_fitted(self, "field_")
         return ranked_labellings(self._answers(X, known=known), self.classes_, k)
+
+    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> Any:
+        """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
+        from kernelfields.models.stream import LabelStream
+
+        jointly = self._asked_jointly(decode)
+        return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def log_likelihood(
         self, X: object, y: object, *, per_sequence: bool = False, known: object = None

@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import BasisLike, FieldEstimator, Functions, KernelLike, Seed, Training
+from kernelfields.estimators.base import BasisLike, FieldEstimator, KernelLike, Seed, Training
 from kernelfields.estimators.settling import suitable_kernels
+from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques

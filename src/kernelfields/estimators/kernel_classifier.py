@@ -17,12 +17,12 @@ from kernelfields.estimators.base import (
     BasisLike,
     EngineLike,
     FieldEstimator,
-    Functions,
     KernelLike,
     LabelKernelLike,
     Seed,
 )
 from kernelfields.estimators.settling import Training
+from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.evidence import known_labels, read_labels, tells_partly

@@ -12,17 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import (
-    BasisLike,
-    EngineLike,
-    FieldEstimator,
-    Functions,
-    KernelLike,
-    Seed,
-)
+from kernelfields.estimators.base import BasisLike, EngineLike, FieldEstimator, KernelLike, Seed
 from kernelfields.estimators.inspecting.explanations import Asked, explain_instance
 from kernelfields.estimators.inspecting.inspection import tabulate_label_weights
 from kernelfields.estimators.settling import Training
+from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
 from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances

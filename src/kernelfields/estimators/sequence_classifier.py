@@ -24,9 +24,10 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.base import BasisLike, EngineLike, Functions, KernelLike, Seed
+from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.habits import advised
+from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.engines.choice import engine_here
 from kernelfields.models.documents import (
     check_widths,
+    checked_classes,
     describe_parameters,
     describe_solution,
     describe_terms,
+    read_document,
     rebuild_certificate,
     rebuild_estimator,
     rebuild_solution,
     rebuild_terms,
+    write_document,
 )
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
 from kernelfields.models.stored_values import record
+from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.term import Term
 from kernelfields.uncertainty.evidence.settings import EvidencePath
 from kernelfields.uncertainty.laplace.samples import LaplaceSamples
+
+PathLike = str | os.PathLike[str]
+Functions = Mapping[str, Callable[..., object]]
 
 
 def estimator_document(estimator: Any) -> dict[str, Any]:
@@ -72,3 +86,58 @@ def rebuilt_estimator(kind: Any, document: Mapping[str, Any], functions: Mapping
     estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
     estimator._set_views()
     return estimator
+
+
+class StoredEstimator:
+    """The part of an estimator that writes it to files and reads it back; hooks say what is its own."""
+
+    #: The name of its kind in model files.
+    kind: ClassVar[str]
+    engine: Any
+    classes_: Any
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one file of data (safetensors), atomically."""
+        check_is_fitted(self, "field_")
+        write_document(path, self.kind, self.to_document())
+
+    @classmethod
+    def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
+        """Read a model of :meth:`save`; ``callables`` names kernel functions. An engine that is not here is "auto"."""
+        model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
+        model.engine = engine_here(model.engine)
+        return model
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the fitted estimator as plain values and arrays."""
+        return estimator_document(self)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        return rebuilt_estimator(cls, document, callables or {})
+
+    def _described_classes(self) -> Any:
+        return self.classes_
+
+    @classmethod
+    def _rebuilt_classes(cls, described: Any) -> np.ndarray:
+        return checked_classes(described)
+
+    def _describe_structure(self) -> dict[str, Any]:
+        """Return what is to be kept of which labels meet."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> Any:
+        """Return the reader that was described."""
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> LabelStructure:
+        """Return the label structure that was described."""
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
+        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""

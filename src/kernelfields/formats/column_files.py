@@ -23,7 +23,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
@@ -166,6 +167,38 @@ def read_columns(
     elif done is not None:
         done.kept += [(len(done.rows) + 1, line) for _, line in current.kept]
         yield done
+
+
+class ColumnLine(NamedTuple):
+    """A line of a column file and its number; ``cells`` are None unless it is a row, ``ends`` if a sequence ends."""
+
+    number: int
+    text: str
+    cells: list[str] | None
+    ends: bool
+    separator: str
+
+
+def read_column_lines(path: PathName, *, separator: str = "auto", comments: bool = True) -> Iterator[ColumnLine]:
+    """Yield the lines of a column file as they come, once the first row is there; otherwise as ``read_columns``."""
+    numbered = enumerate(read_lines(path), start=1)
+    head, layout = _find_layout(numbered, separator, comments, False)
+    if layout is None:
+        return
+    inside = False
+    for number, line in chain(head, numbered):
+        if line.startswith(_DOCUMENT_START) or not line.strip(" \t"):
+            yield ColumnLine(number, line, None, inside, layout.separator)
+            inside = False
+            continue
+        cells = _split(line, layout.separator)
+        if _is_kept(line, cells, layout, inside, comments, False):
+            yield ColumnLine(number, line, None, False, layout.separator)
+            continue
+        if len(cells) != layout.n_columns:
+            raise SequenceFileError(_ragged(input_name(path), number, line, cells, layout))
+        inside = True
+        yield ColumnLine(number, line, cells, False, layout.separator)
 
 
 def write_columns(

@@ -92,6 +92,12 @@ class Template:
         """B lines with macros: transitions that depend on the rows. ``features`` leaves them out."""
         return tuple(line for line in self.bigrams if line.cells)
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many rows before a position, and after it, its features read."""
+        rows = [cell.row for line in self.unigrams for cell in line.cells]
+        return -min(0, *rows, 0), max(0, *rows, 0)
+
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
         """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
         for line in (*self.unigrams, *self.bigrams):

@@ -82,7 +82,8 @@ def _beliefs(
         joint = states[:, None] * shares[t]
         slopes = d_scores[arc_of] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
         d_joint = d_states[:, None] * shares[t] + joint * slopes
-        states, d_states = (np.bincount(targets.ravel(), each.ravel(), n_states) for each in (joint, d_joint))
+        states = np.bincount(targets.ravel(), joint.ravel(), n_states).astype(np.float64, copy=False)
+        d_states = np.bincount(targets.ravel(), d_joint.ravel(), n_states).astype(np.float64, copy=False)
         chosen = joint if direction is None else d_joint
         marginals[t] = chosen.sum(axis=0)
         arcs[t] = np.bincount(arc_of.ravel(), chosen.ravel(), automaton.n_arcs)

@@ -336,7 +336,7 @@ class ChainStructure:
     ) -> ChainAnswers | NgramAnswers | LongChainAnswers:
         """Return what can be asked of chains with potentials, constraints included."""
         if isinstance(layout, NgramLayout):
-            names = ["lag1", *(name for name, _ in layout.groups)]
+            names = ["lag1", *(str(name) for name, _ in layout.groups)]
             ngrams: Any = plan or self.plan(chains, layout)
             return NgramAnswers(chains, names, potentials.node, potentials.factors, ngrams, workers)
         if not isinstance(layout, GraphLayout):

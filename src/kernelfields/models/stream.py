@@ -1,0 +1,211 @@
+"""Streams of one sequence: positions are pushed as they come, labels and marginals answered with a delay.
+
+    stream = crf.stream(lag=5)
+    for x in sensor:
+        labels, marginals = stream.push(x)         p(y_t | x_1..x_{t + lag}) of the positions t that can be answered
+    labels, marginals = stream.end()               the rest, given all
+
+A window that looks ahead by ``a`` positions is counted into the lag: the potentials of t + lag - a are the last that
+x_1..x_{t + lag} tells, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
+equations; this module reads inputs and scores them, by the terms of the field, as prediction does.
+
+Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / every) L^2). Memory: the inputs of a window
+and the potentials of ``lag + every`` and n rows; with lag = infinity those of the whole sequence. Pushes of many rows
+cost less for each of them: a call takes some 50 microseconds of Python, kernels of many rows are one product, and the
+last row of the push before is scored again. Answers are the same.
+Fails: ValueError for cliques that reach further than neighbours, for a lag that is less than windows look ahead, for
+inputs that do not fit and for streams that have ended; a push that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.features.readers import ChainReader
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import EndCliques, check_window, window_view
+from kernelfields.fields.ragged import plain_strings
+from kernelfields.inference.chain.streaming import ChainStream
+from kernelfields.models.field import Field
+from kernelfields.numerics.parameters import check_count, is_real, is_whole
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.term import Term
+
+
+class StreamAnswers(NamedTuple):
+    """The next positions of a stream, in their order and without gaps: labels, and marginals (n, L)."""
+
+    labels: Any
+    marginals: np.ndarray
+
+
+class LabelStream:
+    """The labels of one sequence whose positions come one after the other; see the module."""
+
+    def __init__(
+        self,
+        field: Field,
+        reader: ChainReader,
+        classes: np.ndarray,
+        lag: float,
+        every: int = 1,
+        jointly: bool = False,
+        n_jobs: int | None = 1,
+    ):
+        _check_neighbours(field.terms)
+        windows = [check_window(term.clique.window) for term in field.terms if not term.tied_everywhere]
+        self._before = max((before for before, _ in windows), default=0)
+        self._after = max((after for _, after in windows), default=0)
+        self.lag, self.every = _checked_lag(lag, self._after), every
+        check_count(every, "every")
+        self._reader, self._classes, self._workers = reader, classes, Workers(n_jobs)
+        self._masks = field.structure.masks  # type: ignore[attr-defined]
+        ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]
+        tables = [term for term in field.terms if term.labels_per_clique == 2]
+        tied = all(term.tied_everywhere for term in tables)
+        apart = ends + tables if tied else ends
+        self._fields = _by_window([term for term in field.terms if term not in apart], field)
+        self._ends = _by_window(ends, field)
+        edge = None
+        if tied:
+            n_labels = len(classes)
+            edge = sum((term.tied_scores.reshape(n_labels, -1) for term in tables), np.array(self._masks.edge))
+        self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
+        #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on.
+        self._inputs: Any = None
+        self._seen = 0
+        self.n_positions = 0
+
+    @property
+    def n_pending(self) -> int:
+        """How many positions wait for their answers."""
+        return self._chain.n_pending + (0 if self._inputs is None else self._inputs.shape[0] - self._seen)
+
+    def push(self, x: Any) -> StreamAnswers:
+        """Add one position, or several as rows, in the form that the model was fitted on; return what can be answered.
+
+        One position is an array (d,), a feature dict or a list of feature strings; several are a table (n, d) or a
+        list of dicts or of lists.
+        """
+        self._chain.refuse_if_ended()
+        inputs = self._read(x)
+        if inputs is None:
+            return self._named(np.empty(0, np.int64), np.empty((0, len(self._classes))))
+        joined = inputs if self._inputs is None else _stacked(self._inputs, inputs)
+        end = max(self._seen, joined.shape[0] - self._after)
+        answers = self._chain.push(*self._potentials(joined, self._seen, end))
+        seen = min(end, self._before + 1)
+        self._inputs, self._seen = joined[end - seen :], seen
+        self.n_positions += inputs.shape[0]
+        return self._named(*answers)
+
+    def end(self) -> StreamAnswers:
+        """End the sequence; return the answers that are left, given all of it."""
+        self._chain.refuse_if_ended()
+        if self._inputs is None:
+            return self._named(*self._chain.end())
+        n_rows = self._inputs.shape[0]
+        last = self._masks.end + np.zeros(len(self._classes))
+        for window, ending in self._ends.items():
+            row = window_view(self._inputs, np.array([0, n_rows]), window)[n_rows - 1 :]
+            last += self._scored(ending, Chains(row, np.array([0, 1]))).node[0]
+        answers = self._chain.end(*self._potentials(self._inputs, self._seen, n_rows), last=last)
+        self._inputs = None
+        return self._named(*answers)
+
+    def _named(self, labels: np.ndarray, marginals: np.ndarray) -> StreamAnswers:
+        return StreamAnswers(plain_strings([self._classes[labels]])[0], marginals)
+
+    def _read(self, x: Any) -> Any:
+        """Return rows of inputs, None for no row."""
+        rows = _rows_of(x, named=self._reader.encoder is not None)
+        size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        return self._reader.read([rows]).inputs if size else None
+
+    def _potentials(self, inputs: Any, begin: int, end: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the potentials of rows begin..end-1 of inputs; the others are seen by these."""
+        n_labels, tied = len(self._classes), self._chain.tied
+        node = np.zeros((end - begin, n_labels))
+        edge = None if tied else np.zeros((end - begin, n_labels, n_labels)) + self._masks.edge
+        if begin == end:
+            return node, edge
+        # A row before them, so that none but the first of the sequence is taken for a start.
+        first = max(begin - 1, 0)
+        for window, field in self._fields.items():
+            rows = window_view(inputs, np.array([0, inputs.shape[0]]), window)[first:end]
+            scored = self._scored(field, Chains(rows, np.array([0, end - first])))
+            node += scored.node[begin - first :]
+            if edge is not None:
+                edge += scored.edge if len(scored.edge) == 1 else scored.edge[begin - first :]
+        node += self._masks.label
+        if begin == 0:
+            node[0] += self._masks.start
+        return node, edge
+
+    def _scored(self, field: Field, chains: Chains) -> Potentials:
+        potentials = field.potentials(chains, field.layout(chains), self._workers)
+        if not potentials.finite:
+            raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
+        return potentials
+
+
+def _check_neighbours(terms: list[Term]) -> None:
+    for term in terms:
+        if not term.clique.neighbours_only:
+            raise ValueError(
+                f"a stream joins neighbouring labels alone, and the clique set {term.name!r} reaches "
+                f"{term.clique.steps_back[0]} steps: predict whole sequences, or fit a field without it"
+            )
+
+
+def _checked_lag(lag: Any, ahead: int) -> float:
+    if not (is_whole(lag) and lag >= 0) and not (is_real(lag) and lag == np.inf):
+        raise ValueError(f"lag must be a whole number of positions, 0 or more, or infinity, got {lag!r}")
+    if lag < ahead:
+        raise ValueError(
+            f"windows look {ahead} positions ahead, so that no answer can come sooner: lag must be at least {ahead}, "
+            f"got {lag}"
+        )
+    return lag
+
+
+def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
+    """Return fields of the terms of each window, which see rows that are joined with their neighbours already."""
+    groups: dict[tuple[int, int], list[Term]] = {}
+    for term in terms:
+        clique = copy.copy(term.clique)
+        clique.window = 1
+        window = (0, 0) if term.tied_everywhere else check_window(term.clique.window)
+        groups.setdefault(window, []).append(replace(term, clique=clique))
+    return {window: Field(group, field.structure) for window, group in groups.items()}
+
+
+def _rows_of(x: Any, *, named: bool) -> Any:
+    """Return one position, or several, as rows; ``named`` says that positions are feature dicts or strings."""
+    if named:
+        single = isinstance(x, Mapping) or (_holds(x) and isinstance(next(iter(x)), str | bytes))
+        return [x] if single else x
+    if scipy.sparse.issparse(x):
+        return x if x.ndim == 2 else x.reshape(1, -1)
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        shape = (0, 0) if _holds(x) and any(hasattr(each, "__len__") for each in x) else np.shape(x)
+    several = len(shape) >= 2 or (len(shape) == 1 and not shape[0])
+    return x if several else np.reshape(np.asarray(x), (1, -1))
+
+
+def _holds(x: Any) -> bool:
+    return isinstance(x, list | tuple | set | frozenset) and len(x) > 0
+
+
+def _stacked(first: Any, second: Any) -> Any:
+    if scipy.sparse.issparse(second):
+        return scipy.sparse.vstack([first, second], format="csr")
+    return np.concatenate([first, second])
