@@ -163,3 +163,15 @@ def test_a_decoding_that_is_not_known_is_refused_by_predict():
     X, y = readings(3)
     with pytest.raises(ValueError, match="decode must be one of"):
         ChainCRF("rbf").fit(X, y).predict(X, decode="best")
+
+
+def test_a_kernel_of_ones_own_scale_on_uneven_columns_is_told_of():
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(6, 4)) * [1.0, 1.0, 1.0, 1000.0] for _ in range(10)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    with pytest.warns(UserWarning, match=r"0\.9\d+ is usual and 1e\+03|very different spreads") as told:
+        ChainCRF(RBF(0.5), prior_variance=1.0).fit(X, y)
+    assert told[0].filename == __file__
+    for settings in ({"scale": True}, {"scale": False}):
+        ChainCRF(RBF(0.5), prior_variance=1.0, **settings).fit(X, y)
+    ChainCRF("rbf", prior_variance=1.0).fit(X, y)

@@ -42,14 +42,13 @@ from kernelfields.cli.models import (
     read_training_file,
 )
 from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
+from kernelfields.features.scaling import uneven_spreads
 from kernelfields.formats import ModelFileError, SequenceFile
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF, ChainCRFCV
 
-# Columns whose spreads differ by more than this are worth a hint.
-_UNEVEN = 30.0
 _FINISHED = ("gap", "stationary", "early")
 
 
@@ -121,11 +120,10 @@ class TrainingRun:
         given = any(value is not None for value in settings.part("kernel").values())
         scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
         if is_dense(self.file.X) and not scaled:
-            spreads = np.concatenate(self.file.X).std(axis=0)
-            spreads = spreads[spreads > 0]
-            if len(spreads) and spreads.max() > _UNEVEN * spreads.min():
+            rows = np.concatenate(self.file.X)
+            if (uneven := uneven_spreads(rows, np.ones(len(rows)))) is not None:
                 voice.say(
-                    f"the columns have very different spreads, {spreads.min():.3g} to {spreads.max():.3g}: "
+                    f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest: "
                     "--standardize brings them to one scale"
                 )
 

@@ -25,7 +25,7 @@ from kernelfields.engines.choice import resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.estimators.habits import advised
 from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
-from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
+from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse, warn_of_uneven_columns
 from kernelfields.estimators.stored import StoredEstimator
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
@@ -224,6 +224,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
             data = reader.scale(data, always=self.scale is True)
+        else:
+            warn_of_uneven_columns(self, data)
         options = FitOptions(
             self.solver,
             self.tol,

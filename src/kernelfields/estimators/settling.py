@@ -13,6 +13,7 @@ variance, is judged by the likelihood of a part of the data that short fits did 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -23,9 +24,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import Chains
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.registry import has_no_scale
+from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions
@@ -81,6 +83,20 @@ class Silence(AbstractContextManager):
 
     def say(self, text: str) -> None:
         """Say nothing."""
+
+
+def warn_of_uneven_columns(estimator: Any, data: Any) -> None:
+    """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
+    if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or not hasattr(data, "inputs"):
+        return
+    uneven = uneven_spreads(data.inputs, getattr(data, "position_weights", data.weights)[: data.inputs.shape[0]])
+    if uneven is not None:
+        warnings.warn(
+            f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
+            f"{estimator.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
+            "scale, scale=False says that this is meant",
+            stacklevel=5,
+        )
 
 
 def scales(estimator: Any, data: Any) -> bool:

@@ -23,6 +23,8 @@ import scipy.sparse
 #: Spreads of columns that differ by more than this factor are brought to one scale.
 MOST_RATIO = 10.0
 _RANGE_OF_DEVIATIONS = 8.0
+# A column that spreads so many times as far as the usual one leaves nothing of the others in a distance.
+_DROWNING = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,16 @@ def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     deviation = np.sqrt(np.maximum(shares @ np.square(counted - centre), 0.0))
     # The mean of equal numbers is rounded, so that their deviation need not be zero.
     return centre, np.where(high > low, np.maximum(deviation, (high - low) / _RANGE_OF_DEVIATIONS), 0.0)
+
+
+def uneven_spreads(inputs: Any, weights: np.ndarray) -> tuple[float, float] | None:
+    """Return the usual spread of a column and the largest, where the latter drowns the others; else None."""
+    if scipy.sparse.issparse(inputs) or inputs.shape[1] == 0:
+        return None
+    spread = spreads(inputs, weights)[1]
+    varying = np.sort(spread[spread > 0])
+    usual = varying[(len(varying) - 1) // 2] if len(varying) else 0.0
+    return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
 
 
 def learn_scaling(inputs: Any, weights: np.ndarray, *, always: bool = False) -> Scaling | None:

@@ -73,6 +73,11 @@ def has_no_scale(kernel: Any) -> bool:
     return isinstance(kernel, _PLAIN) and kernel == type(kernel)() and not isinstance(kernel, Constant)
 
 
+def has_one_scale(kernel: Any) -> bool:
+    """Whether a kernel sees distances between inputs on a scale that a user has chosen, the same for all columns."""
+    return isinstance(kernel, RBF | Laplacian | Matern) and np.ndim(kernel.get_params().get("gamma", 1.0)) == 0
+
+
 def kernel_from_spec(
     spec: Mapping[str, Any], callables: Mapping[str, Callable[[Any, Any], np.ndarray]] | None = None
 ) -> Kernel:
