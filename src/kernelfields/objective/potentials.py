@@ -158,7 +158,7 @@ class NgramLayout:
     def __init__(self, n_positions: int, n_labels: int, placed: Sequence[Placed]):
         self.n_positions = n_positions
         self.n_labels = n_labels
-        orders = {term.group: term.labels_per_clique for term in placed if term.labels_per_clique > 2}
+        orders = {str(term.group): term.labels_per_clique for term in placed if term.labels_per_clique > 2}
         #: Groups of n-grams and the numbers of their labels, shortest first.
         self.groups = sorted(orders.items(), key=lambda item: item[1])
         #: Pairs of a length and the labellings that have weights, None for all.
