@@ -172,7 +172,7 @@ class NgramLayout:
 
     def index(self, group: str | None) -> int:
         """Return the number of a group of n-grams among the tables, edges having the first."""
-        return 0 if group == "lag1" else 1 + [name for name, _ in self.groups].index(group)
+        return 0 if group == "lag1" else 1 + [name for name, _ in self.groups].index(str(group))
 
     def places(self, term: Placed) -> slice | np.ndarray:
         """Return where the n-grams of a term stand in the table of their group."""
