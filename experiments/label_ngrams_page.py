@@ -88,9 +88,8 @@ def _large(page: ResultPage, rows: list[dict]) -> None:
         low, high = (100 * (1 - row["accuracy"][end]) for end in ("high", "low"))
         gap, variance = f"{row['relative_gap']:.1e}", _variances([row])
         error = f"{row['error']:.2f} % [{low:.2f}, {high:.2f}]"
-        seconds = f"{row['fit_seconds']:.0f} s"
-        table.append([row["order"], error, f"{row['n_ngrams']:,}", variance, f"{row['passes']:.0f}", seconds, gap])
-    page.table(["order", "error", "n-grams", "their prior variance", "passes", "fit", "relative gap"], table)
+        table.append([row["order"], error, f"{row['n_ngrams']:,}", variance, f"{row['passes']:.0f}", gap])
+    page.table(["order", "error", "n-grams", "their prior variance", "passes", "relative gap"], table)
 
 
 def _words(page: ResultPage, rows: list[dict]) -> None:

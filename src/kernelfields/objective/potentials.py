@@ -158,7 +158,7 @@ class NgramLayout:
     def __init__(self, n_positions: int, n_labels: int, placed: Sequence[Placed]):
         self.n_positions = n_positions
         self.n_labels = n_labels
-        orders = {term.group: term.labels_per_clique for term in placed if term.labels_per_clique > 2}
+        orders = {str(term.group): term.labels_per_clique for term in placed if term.labels_per_clique > 2}
         #: Groups of n-grams and the numbers of their labels, shortest first.
         self.groups = sorted(orders.items(), key=lambda item: item[1])
         #: Pairs of a length and the labellings that have weights, None for all.
@@ -172,7 +172,7 @@ class NgramLayout:
 
     def index(self, group: str | None) -> int:
         """Return the number of a group of n-grams among the tables, edges having the first."""
-        return 0 if group == "lag1" else 1 + [name for name, _ in self.groups].index(group)
+        return 0 if group == "lag1" else 1 + [name for name, _ in self.groups].index(str(group))
 
     def places(self, term: Placed) -> slice | np.ndarray:
         """Return where the n-grams of a term stand in the table of their group."""

@@ -133,10 +133,8 @@ class NgramAutomaton:
         for size in range(len(self._levels), 0, -1):
             own = [some for length, some in self.ngrams if length == size + 1]
             own += [self._levels[size]] if size < len(self._levels) else []
-            named = [asked[size - 1]]
-            for some in own:
-                named.append(self._states_of(some // n_labels, size) * n_labels + some % n_labels)
-            asked[size - 1] = np.unique(np.concatenate(named))
+            ends = [self._states_of(some // n_labels, size) * n_labels + some % n_labels for some in own]
+            asked[size - 1] = np.unique(np.concatenate([asked[size - 1], *ends]))
             if size > 1:
                 shorter = fail[asked[size - 1] // n_labels] * n_labels + asked[size - 1] % n_labels
                 lengths = np.searchsorted(first, shorter // n_labels, side="right")

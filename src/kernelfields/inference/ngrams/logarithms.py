@@ -72,7 +72,8 @@ def _beliefs(
     marginals, arcs = np.zeros_like(node), np.zeros((len(node), automaton.n_arcs))
     if log_partition == -np.inf:
         return SequenceBeliefs(log_partition, marginals, arcs)
-    states, d_states = np.zeros(n_states), np.zeros(n_states)
+    states: np.ndarray = np.zeros(n_states)
+    d_states: np.ndarray = np.zeros(n_states)
     states[:n_labels] = np.exp(first - log_partition)
     slope = d_node[0] + d_futures[0, :n_labels]
     mean = float(states[:n_labels] @ slope)
