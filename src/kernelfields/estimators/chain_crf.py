@@ -226,6 +226,15 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         """
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
+    def partial_fit(
+        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> ChainCRF:
+        """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md."""
+        from kernelfields.models.incremental import fit_batch
+
+        fit_batch(self, X, y, classes, sample_weight)
+        return self
+
     def _check_parameters(self) -> None:
         check_support(self.support, "support")
         check_penalty(self.l1, "l1")
