@@ -3,10 +3,10 @@
     python -m experiments.partial_fit [letters] [occupancy] [--folds 0 1 2] [--page]
 
 *Letters*: the words of one fold in random order, in ten batches; tested on the fold after it. The kernel is the cubic
-one of the small protocol, of rank 500, prior variance 20, for both. *Occupancy*: minutes of an office without the light,
-day by day; each day is predicted by what was learnt before it (prequential), then learnt. Beside it a fit to all days
-before. RBF of rank 300, prior variance 1; the scale of the columns is that of the first day for the one and that of all
-days before for the other. Nothing was chosen by test data.
+one of the small protocol, of rank 500, prior variance 20, for both. *Occupancy*: minutes of an office without the
+light, day by day; each day is predicted by what was learnt before it (prequential), then learnt. Beside it a fit to all
+days before. RBF of rank 300, prior variance 1; the scale of the columns is that of the first day for the one and that
+of all days before for the other. Nothing was chosen by test data.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import time
 
 import numpy as np
+from sklearn.base import clone
 
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import data_file, ocr_letters
@@ -36,7 +37,7 @@ def letter_rows(folds: list[int]) -> list[dict]:
         X_test, y_test = [X[i] for i in test], [y[i] for i in test]
         crf = ChainCRF(KERNEL, rank=LETTER_RANK, prior_variance=VARIANCE, random_state=0)
         begin = time.perf_counter()
-        whole = ChainCRF(**crf.get_params()).fit([X[i] for i in order], [y[i] for i in order])
+        whole = clone(crf).fit([X[i] for i in order], [y[i] for i in order])
         row = {"part": "letters", "name": f"fold {number}", "fit_seconds": time.perf_counter() - begin}
         row |= {"fit": whole.score(X_test, y_test), "batches": [], "seconds": 0.0}
         for batch in np.array_split(order, N_BATCHES):
@@ -90,8 +91,8 @@ def write_page() -> None:
     if letters:
         page.heading(f"Handwritten letters, a fold in {N_BATCHES} batches")
         page.text(
-            f"Per cent of the letters of the next fold that are right. Cubic kernel, rank {LETTER_RANK}; the folds share "
-            "their words."
+            f"Per cent of the letters of the next fold that are right. Cubic kernel, rank {LETTER_RANK}; the folds "
+            "share their words."
         )
         page.table(
             ["fold", *(f"{number + 1}" for number in range(N_BATCHES)), "all at once", "difference, points"],
@@ -106,8 +107,8 @@ def write_page() -> None:
             ],
         )
         page.text(
-            f"Mean difference {100 * np.mean([row['batches'][-1] - row['fit'] for row in letters]):+.2f} points. Seconds: "
-            f"{np.mean([row['seconds'] for row in letters]):.1f} for all batches, "
+            f"Mean difference {100 * np.mean([row['batches'][-1] - row['fit'] for row in letters]):+.2f} points. "
+            f"Seconds: {np.mean([row['seconds'] for row in letters]):.1f} for all batches, "
             f"{np.mean([row['fit_seconds'] for row in letters]):.1f} for the fit at once."
         )
     for row in rows:
@@ -127,8 +128,8 @@ def write_page() -> None:
                 ],
             )
             page.text(
-                f"Per cent of {total:,} minutes. Seconds: {row['seconds']:.1f} for partial_fit, {row['fit_seconds']:.1f} "
-                "for the fits."
+                f"Per cent of {total:,} minutes. Seconds: {row['seconds']:.1f} for partial_fit, "
+                f"{row['fit_seconds']:.1f} for the fits."
             )
     page.write()
 

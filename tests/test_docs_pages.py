@@ -38,7 +38,9 @@ def test_the_readme_does_what_it_says(capsys):
     assert max(ours[-1], theirs[-1]) <= 1e-3
 
 
-@pytest.mark.parametrize("page", ["clusters.md", "embeddings.md", "engines.md", "frames.md", "graphs.md", "streams.md"])
+@pytest.mark.parametrize(
+    "page", ["clusters.md", "embeddings.md", "engines.md", "frames.md", "graphs.md", "partial_fit.md", "streams.md"]
+)
 def test_pages_show_parts_that_work(page, capsys):
     printed, promised = run_as_one_program(ROOT / "docs" / page, capsys)
     assert printed == promised

@@ -9,10 +9,10 @@ M are the coefficients so far, K_c the prior precision and the curvature of all 
     constant terms       a diagonal, 1 / s + sum_t p_t(y) (1 - p_t(y)) for each labelling
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
-ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance is
-one, and its mean is C^T M (objective/continued.py). Pivots are added, while the rank allows, where the squared distance
-of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior. New labels
-have scores of zero and the first prior, too.
+ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
+is one, and its mean is C^T M (objective/continued.py). Pivots are added, while the rank allows, where the squared
+distance of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior.
+New labels have scores of zero and the first prior, too.
 
 Cost of a batch of n: its fit, O(n r^2 + r^3) for the curvature, r^2 numbers for each term to keep.
 Fails: ValueError for terms with explicit features, which have no small K, and for l1.

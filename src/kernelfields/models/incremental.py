@@ -114,7 +114,7 @@ def _fit_next(crf: Any, X: Any, y: Any, sample_weight: Any) -> None:
     terms, solution = fit_continued(terms, known, sample, options)
     crf.field_ = Field(terms, crf.field_.structure)
     crf.solution_ = solution
-    # The bound holds for this batch with the posterior before it as the prior; of the rest of the RKHS nothing is known.
+    # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
     span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
     crf._certificates = span, Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
     crf.continuation_ = known.learn(crf.field_, data, Workers(crf.n_jobs))
