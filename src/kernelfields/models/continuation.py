@@ -61,8 +61,6 @@ class Continuation:
                     f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
                     "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
                 )
-            if not np.isfinite(term.prior_variance):
-                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {term.name!r} is infinite")
         return cls([_first_precision(term, term.known.shape) for term in terms])
 
     def describe(self) -> dict[str, Any]:

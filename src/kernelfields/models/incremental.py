@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.reading import random_generator
+from kernelfields.models.build import name_cliques
 from kernelfields.models.continuation import Continuation, fit_continued, with_labels, with_pivots
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions, warn_of_solution
@@ -57,6 +58,10 @@ def settings_of(crf: Any) -> dict[str, str]:
 
 
 def _fit_first(crf: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    crf._check_parameters()
+    for name, clique in name_cliques(crf._described_cliques()):
+        if not np.isfinite(clique.prior_variance):
+            raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
     crf._fit(X, y, sample_weight)
     known = Continuation.begin(crf.field_.terms)
     data = crf._read_fitted(X, y, sample_weight)
