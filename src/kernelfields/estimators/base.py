@@ -336,7 +336,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         exact = fitted.inference is None or fitted.inference.exact
         self._certificates = (fitted.span, fitted.rkhs) if exact else None
         self.evidence_path_ = training.evidence_path
-        self.__dict__.pop("laplace_", None)
+        for later in ("laplace_", "continuation_"):
+            self.__dict__.pop(later, None)
         self._set_views()
         return self
 

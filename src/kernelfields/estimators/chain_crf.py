@@ -61,10 +61,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
     edge_kernel : like kernel, or None
         None for one transition matrix; a kernel makes transitions depend on the inputs.
-    window : odd int or (before, after), default 1
-        How many positions around t the kernels see, those of the edges included.
-    rank : int or None, default 1000
-        Most basis functions of a kernel without explicit features; None for no limit.
+    window : odd int or (before, after), default 1; the positions around t that kernels see, those of edges included
+    rank : int or None, default 1000; most basis functions of a kernel without explicit features, None for no limit
     basis : str or Basis, default "random-cholesky"
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
     support : "all" or "observed", default "all"
@@ -82,8 +80,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
         spreads differ by more than a factor of ten and the kernel is given by its name.
     edge_prior_variance : float or None, the same for transitions; None means ``prior_variance``
-    label_kernel : "delta", "centred" or (L, L) array, default "delta"
-        Which labels share strength; rows follow the sorted classes.
+    label_kernel : "delta", "centred" or (L, L) array whose rows follow the sorted classes: which labels share strength
     cliques : list of clique sets, "learn" or None
         A list spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
         above are then not used, nor are support, min_freq and l1. "learn" begins with the field that these
@@ -230,6 +227,15 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+
+    def partial_fit(
+        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> ChainCRF:
+        """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md."""
+        from kernelfields.models.batches.incremental import fit_batch
+
+        fit_batch(self, X, y, classes, sample_weight)
+        return self
 
     def _check_parameters(self) -> None:
         check_support(self.support, "support")

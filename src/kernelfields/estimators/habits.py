@@ -145,10 +145,7 @@ ATTRIBUTES: Words = {
     "log_marginal_likelihood": "laplace(X, y) returns the log evidence",
     "log_marginal_likelihood_value_": "laplace(X, y) returns the log evidence",
     "n_classes_": "use len(classes_)",
-    "partial_fit": {
-        "ChainCRF": "warm_start=True lets fit go on from the present coefficients",
-        "": "fit takes all data at once",
-    },
+    "partial_fit": "fit takes all data at once",
     "fit_predict": "use fit(X, y).predict(X)",
     "loss_curve_": "solution_ tells how the fit went, callbacks see every iteration",
     "best_params_": {"ChainCRF": "ChainCRFCV searches parameters", "": "GridSearchCV searches parameters"},

@@ -53,6 +53,8 @@ def estimator_document(estimator: Any) -> dict[str, Any]:
         document["fitted_by"] = {name: getattr(inference, name) for name in FittedBy.__dataclass_fields__}
     if hasattr(estimator, "laplace_"):
         document["laplace"] = estimator.laplace_.describe()
+    if hasattr(estimator, "continuation_"):
+        document["continuation"] = estimator.continuation_.describe()
     if estimator.evidence_path_ is not None:
         document["evidence_path"] = [asdict(step) for step in estimator.evidence_path_.steps]
     return document
@@ -82,6 +84,10 @@ def rebuilt_estimator(kind: Any, document: Mapping[str, Any], functions: Mapping
         estimator._certificates = span, rkhs
     if "laplace" in document:
         estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+    if "continuation" in document:
+        from kernelfields.models.batches.continuation import Continuation
+
+        estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
     steps = document.get("evidence_path")
     estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
     estimator._set_views()

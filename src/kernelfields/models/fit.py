@@ -357,7 +357,22 @@ def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
 
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
     """Warn when a fit was interrupted, ended short of its tolerance, or rounds too much to know."""
-    solution, text = fitted.solution, None
+    solution = fitted.solution
+    warn_of_solution(solution, tol, stacklevel + 1)
+    share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
+    if share > tol:
+        warnings.warn(
+            f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
+            f"itself, more than tol={tol:g}, and certificate_ does not know. Fit with dtype='float64' or a smaller "
+            "prior variance; certify(X, y) computes the gap of the fitted field itself.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_solution(solution: Solution, tol: float, stacklevel: int) -> None:
+    """Warn when a solver was interrupted or ended short of its tolerance."""
+    text = None
     if solution.reason == "interrupted":
         text = (
             f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
@@ -370,12 +385,3 @@ def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
         )
     if text is not None:
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
-    share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
-    if share > tol:
-        warnings.warn(
-            f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
-            f"itself, more than tol={tol:g}, and certificate_ does not know. Fit with dtype='float64' or a smaller "
-            "prior variance; certify(X, y) computes the gap of the fitted field itself.",
-            ConvergenceWarning,
-            stacklevel=stacklevel + 1,
-        )

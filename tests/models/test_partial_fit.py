@@ -1,0 +1,156 @@
+"""Batches one after the other: the objective of each, what is kept of those before, labels and pivots that are new."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelfields import ChainCRF
+from kernelfields.kernels import RBF
+from kernelfields.models.batches.continuation import Continuation, with_pivots
+from kernelfields.numerics.threads import Workers
+from tests.samples import labelled_sequences
+
+X, y = labelled_sequences(n_sequences=40, seed=5)
+FIELD = ChainCRF(RBF(gamma=0.3), rank=40, prior_variance=2.0, tol=1e-8, dtype="float64", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def first():
+    return clone(FIELD).partial_fit(X[:20], y[:20])
+
+
+def copied(crf):
+    return copy.deepcopy(crf)
+
+
+def objective(before, after, X_new, y_new):
+    """The loss of a batch and the squares of the posterior before it, from coefficients alone."""
+    value = -after.log_likelihood(X_new, y_new)
+    for place, term in enumerate(after.field_.terms):
+        old, precision = before.field_.terms[place].known, before.continuation_.precisions[place]
+        difference = term.known[: len(old)] - old
+        if term.has_pivots:
+            value += 0.5 * np.sum(difference * (precision @ difference))
+            value += 0.5 * np.sum(term.known[len(old) :] ** 2) / term.prior_variance
+        else:
+            value += 0.5 * np.sum(difference**2 * precision)
+    return value
+
+
+def test_the_first_batch_is_a_fit(first):
+    fitted = clone(FIELD).fit(X[:20], y[:20])
+    for name, coefficients in fitted.coef_.items():
+        assert np.array_equal(first.coef_[name], coefficients)
+
+
+def test_a_batch_minimises_its_loss_and_the_squares_around_the_posterior_before(first):
+    after = copied(first).partial_fit(X[20:], y[20:])
+    best = objective(first, after, X[20:], y[20:])
+    assert after.solution_.value == pytest.approx(best, rel=1e-9)
+    assert after.certificate_.relative_gap < 1e-7
+    random = np.random.default_rng(0)
+    for size in (1e-2, 1e-1):
+        for term in after.field_.terms:
+            moved = copied(after)
+            other = next(each for each in moved.field_.terms if each.name == term.name)
+            other.coefficients = term.known + size * random.normal(size=term.known.shape)
+            moved._set_views()
+            assert objective(first, moved, X[20:], y[20:]) > best
+
+
+def test_precisions_of_constant_terms_are_diagonals_of_the_curvature(first):
+    """Those of steps that do not know of each other: the variance of each step, summed."""
+    place = [term.name for term in first.field_.terms].index("edge")
+    _, pairs = first.predict_marginals(X[:20], pairs=True)
+    variances = sum((p * (1 - p)).sum(axis=0) for p in pairs).ravel()
+    precision = first.continuation_.precisions[place]
+    assert np.allclose(precision, 1 / first.field_.terms[place].prior_variance + variances)
+
+
+def test_two_batches_come_close_to_a_fit_of_both(first):
+    after = copied(first).partial_fit(X[20:], y[20:])
+    whole = clone(FIELD).fit(X, y)
+    losses = [-crf.log_likelihood(X, y) for crf in (first, after, whole)]
+    assert losses[1] - losses[2] < 0.35 * (losses[0] - losses[2])
+
+
+def test_new_labels_are_learnt_and_old_ones_kept(first):
+    letters = [np.array(["b", "d", "f"])[each] for each in y]
+    crf = clone(FIELD).partial_fit(X[:20], letters[:20])
+    more = [np.where(each == "f", "e", each) for each in letters[20:]]
+    crf.partial_fit(X[20:], more, classes=["a", "b"])
+    assert crf.classes_.tolist() == ["a", "b", "d", "e", "f"]
+    assert {name: part.shape[1] for name, part in crf.coef_.items()} == {"node": 5, "edge": 25}
+    marginals = np.concatenate(crf.predict_marginals(X[20:]))
+    true = np.concatenate(more)
+    assert marginals[true == "e", 3].mean() > 2 * marginals[true != "e", 3].mean()
+    early = clone(FIELD).partial_fit(X[:20], letters[:20], classes=["a"])
+    assert early.classes_.tolist() == ["a", "b", "d", "f"]
+
+
+def test_pivots_are_added_where_the_span_does_not_reach():
+    crf = clone(FIELD).set_params(rank=60).partial_fit(X[:3], y[:3])
+    rank = crf.basis_["node"].rank
+    far = [x + 10.0 for x in X[20:25]]
+    crf.partial_fit(far, y[20:25])
+    added = crf.basis_["node"].rank - rank
+    assert 0 < added <= sum(map(len, far))
+    subspace = crf.basis_["node"]
+    assert np.allclose(subspace.factor @ subspace.factor.T, subspace.kernel(subspace.pivots))
+    left = 1.0 - (subspace.features(np.concatenate(far)) ** 2).sum(axis=1)
+    assert left.max() <= 0.05 + 1e-9
+    assert crf.continuation_.precisions[0].shape == (rank + added,) * 2
+    data = crf._read(far, y[20:25])
+    assert next(term.subspace.rank for term in with_pivots(crf.field_.terms, data)) == rank + added
+
+
+def test_a_model_that_was_loaded_goes_on(first, tmp_path):
+    first.save(tmp_path / "model.safetensors")
+    loaded = ChainCRF.load(tmp_path / "model.safetensors")
+    for crf in (loaded, again := copied(first)):
+        crf.partial_fit(X[20:], y[20:])
+    assert np.allclose(loaded.coef_["node"], again.coef_["node"], atol=1e-8)
+
+
+def test_weights_of_sequences_count(first):
+    twice = copied(first).partial_fit(X[20:24] * 2, y[20:24] * 2)
+    weighed = copied(first).partial_fit(X[20:24], y[20:24], sample_weight=[2.0] * 4)
+    assert np.allclose(twice.coef_["node"], weighed.coef_["node"], atol=1e-5)
+
+
+def test_errors_keep_what_was_there(first):
+    crf = copied(first)
+    for arguments, message in (
+        (([x[:, :2] for x in X], y), "2 features per position"),
+        ((X[:2], y[:1]), "labels of 1 sequences|1 sequence|y holds|y has"),
+        ((X[:2], [["a"] * len(each) for each in y[:2]]), "labels of another type"),
+        ((X[:1], [[None] * len(y[0])]), "all known"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crf.partial_fit(*arguments)
+    with pytest.raises(ValueError, match=r"prior_variance was 2.0 in the first batch and is 3.0"):
+        crf.set_params(prior_variance=3.0).partial_fit(X, y)
+    assert crf.classes_.tolist() == first.classes_.tolist()
+    assert np.array_equal(crf.coef_["node"], first.coef_["node"])
+    with pytest.raises(ValueError, match="begin with it"):
+        clone(FIELD).fit(X[:5], y[:5]).partial_fit(X, y)
+
+
+def test_explicit_features_are_refused():
+    with pytest.raises(ValueError, match="'node' has explicit features"):
+        ChainCRF("linear", prior_variance=1.0).partial_fit(X[:5], y[:5])
+    with pytest.raises(ValueError, match="needs a Gaussian prior"):
+        ChainCRF(RBF(0.3), rank=3, prior_variance=1.0, edge_prior_variance=np.inf).partial_fit(X, y)
+
+
+def test_curvature_adds_up(first):
+    data = first._read(X[20:], y[20:])
+    more = first.continuation_.learn(first.field_, data, Workers(1))
+    alone = Continuation.begin(first.field_.terms)
+    only = alone.learn(first.field_, data, Workers(1))
+    for old, new, prior, part in zip(
+        first.continuation_.precisions, more.precisions, alone.precisions, only.precisions, strict=True
+    ):
+        assert np.allclose(new - old, part - prior)
