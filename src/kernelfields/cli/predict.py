@@ -122,9 +122,9 @@ def predict(
     read = trained.reader.read(file, labels_required=False)
     crf = trained.crf
     if voice.as_json:
-        with open_text_output(output) as stream:
+        with open_text_output(output) as documents:
             for line in _documents(crf, read, nbest, marginals or confidence, decoding):
-                stream.write(json_text(line) + "\n")
+                documents.write(json_text(line) + "\n")
     elif nbest:
         _write_nbest(output, crf, read, nbest)
     else:

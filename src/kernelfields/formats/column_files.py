@@ -183,8 +183,10 @@ def read_column_lines(path: PathName, *, separator: str = "auto", comments: bool
     """Yield the lines of a column file as they come, once the first row is there; otherwise as ``read_columns``."""
     numbered = enumerate(read_lines(path), start=1)
     head, layout = _find_layout(numbered, separator, comments, False)
+    if layout is None:
+        return
     inside = False
-    for number, line in chain(head, numbered) if layout is not None else ():
+    for number, line in chain(head, numbered):
         if line.startswith(_DOCUMENT_START) or not line.strip(" \t"):
             yield ColumnLine(number, line, None, inside, layout.separator)
             inside = False
