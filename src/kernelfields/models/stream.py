@@ -11,8 +11,8 @@ equations; this module reads inputs and scores them, by the terms of the field, 
 
 Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / every) L^2). Memory: the inputs of a window
 and the potentials of ``lag + every`` and n rows; with lag = infinity those of the whole sequence. Pushes of many rows
-cost less for each of them: a call takes some 50 microseconds of Python, kernels of many rows are one product, and the
-last row of the push before is scored again. Answers are the same.
+cost less for each of them: a call takes 0.2 milliseconds of Python, kernels of many rows are one product, and the last
+row of the push before is scored again. Answers are the same.
 Fails: ValueError for cliques that reach further than neighbours, for a lag that is less than windows look ahead, for
 inputs that do not fit and for streams that have ended; a push that fails changes nothing.
 """
