@@ -37,10 +37,10 @@ from kernelfields.numerics.threads import blas_threads
 ORDERS = (2, 3, 4, 5, 6)
 KERNEL, VARIANCE = Normalized(Polynomial(3, gamma=0.25 / 3)), 20.0
 NGRAM_VARIANCES = (0.1, 1.0, 10.0, 100.0)
-RANKS = {"small": 1000, "large": 2000, "words": 1000}
+RANKS = {"small": 1000, "large": 2000, "words": 500}
 SELECTION_RANK, SELECTION_TOL = 300, 1e-2
-#: The training fold that chooses for the large protocol, and the folds that the split by words takes its words from.
-SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0, 1, 2), 5
+#: The training fold that chooses for the large protocol, and those that the split by words takes its words from.
+SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0,), 5
 FOLDS = (0, 1, 2)
 FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
 
