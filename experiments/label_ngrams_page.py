@@ -59,8 +59,8 @@ def _small(page: ResultPage, rows: list[dict]) -> None:
     folds = [row["fold"] for row in next(iter(orders.values()))]
     page.heading("Small protocol: train on one fold, test on nine")
     page.text(
-        f"Mean of training folds {', '.join(map(str, folds))}; rank {rows[0]['rank']:,}. A prior variance of 100 is the largest of the "
-        "grid: wider ones were not tried."
+        f"Mean of training folds {', '.join(map(str, folds))}; rank {rows[0]['rank']:,}. "
+        "A prior variance of 100 is the largest of the grid: wider ones were not tried."
     )
     header = ["order", "error", "by fold", "n-grams", "their prior variance", "passes", "relative gap"]
     page.table(
