@@ -72,6 +72,7 @@ def test_the_scale_does_not_matter_where_it_is_taken_out():
         ({"kernel": RBF(0.5), "scale": True}, True),
     ],
 )
+@pytest.mark.filterwarnings("ignore:columns have very different spreads")
 def test_numbers_that_the_user_gave_keep_their_meaning(settings, scaled):
     X, y = readings(4, factors=(1.0, 40.0, 1e4))
     field = ChainCRF(prior_variance=1.0, **settings).fit(X, y)
