@@ -32,6 +32,10 @@ from kernelfields.inference.sums_compiled import REORDER
 
 # Products of two numbers above this bound are still normal doubles relative to one.
 TINY = 1e-250
+# Where what scores favour is less probable given the past, labels of TINY are no normal doubles before they are scaled.
+LEAST_SCALE = 1e-40
+# What is smaller has lost digits; a label of which that is all has been told, or cannot be.
+LEAST_PREDICTED = 1e-290
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -89,7 +93,7 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
             for b in range(n_labels):
                 now[b] = predicted[b] * math.exp(scores[b] - top)
                 scale += now[b]
-            if not scale > TINY:
+            if not scale > LEAST_SCALE:
                 fine = False
                 break
             inverse_scale = 1.0 / scale
@@ -100,7 +104,7 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
                     lowest = now[b]
             if t > begin:
                 for b in range(n_labels):
-                    inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > 0.0 else 0.0
+                    inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > LEAST_PREDICTED else 0.0
             if lowest < TINY:
                 for b in range(n_labels):
                     if scores[b] == -math.inf:
