@@ -128,6 +128,16 @@ class SegmentBeliefs:
         outside = self._passes.g[labels, begins + sequences] + self._passes.q[labels, ends + sequences]
         return outside + inside - self._log_partition_within[sequences]
 
+    def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a segmentation of every sequence: labels (N,) and a mask of where segments begin (N,)."""
+        from kernelfields.inference.segments.decoding_compiled import draw_segments
+
+        uniforms = random.random((self._passes.totals.shape[1], 2))
+        labels, begins = np.empty(self.offsets[-1], dtype=np.int64), np.empty(self.offsets[-1], dtype=np.bool_)
+        known = self.offsets, self.edge, self.durations, self._passes, uniforms, labels, begins
+        self._workers.each(lambda first, last: draw_segments(first, last, *known), self._runs)
+        return labels, begins
+
     def expected_scores(self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray) -> np.ndarray:
         """Return the expected score of each sequence under scores of one's own, (S,)."""
         return self._tangent(node, edge, duration)[1]
@@ -209,9 +219,7 @@ def infer_segments(
     weights = np.ones(len(offsets) - 1) if weights is None else weights
     edge = np.ascontiguousarray(edge, dtype=np.float64)
     passes, durations, shifts, within, runs = _backward(node, edge, duration, offsets, workers)
-    impossible = np.flatnonzero(np.isneginf(within))
-    if impossible.size:
-        raise no_segmentation(int(impossible[0]), int(np.diff(offsets)[impossible[0]]), len(duration))
+    _check_possible(within, offsets, len(duration))
     marginals = np.empty(node.shape)
     known = offsets, edge, durations, weights, passes, within, marginals
     counts, _, steps = _added_up(
@@ -238,10 +246,7 @@ def _backward(
     from kernelfields.inference.segments.passes_compiled import add_up, backward
 
     n_labels, n_sequences = node.shape[1], len(offsets) - 1
-    shape = n_labels, len(node) + n_sequences
-    durations = Durations.of(np.asarray(duration, dtype=np.float64))
-    reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
-    passes = SegmentPasses(np.empty(shape), *reaches, *(np.empty(shape) for _ in range(4)))
+    passes, durations = _room(node, duration, offsets)
     shifts, within = np.empty(n_sequences), np.empty(n_sequences)
     node = np.ascontiguousarray(node, dtype=np.float64)
 
@@ -254,14 +259,46 @@ def _backward(
     return passes, durations, shifts, within, runs
 
 
+def _room(node: np.ndarray, duration: np.ndarray, offsets: np.ndarray) -> tuple[SegmentPasses, Durations]:
+    """Return arrays for the passes, and durations as they read them."""
+    shape = node.shape[1], len(node) + len(offsets) - 1
+    reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
+    passes = SegmentPasses(np.empty(shape), *reaches, *(np.empty(shape) for _ in range(4)))
+    return passes, Durations.of(np.asarray(duration, dtype=np.float64))
+
+
 def work_of(n_labels: int, longest: int) -> int:
     """Return the number of labels of a chain whose passes would take about as long: the root of L^2 + L D."""
     return isqrt(n_labels * (n_labels + longest))
 
 
-def no_segmentation(sequence: int, length: int, longest: int) -> ValueError:
-    """Return the error for a sequence that cannot be cut into segments."""
-    return ValueError(
-        f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions with "
-        "the labels and steps that are allowed. Drop a constraint, or raise max_duration."
-    )
+def _check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
+    """Raise ValueError for the first sequence whose log Z or best score (S,) is minus infinity."""
+    for sequence in np.flatnonzero(np.isneginf(log_values)).tolist():
+        length = int(offsets[sequence + 1] - offsets[sequence])
+        raise ValueError(
+            f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions "
+            "with the labels and steps that are allowed. Drop a constraint, or raise max_duration."
+        )
+
+
+def best_segments(
+    node: np.ndarray, edge: np.ndarray, duration: np.ndarray, offsets: np.ndarray, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the most probable segmentations."""
+    from kernelfields.inference.segments.decoding_compiled import best_segments as decode
+    from kernelfields.inference.segments.passes_compiled import add_up
+
+    edge = np.ascontiguousarray(edge, dtype=np.float64)
+    passes, durations = _room(node, duration, offsets)
+    shifts, scores = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1)
+    labels, begins = np.zeros(len(node), dtype=np.int64), np.zeros(len(node), dtype=np.bool_)
+    node = np.ascontiguousarray(node, dtype=np.float64)
+
+    def run(first: int, last: int) -> None:
+        add_up(first, last, offsets, node, len(duration), passes, shifts)
+        decode(first, last, offsets, edge, durations, passes, scores, labels, begins)
+
+    workers.each(run, workers.runs(offsets, work_of(node.shape[1], len(duration))))
+    _check_possible(scores, offsets, len(duration))
+    return labels, begins, scores + shifts
