@@ -19,13 +19,13 @@ from numba import njit
 from kernelfields.inference.sums_compiled import REORDER
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, fastmath={*REORDER, "nnan"})
 def _largest(logs, row, low, table, begin, n):
+    values, scores = logs[row, low : low + n], table[row, begin : begin + n]
     top = -np.inf
     for i in range(n):
-        value = logs[row, low + i] + table[row, begin + i]
-        if value > top:
-            top = value
+        value = values[i] + scores[i]
+        top = value if value > top else top
     return top
 
 

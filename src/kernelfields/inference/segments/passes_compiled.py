@@ -67,9 +67,11 @@ def refer(logs, row, base, low, high, linear, reference):
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def window_sum(linear, row, low, weights, begin, n):
     """Return the sum of n values of a window times their weights."""
+    # Views first: places that might count from the end would keep the loop out of vector registers.
+    values, factors = linear[row, low : low + n], weights[row, begin : begin + n]
     total = 0.0
     for i in range(n):
-        total += linear[row, low + i] * weights[row, begin + i]
+        total += values[i] * factors[i]
     return total
 
 
@@ -212,8 +214,10 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def add_counts(counts, row, begin, linear, low, weights, factor, n):
     """Add the expected segments that end at one place to the counts of their durations, the longest first."""
+    values, factors = linear[row, low : low + n], weights[row, begin : begin + n]
+    target = counts[row, begin : begin + n]
     for i in range(n):
-        counts[row, begin + i] += linear[row, low + i] * weights[row, begin + i] * factor
+        target[i] += values[i] * factors[i] * factor
 
 
 @njit(nogil=True, cache=True)

@@ -36,11 +36,12 @@ def add_up_direction(first, last, offsets, direction, out):
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def window_mean(linear, moved, row, low, base, weights, moved_weights, begin, n):
     """Return the sum of a window times its weights, and the sum of the derivatives of its terms."""
+    values, moves = linear[row, low : low + n], moved[row, base + low : base + low + n]
+    factors, moved_factors = weights[row, begin : begin + n], moved_weights[row, begin : begin + n]
     total, change = 0.0, 0.0
     for i in range(n):
-        part = linear[row, low + i] * weights[row, begin + i]
-        total += part
-        change += part * moved[row, base + low + i] + linear[row, low + i] * moved_weights[row, begin + i]
+        total += values[i] * factors[i]
+        change += values[i] * (factors[i] * moves[i] + moved_factors[i])
     return total, change
 
 
@@ -123,10 +124,13 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def add_moved_counts(counts, moved_counts, row, begin, linear, low, base, moved, weights, factor, rest, n):
     """Add expected segments that end at one place, and their derivatives less those of the durations, to counts."""
+    values, moves = linear[row, low : low + n], moved[row, base + low : base + low + n]
+    factors = weights[row, begin : begin + n]
+    target, moved_target = counts[row, begin : begin + n], moved_counts[row, begin : begin + n]
     for i in range(n):
-        chance = linear[row, low + i] * weights[row, begin + i] * factor
-        counts[row, begin + i] += chance
-        moved_counts[row, begin + i] += chance * (moved[row, base + low + i] + rest)
+        chance = values[i] * factors[i] * factor
+        target[i] += chance
+        moved_target[i] += chance * (moves[i] + rest)
 
 
 @njit(nogil=True, cache=True)
