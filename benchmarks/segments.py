@@ -1,6 +1,6 @@
 """Time of semi-Markov passes: values and gradient, a Hessian product, and the best segmentation.
 
-    python -m benchmarks.segments [--positions 100000] [--durations 500] [--labels 10] [--sequences 2]
+python -m benchmarks.segments [--positions 100000] [--durations 500] [--labels 10] [--sequences 2]
 """
 
 from __future__ import annotations

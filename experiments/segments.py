@@ -105,9 +105,7 @@ def run(person: str) -> list[dict]:
     train = [i for i, name in enumerate(names) if name[0] != person]
     test = [i for i, name in enumerate(names) if name[0] == person]
     chain = next(
-        row
-        for row in read_results("gestures.json", EXPERIMENTS)
-        if row["family"] == "RBF" and row["person"] == person
+        row for row in read_results("gestures.json", EXPERIMENTS) if row["family"] == "RBF" and row["person"] == person
     )
     X, y = views(videos, train)[chain["view"]], [np.asarray(each) for each in y]
     people = [names[i][0] for i in train]
@@ -157,7 +155,9 @@ def page() -> None:
         print("no page yet: it needs both fields, tested on every person")
         return
     seconds = sum(row["selection_seconds"] + row["fit_seconds"] for row in rows)
-    sheet = ResultPage("segments", "Gesture phases by segments", command="python -m experiments.segments", seconds=seconds)
+    sheet = ResultPage(
+        "segments", "Gesture phases by segments", command="python -m experiments.segments", seconds=seconds
+    )
     n_videos = sum(len(unpack_right(row["right"]["viterbi"])) for row in by_field["chain"])
     sheet.text(
         f"The {n_videos} videos, features and folds of [gestures](gestures.md): each of {len(PERSONS)} people is left "
@@ -189,7 +189,9 @@ def page() -> None:
         f"{'reached' if accuracy_of(right['segments'])['accuracy']['value'] >= 0.66 else 'not reached'}."
     )
     sheet.heading("Both decodings")
-    sheet.text("Of the same fits: labels of the best segmentation or labelling as a whole, and of each frame by itself.")
+    sheet.text(
+        "Of the same fits: labels of the best segmentation or labelling as a whole, and of each frame by itself."
+    )
     sheet.table(
         ["field", "decoding", "frame accuracy", "segment F1", "log-likelihood of a test frame"],
         [
@@ -206,7 +208,16 @@ def page() -> None:
     )
     sheet.heading("What was chosen")
     sheet.table(
-        ["field", "person left out", "features", "kernel", "prior variance", "of durations", "decoding", "fit, seconds"],
+        [
+            "field",
+            "person left out",
+            "features",
+            "kernel",
+            "prior variance",
+            "of durations",
+            "decoding",
+            "fit, seconds",
+        ],
         [
             [
                 name,

@@ -172,7 +172,9 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="max_duration must be a whole number of at least 1"):
         SegmentCRF(max_duration=0).fit(X, Y)
     long = longest_run(Y)
-    with pytest.raises(ValueError, match=rf"sequence \d+: the segment of \d from position \d+ on has \d+ .*use max_duration={long}"):
+    with pytest.raises(
+        ValueError, match=rf"sequence \d+: the segment of \d from position \d+ on has \d+ .*use max_duration={long}"
+    ):
         SegmentCRF(max_duration=1).fit(X, Y)
     with pytest.raises(ValueError, match="some labels of y are not known"):
         SegmentCRF().fit(X, [[None, *y[1:].tolist()] for y in Y])

@@ -1,5 +1,7 @@
 """Semi-Markov inference against enumeration and finite differences, and far outside the range of doubles."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def potentials(n_labels, longest, spread, tied, repeats, seed, lengths=(7, 1, 5,
 
 def enumerated(node, edge, duration, offsets):
     """What enumeration says of each sequence."""
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets):
         yield Enumerated(node[begin:end], edge if len(edge) == 1 else edge[begin:end], duration)
 
 
@@ -97,9 +99,7 @@ def test_labels_that_are_forbidden_somewhere():
     node[[2, 9], [0, 1]] = -np.inf
     duration[1, 0] = -np.inf
     beliefs = infer_segments(node, edge, duration, offsets)
-    for (begin, end), each in zip(
-        zip(offsets[:-1], offsets[1:], strict=True), enumerated(node, edge, duration, offsets), strict=True
-    ):
+    for (begin, end), each in zip(pairwise(offsets), enumerated(node, edge, duration, offsets), strict=True):
         np.testing.assert_allclose(beliefs.node_marginals[begin:end], each.marginals, atol=1e-12)
 
 
@@ -111,7 +111,9 @@ def test_steep_scores_on_long_chains():
     edge = random.normal(size=(1, 3, 3)) - np.where(np.eye(3), np.inf, 0.0)
     duration = -np.linspace(0, 900, 300)[:, None] * np.array([1.0, 0.5, 0.0])
     beliefs = infer_segments(node, edge, duration, offsets)
-    np.testing.assert_allclose(np.arange(1, 301) @ beliefs.expected_durations, beliefs.node_marginals.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.arange(1, 301) @ beliefs.expected_durations, beliefs.node_marginals.sum(axis=0), rtol=1e-9
+    )
     np.testing.assert_allclose(beliefs.expected_durations.sum(), beliefs.expected_steps.sum() + 2, rtol=1e-12)
 
 

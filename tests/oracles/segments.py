@@ -46,9 +46,7 @@ class Enumerated:
         self.best_score = scores.max()
         self.best = every[int(scores.argmax())]
         self.log_partition = self.best_score + np.log(np.exp(scores - self.best_score).sum())
-        self.probabilities = dict(
-            zip(map(tuple, every), np.exp(scores - self.log_partition).tolist(), strict=True)
-        )
+        self.probabilities = dict(zip(map(tuple, every), np.exp(scores - self.log_partition).tolist(), strict=True))
         self.marginals = np.zeros((length, n_labels))
         self.durations = np.zeros(duration.shape)
         self.steps = np.zeros((length, n_labels, n_labels))

@@ -195,7 +195,9 @@ class SegmentCRF(FieldEstimator):
     def _engine(self, data: Any) -> Engine:
         engine = super()._engine(data)
         if engine.name != "threads":
-            raise ValueError(f"segments are inferred by threads of this process: use engine='auto', got {self.engine!r}")
+            raise ValueError(
+                f"segments are inferred by threads of this process: use engine='auto', got {self.engine!r}"
+            )
         return engine
 
     # ---- data

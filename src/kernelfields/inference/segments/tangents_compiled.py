@@ -96,9 +96,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
                 n = ahead[y, base + t]
                 change = 0.0
                 if n > 0:
-                    total, change = window_mean(
-                        linear, moved.q, y, t + 1, base, durations.weights, moved.weights, 0, n
-                    )
+                    total, change = window_mean(linear, moved.q, y, t + 1, base, durations.weights, moved.weights, 0, n)
                     if total > TINY:
                         change /= total
                     else:
@@ -169,8 +167,18 @@ def forward_tangent(
                         if reference[y] + tops[y] + math.log(total) + rest > NEGLIGIBLE:
                             factor = weight * math.exp(reference[y] + tops[y] + rest)
                             add_moved_counts(
-                                sums.durations, sums.moved, y, begin, linear, t - n, base, moved.g, weights, factor,
-                                moved_rest, n,
+                                sums.durations,
+                                sums.moved,
+                                y,
+                                begin,
+                                linear,
+                                t - n,
+                                base,
+                                moved.g,
+                                weights,
+                                factor,
+                                moved_rest,
+                                n,
                             )
                     else:
                         change = log_mean(g, moved.g, y, base + t - n, logs, moved.reversed_durations, begin, n)
