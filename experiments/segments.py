@@ -184,7 +184,8 @@ def page() -> None:
     low, high = _interval_of_f1(hits["chain"], hits["segments"])
     sheet.text(
         f"Segments are {verdict(difference)} in frames than the chain, by a paired interval from resampling the "
-        f"{n_videos} videos; the difference in segment F1 has the interval {100 * low:+.1f} to {100 * high:+.1f} points. "
+        f"{n_videos} videos; that of segment F1 is {100 * low:+.1f} to {100 * high:+.1f} points, "
+        "likewise. "
         f"{n_videos} videos of {len(PERSONS)} people say little about a fourth. Asked for were 66 % of the frames: "
         f"{'reached' if accuracy_of(right['segments'])['accuracy']['value'] >= 0.66 else 'not reached'}."
     )

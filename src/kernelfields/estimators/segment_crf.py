@@ -47,8 +47,8 @@ class SegmentCRF(FieldEstimator):
 
     score = sum over segments [ sum_t f_node(x_t, y) + h(log(end - begin), y) ] + sum over neighbours f_edge(y, y')
 
-    with Gaussian process priors on f_node, h and f_edge. A run of equal labels in ``y`` is a segment; labels may also be
-    written as lists of (begin, end, label). Inference is exact and takes O(N L^2 + N L D) time.
+    with Gaussian process priors on f_node, h and f_edge. A run of equal labels in ``y`` is a segment; labels may
+    also be written as lists of (begin, end, label). Inference is exact and takes O(N L^2 + N L D) time.
 
     Parameters
     ----------

@@ -7,8 +7,8 @@ Labels of positions are cut where they change. Where neighbouring segments may h
 longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end, label), say
 themselves where they are cut.
 
-DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the RKHS
-of a kernel, one for each label or one that all labels share.
+DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
+RKHS of a kernel, one for each label or one that all labels share.
 """
 
 from __future__ import annotations
