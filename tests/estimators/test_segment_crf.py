@@ -160,7 +160,7 @@ def test_defaults_choose_durations_and_variance():
     assert model.durations_.shape == (model.max_duration_, 3)
     assert model.score(inputs, labels) > 0.6
     shown = model.show(inputs[0], labels[0], caption="one")
-    assert "svg" in shown._repr_html_()
+    assert "probability of the segment" in shown._repr_html_()
 
 
 def longest_run(labels):

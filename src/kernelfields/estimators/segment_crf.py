@@ -345,8 +345,9 @@ class SegmentCRF(FieldEstimator):
     def show(self, x: object, y: Any = None, *, caption: str = "") -> LabelledSequence:
         """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
         truth = None if y is None else _plain_labels([y])[0][0]  # type: ignore[index]
-        labels, marginals = self.predict([x], "viterbi")[0], self.predict_marginals([x])[0]
-        return LabelledSequence(labels, marginals, self.classes_.tolist(), None, truth, caption)
+        segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
+        labels = read_segments([segments])[0][0]
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), None, truth, caption, segments)
 
     # ---- files
 
