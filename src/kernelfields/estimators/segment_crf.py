@@ -282,8 +282,9 @@ class SegmentCRF(FieldEstimator):
         """
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
+        answers: Any
         for answers in self._answers(X, known=known):
-            labels, mask = answers.best()  # type: ignore[union-attr]
+            labels, mask = answers.best()
             begins, ends = bounds_of(mask)
             chances = np.exp(answers.beliefs.segment_log_probabilities(begins, ends, labels[begins]))
             offsets = answers.data.offsets
@@ -344,7 +345,7 @@ class SegmentCRF(FieldEstimator):
 
     def show(self, x: object, y: Any = None, *, caption: str = "") -> LabelledSequence:
         """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
-        truth = None if y is None else _plain_labels([y])[0][0]  # type: ignore[index]
+        truth = None if y is None else _plain_labels([y])[0][0]
         segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
         return LabelledSequence(labels, marginals, self.classes_.tolist(), None, truth, caption, segments)
@@ -370,7 +371,7 @@ class SegmentCRF(FieldEstimator):
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: Any) -> None:
         for term in terms:
-            if term.group == DURATION and term.clique.max_duration != structure.max_duration:  # type: ignore[attr-defined]
+            if term.group == DURATION and term.clique.max_duration != structure.max_duration:
                 raise ValueError("the durations of a set are not those of the field")
             if term.group not in (None, "lag1", DURATION):
                 raise ValueError(f"set {term.name!r} scores labels that do not meet in segments")

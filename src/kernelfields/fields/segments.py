@@ -58,7 +58,7 @@ class DurationCliques(CliquesEverywhere):
             raise ValueError("durations have weights of their own each: leave support='all'")
 
     @property
-    def one_table(self) -> bool:
+    def one_table(self) -> bool:  # type: ignore[override]
         """Whether all labels have the same scores."""
         return bool(self.shared)
 

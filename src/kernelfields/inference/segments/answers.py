@@ -28,7 +28,7 @@ class SegmentAnswers(ChainAnswers):
         return infer_segments(*self._potentials, workers=self.workers)
 
     @property
-    def _potentials(self) -> tuple[np.ndarray, ...]:
+    def _potentials(self) -> tuple[np.ndarray, ...]:  # type: ignore[override]
         return self.node, self.edge, self.duration, self.data.offsets
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
