@@ -73,7 +73,7 @@ class SegmentCRF(FieldEstimator):
         What is forbidden between segments, at the ends of sequences, or everywhere.
     decode : "auto", "viterbi" or "posterior", default "auto"
         "auto" and "viterbi": the labels of the most probable segmentation; "posterior": the most probable label of each
-        position, which are right more often one by one and may be cut into many more segments.
+        position, which are right more often one by one and may not fit together.
     engine : "auto", "threads" or Threads
         Segments are inferred by the threads of this process.
 

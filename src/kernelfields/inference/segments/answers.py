@@ -33,7 +33,8 @@ class SegmentAnswers(ChainAnswers):
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (N,) of the most probable segmentation, and a mask of where its segments begin."""
-        return best_segments(*self._potentials, self.workers)[:2]
+        node, edge, duration, offsets = self._potentials
+        return best_segments(node, edge, duration, offsets, self.workers)[:2]
 
     def best_labels(self) -> np.ndarray:
         """Return the labels of the most probable segmentation of each sequence, (N,)."""

@@ -240,7 +240,8 @@ class SegmentStructure:
         plan: GraphInference | None = None,
     ) -> SegmentAnswers:
         """Return what can be asked of chains with potentials, constraints included."""
-        return SegmentAnswers(chains, *potentials.arrays, workers)
+        node, edge, duration = potentials.arrays
+        return SegmentAnswers(chains, node, edge, duration, workers)
 
     def batches(self, chains: SegmentedChains, terms: Sequence[Any], size: int | None = None) -> Iterator[Any]:
         """Cut chains into batches of whole sequences whose potentials fit in memory, ``size`` positions each."""
