@@ -48,6 +48,7 @@ def test_the_readme_does_what_it_says(capsys):
         "graphs.md",
         "partial_fit.md",
         "partial_labels.md",
+        "segments.md",
         "streams.md",
         "unlabelled.md",
     ],

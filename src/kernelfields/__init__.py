@@ -42,6 +42,7 @@ _HOMES = {
     "LabelShares": "kernelfields.models.expectations",
     "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
+    "SegmentCRF": "kernelfields.estimators",
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
@@ -70,6 +71,7 @@ __all__ = [
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
+    "SegmentCRF",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate

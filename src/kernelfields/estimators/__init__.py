@@ -7,6 +7,7 @@ from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
@@ -21,5 +22,6 @@ __all__ = [
     "GraphCRF",
     "KernelClassifier",
     "MultiLabelCRF",
+    "SegmentCRF",
     "SequenceClassifier",
 ]

@@ -140,7 +140,7 @@ class ChainReader:
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see."""
-        return self.n_features * (sum(check_window(clique.window)) + 1)
+        return clique.width(self.n_features)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""

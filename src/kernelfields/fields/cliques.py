@@ -144,6 +144,8 @@ class CliqueSet(BaseEstimator):
 
     #: Whether a pair of labels has no direction.
     symmetric: bool = False
+    #: Whether all labels have one and the same table of scores.
+    one_table: bool = False
     #: Name of the factors of a graph that the set scores; None for single labels.
     group: str | None = None
 
@@ -155,6 +157,10 @@ class CliqueSet(BaseEstimator):
     def positions(self, chains: Any) -> np.ndarray | None:
         """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
         raise TypeError(f"{type(self).__name__} does not say where its cliques are")
+
+    def width(self, n_features: int) -> int:
+        """Return how many columns each clique sees where inputs have ``n_features``."""
+        return n_features * (sum(check_window(self.window)) + 1)
 
     def check_reach(self) -> None:
         """Raise ValueError if the labels of a clique cannot stand where they should."""

@@ -43,6 +43,7 @@ from kernelfields.fields.cliques import (
 from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
+from kernelfields.fields.segments import DurationCliques
 from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model, write_model
 from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
@@ -78,6 +79,7 @@ CLIQUES: dict[str, type[CliqueSet]] = {
     "graph factors": GraphFactors,
     "label": LabelCliques,
     "label pairs": LabelPairs,
+    "duration": DurationCliques,
 }
 _ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask": Dask}
 #: Settings that are parameters of estimators, such as a StructureSearch; the rooms that have them enter them here.

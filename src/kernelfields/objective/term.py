@@ -237,6 +237,8 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
     kernel = resolve_label_kernel(clique.label_kernel)
     if clique.symmetric:
         return symmetric_tables(n_labels)
+    if clique.one_table:
+        return np.ones((n_labels, 1))
     if clique.weighs_labels_singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.

@@ -56,6 +56,8 @@ class LabelledSequence:
     tokens: Sequence[str] | None = None
     truth: Sequence[Any] | None = None
     caption: str = ""
+    #: The segments behind the labels, (begin, end, label, probability) each, where a field has cut the sequence.
+    segments: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("labels", "classes", "tokens", "truth"):

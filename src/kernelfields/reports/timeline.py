@@ -61,7 +61,7 @@ class Timeline:
             parts += self._band(sequence.truth, top, "true")
             parts += self._wrong(top + _BAND + _GAP)
             top += _BAND + 2 * _GAP + _WRONG
-        parts += self._band(sequence.labels, top, "predicted")
+        parts += self._band(sequence.labels, top, "predicted", sequence.segments)
         parts += self._curves(top + _BAND + 4 * _GAP)
         height = top + _BAND + 4 * _GAP + _CURVES + _AXIS
         drawing = element(
@@ -100,27 +100,37 @@ class Timeline:
             "text", words, x=_LEFT - 8, y=top + height / 2 + 4, text_anchor="end", style="fill:var(--kf-muted)"
         )
 
-    def _band(self, labels: Sequence[Any], top: float, name: str) -> Iterator[Markup]:
-        """Yield the runs of labels as rectangles, with their labels where these fit."""
+    def _band(
+        self, labels: Sequence[Any], top: float, name: str, segments: Sequence[Any] | None = None
+    ) -> Iterator[Markup]:
+        """Yield the runs of labels, or segments, as rectangles, with their labels where these fit.
+
+        The fainter a segment is, the less probable.
+        """
         yield self._name(top, _BAND, name)
         names = [str(label) for label in labels]
-        stretches = runs(names)
+        stretches = runs(names) if segments is None else [(begin, end) for begin, end, *_ in segments]
+        chances = {} if segments is None else {begin: chance for begin, _, _, chance in segments}
         if len(stretches) > _MOST_RUNS:
             self._coarse = True
             names, stretches = _most_frequent(names)
+            chances = {}
         for begin, end in stretches:
             label, left, width = names[begin], self._x(begin), (end - begin) * self._per_position
-            title = element("title", self._run_words(label, begin, end))
-            yield element(
-                "rect", title, x=left, y=top, width=width, height=_BAND, fill=self._palette[label], class_="kf-run"
-            )
+            chance = chances.get(begin)
+            title = element("title", self._run_words(label, begin, end, chance))
+            place = {"x": left, "y": top, "width": width, "height": _BAND, "class_": "kf-run"}
+            opacity = None if chance is None else f"{0.35 + 0.65 * chance:.2f}"
+            yield element("rect", title, **place, fill=self._palette[label], fill_opacity=opacity)
             if width > _LETTER * len(label) + 8:
                 # Dark on all tones, whatever the screen.
                 middle = {"x": left + width / 2, "y": top + _BAND / 2 + 4, "text_anchor": "middle"}
                 yield element("text", printable(label), **middle, style="fill:#14181d")
 
-    def _run_words(self, label: str, begin: int, end: int) -> str:
+    def _run_words(self, label: str, begin: int, end: int, chance: float | None = None) -> str:
         where = f"position {begin}" if end - begin == 1 else f"positions {begin} to {end - 1}"
+        if chance is not None:
+            return f"{label}, {where}, probability of the segment {chance:.3f}"
         known = [str(each) for each in self._sequence.classes]
         if label not in known:
             return f"{label}, {where}"

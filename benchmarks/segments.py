@@ -1,0 +1,58 @@
+"""Time of semi-Markov passes: values and gradient, a Hessian product, and the best segmentation.
+
+python -m benchmarks.segments [--positions 100000] [--durations 500] [--labels 10] [--sequences 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelfields.inference.segments.beliefs import best_segments, infer_segments
+from kernelfields.numerics.threads import Workers
+
+
+def potentials(n_positions: int, n_durations: int, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return smooth node scores, random steps without repeats, and durations that prefer a fifth of the longest."""
+    random = np.random.default_rng(0)
+    waves = np.sin(np.arange(n_positions)[:, None] / 40.0 + np.arange(n_labels))
+    node = 2.0 * waves + random.normal(size=(n_positions, n_labels))
+    edge = random.normal(size=(1, n_labels, n_labels)) - np.where(np.eye(n_labels), np.inf, 0.0)
+    duration = -0.5 * np.square(np.log(np.arange(1, n_durations + 1) / (n_durations / 5)))
+    return node, edge, np.repeat(duration[:, None], n_labels, axis=1)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Return the shortest of three times, after one call that compiles."""
+    function()
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("positions", 100_000), ("durations", 500), ("labels", 10), ("sequences", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked = parser.parse_args()
+    node, edge, duration = potentials(asked.positions, asked.durations, asked.labels)
+    offsets = np.linspace(0, asked.positions, asked.sequences + 1).astype(np.int64)
+    workers = Workers()
+    beliefs = infer_segments(node, edge, duration, offsets, workers=workers)
+    finite = np.where(np.isneginf(edge), 0.0, edge)
+    for what, function in {
+        "values and gradient": lambda: infer_segments(node, edge, duration, offsets, workers=workers),
+        "Hessian product": lambda: beliefs.hessian_product(node, finite, duration),
+        "best segmentation": lambda: best_segments(node, edge, duration, offsets, workers),
+    }.items():
+        print(f"{what:20s} {seconds(function):6.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Segments of chains: where they begin, labels written as segments, and the clique set of their durations.
+
+    positions     a a a b b c c c c
+    begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
+
+Labels of positions are cut where they change. Where neighbouring segments may have the same label, a run that is
+longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end, label), say
+themselves where they are cut.
+
+DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
+RKHS of a kernel, one for each label or one that all labels share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import CliquesEverywhere
+from kernelfields.fields.reading import rows_of
+from kernelfields.numerics.parameters import is_whole
+
+#: Name of the potentials of durations, where sets of cliques name what they score.
+DURATION = "duration"
+
+
+class Segment(NamedTuple):
+    """A segment of positions begin .. end - 1, and how probable it is."""
+
+    begin: int
+    end: int
+    label: Any
+    probability: float
+
+
+class DurationCliques(CliquesEverywhere):
+    """The duration of a segment and its label, by a kernel on the logarithm of the duration.
+
+    ``max_duration`` is D; ``shared`` says whether all labels have one function of the duration.
+    """
+
+    default_name = DURATION
+    group = DURATION
+
+    def __init__(self, kernel: Any = "rbf", *, max_duration: int = 1, shared: bool = False, **keywords: Any):
+        super().__init__(kernel, **keywords)
+        self.max_duration = max_duration
+        self.shared = shared
+
+    def check_reach(self) -> None:
+        """Raise ValueError unless there is a longest duration, a whole number."""
+        check_duration(self.max_duration)
+        if self.support != "all":
+            raise ValueError("durations have weights of their own each: leave support='all'")
+
+    @property
+    def one_table(self) -> bool:  # type: ignore[override]
+        """Whether all labels have the same scores."""
+        return bool(self.shared)
+
+    @property
+    def weighs_labels_singly(self) -> bool:
+        """What all labels have in common counts here, so that functions belong to labels, not to contrasts."""
+        return not self.shared
+
+    def width(self, n_features: int) -> int:
+        """Return the number of columns of the view: one, log d."""
+        return 1
+
+    def view(self, data: Any) -> np.ndarray:
+        """Return the logarithms of all durations, (D, 1), whatever the data are."""
+        return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]
+
+    def weights(self, data: Any) -> None:
+        """Return None: a duration is one row, whatever the weights of sequences."""
+
+
+def check_duration(longest: Any) -> None:
+    """Raise ValueError unless ``longest`` is a whole number of positions."""
+    if not is_whole(longest) or longest < 1:
+        raise ValueError(f"max_duration must be a whole number of at least 1 position, or None, got {longest!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedChains(Chains):
+    """Packed sequences that are cut into segments; ``begins`` (N,) are True where one begins, None without labels."""
+
+    begins: Any = None
+
+    @classmethod
+    def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
+        """Return chains with the places where their segments begin."""
+        return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, begins)
+
+    def subset(self, indices: Any) -> SegmentedChains:
+        """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""
+        chosen = np.arange(self.n_sequences)[indices].reshape(-1)
+        begins = None if self.begins is None else self.begins[rows_of(self.offsets, chosen)[0]]
+        return SegmentedChains.of(super().subset(indices), begins)
+
+    @property
+    def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First rows, rows after the last, and labels of all segments; ends of sequences end them."""
+        begins, ends = bounds_of(self.begins | self.is_start)
+        return begins, ends, self.labels[begins]
+
+
+def bounds_of(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each segment and the row after its last, for a mask (N,) of where they begin."""
+    first = np.flatnonzero(begins)
+    return first, np.append(first[1:], len(begins))
+
+
+def begins_of(labels: np.ndarray, offsets: np.ndarray, longest: int | None = None) -> np.ndarray:
+    """Return a mask (N,) of where runs of equal labels begin, those beyond ``longest`` cut into pieces."""
+    begins = np.ones(len(labels), dtype=bool)
+    begins[1:] = labels[1:] != labels[:-1]
+    begins[offsets[:-1]] = True
+    if longest is not None:
+        first, ends = bounds_of(begins)
+        within = np.arange(len(labels)) - np.repeat(first, ends - first)
+        begins |= within % longest == 0
+    return begins
+
+
+def are_segments(y: Any) -> bool:
+    """Whether the labels of sequences are written as segments, (begin, end, label)."""
+    if not isinstance(y, list | tuple) or not len(y) or not isinstance(y[0], list | tuple) or not len(y[0]):
+        return False
+    return isinstance(y[0][0], list | tuple) and len(y[0][0]) in (3, 4)
+
+
+def read_segments(y: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], np.ndarray]:
+    """Return labels of positions for each sequence, and a mask of where segments begin, (N,), from segments."""
+    labels: list[list[Any]] = []
+    begins: list[bool] = []
+    for index, segments in enumerate(y):
+        row: list[Any] = []
+        for place, segment in enumerate(segments):
+            if not isinstance(segment, list | tuple) or len(segment) not in (3, 4):
+                raise ValueError(f"sequence {index} of y: {segment!r:.60} is no segment (begin, end, label)")
+            begin, end, label = segment[:3]
+            if not (is_whole(begin) and is_whole(end)) or begin != len(row) or end <= begin:
+                raise ValueError(
+                    f"sequence {index} of y: segment {place}, {tuple(segment[:3])!r:.60}, must begin where the one "
+                    f"before it ends, at {len(row)}, and end behind that"
+                )
+            row += [label] * (end - begin)
+            begins += [True] + [False] * (end - begin - 1)
+        labels.append(row)
+    return labels, np.array(begins, dtype=bool)

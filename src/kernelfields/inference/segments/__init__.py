@@ -1,0 +1,1 @@
+"""Segments of chains: semi-Markov inference."""

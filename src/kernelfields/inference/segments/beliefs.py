@@ -1,0 +1,304 @@
+"""Exact inference on segmentations of packed chains: log partition, marginals, expected durations, Hessian products.
+
+    score = sum over segments (b, e, y) of  sum_{b <= t < e} node_t(y) + duration(e - b, y)
+            + sum over neighbouring segments  edge_e(y, y')
+
+    node (N, L), edge (1, L, L) or (N, L, L), duration (D, L), offsets (S + 1,)
+
+edge[t] scores the step into a segment that begins at t. Segments have at most D positions; minus infinity forbids a
+label at a position, a step, or a duration. The equations are in passes_compiled.py.
+Fails: ValueError naming the sequence that cannot be cut into segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.numerics.threads import Workers
+
+
+class Durations(NamedTuple):
+    """Scores of durations as compiled passes read them, (L, D): logarithms, exp(logs - top), and both reversed."""
+
+    logs: np.ndarray
+    weights: np.ndarray
+    reversed_logs: np.ndarray
+    reversed_weights: np.ndarray
+    tops: np.ndarray
+
+    @classmethod
+    def of(cls, duration: np.ndarray) -> Durations:
+        """Return scores (D, L) in this form."""
+        logs = np.ascontiguousarray(duration.T)
+        tops = logs.max(axis=1)
+        tops[tops == -np.inf] = 0.0
+        weights = np.exp(logs - tops[:, None])
+        return cls(logs, weights, _reversed(logs), _reversed(weights), tops)
+
+
+class SegmentPasses(NamedTuple):
+    """Arrays of the passes, (L, N + S); passes_compiled.py has the equations."""
+
+    totals: np.ndarray
+    reach: np.ndarray
+    ahead: np.ndarray
+    opened: np.ndarray
+    q: np.ndarray
+    ended: np.ndarray
+    g: np.ndarray
+
+
+class ExpectedSums(NamedTuple):
+    """What the forward passes add to: expected durations, reversed, (L, D), their derivatives, and expected steps."""
+
+    durations: np.ndarray
+    moved: np.ndarray
+    steps: np.ndarray
+
+
+class Moved(NamedTuple):
+    """A direction, and the derivatives of the passes along it."""
+
+    edge: np.ndarray
+    durations: np.ndarray
+    weights: np.ndarray
+    reversed_durations: np.ndarray
+    reversed_weights: np.ndarray
+    totals: np.ndarray
+    opened: np.ndarray
+    q: np.ndarray
+    ended: np.ndarray
+    g: np.ndarray
+
+
+def _reversed(table: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(table[:, ::-1])
+
+
+@dataclass
+class SegmentBeliefs:
+    """Marginals of segmentations and what Hessian products need; see :func:`infer_segments`."""
+
+    offsets: np.ndarray
+    edge: np.ndarray
+    durations: Durations
+    log_partition: np.ndarray
+    node_marginals: np.ndarray
+    #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
+    #: both weighted.
+    expected_durations: np.ndarray
+    expected_steps: np.ndarray
+    weights: np.ndarray
+    _passes: SegmentPasses
+    _shifts: np.ndarray
+    _workers: Workers
+    _runs: list[tuple[int, int]]
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The place in the arrays of the passes of every position, (N,)."""
+        return np.arange(self.offsets[-1]) + np.repeat(np.arange(len(self.weights)), np.diff(self.offsets))
+
+    @cached_property
+    def _log_partition_within(self) -> np.ndarray:
+        """Log Z of each sequence less the scores taken away before the passes, (S,)."""
+        return self.log_partition - self._shifts
+
+    def edge_marginals(self) -> np.ndarray:
+        """Return p(a segment of a ends and one of b begins at t), (N, L, L), zero at the start of each sequence."""
+        ended, opened = self._passes.ended[:, self._places].T, self._passes.opened[:, self._places].T
+        within = np.repeat(self._log_partition_within, np.diff(self.offsets))
+        marginals = np.exp(ended[:, :, None] + self.edge + opened[:, None, :] - within[:, None, None])
+        marginals[self.offsets[:-1]] = 0.0
+        return marginals
+
+    def segment_log_probabilities(self, begins: np.ndarray, ends: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return log p(segment) of some segments by their rows begin .. end - 1 in the packed chains and labels."""
+        sequences = np.searchsorted(self.offsets, begins, side="right") - 1
+        durations = ends - begins
+        logs, longest = self.durations.logs, self.durations.logs.shape[1]
+        known = logs[labels, np.minimum(durations, longest) - 1]
+        inside = np.where(durations <= self._passes.reach[labels, ends + sequences], known, -np.inf)
+        outside = self._passes.g[labels, begins + sequences] + self._passes.q[labels, ends + sequences]
+        return outside + inside - self._log_partition_within[sequences]
+
+    def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a segmentation of every sequence: labels (N,) and a mask of where segments begin (N,)."""
+        from kernelfields.inference.segments.decoding_compiled import draw_segments
+
+        uniforms = random.random((self._passes.totals.shape[1], 2))
+        labels, begins = np.empty(self.offsets[-1], dtype=np.int64), np.empty(self.offsets[-1], dtype=np.bool_)
+        known = self.offsets, self.edge, self.durations, self._passes, uniforms, labels, begins
+        self._workers.each(lambda first, last: draw_segments(first, last, *known), self._runs)
+        return labels, begins
+
+    def expected_scores(self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray) -> np.ndarray:
+        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        return self._tangent(node, edge, duration)[1]
+
+    def hessian_product(
+        self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the Hessian of the weighted log partition times a direction, shaped like it."""
+        from kernelfields.inference.segments.tangents_compiled import forward_tangent
+
+        moved, expected = self._tangent(node, edge, duration)
+        marginals, within = np.empty_like(self.node_marginals), self._log_partition_within
+        known = self.offsets, self.edge, self.durations, self.weights, self._passes, within, moved, expected, marginals
+        counts, changes, steps = _added_up(
+            lambda first, last, sums: forward_tangent(first, last, *known, sums), self._workers, self._runs, *known[1:3]
+        )
+        changes += counts * moved.reversed_durations
+        marginals *= np.repeat(self.weights, np.diff(self.offsets))[:, None]
+        return marginals, steps, np.ascontiguousarray(changes[:, ::-1].T)
+
+    def _tangent(self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray) -> tuple[Moved, np.ndarray]:
+        """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
+        from kernelfields.inference.segments.tangents_compiled import add_up_direction, backward_tangent
+
+        node = np.ascontiguousarray(node, dtype=np.float64)
+        table = np.ascontiguousarray(duration.T, dtype=np.float64)
+        weights = table * self.durations.weights
+        room = [np.empty_like(self._passes.totals) for _ in range(5)]
+        edge = np.ascontiguousarray(edge, dtype=np.float64)
+        moved = Moved(edge, table, weights, _reversed(table), _reversed(weights), *room)
+        expected = np.empty(len(self.weights))
+
+        def run(first: int, last: int) -> None:
+            add_up_direction(first, last, self.offsets, node, moved.totals)
+            backward_tangent(first, last, self.offsets, self.edge, self.durations, self._passes, moved, expected)
+
+        self._workers.each(run, self._runs)
+        return moved, expected
+
+
+def _added_up(
+    forward: Callable[[int, int, ExpectedSums], None],
+    workers: Workers,
+    runs: list[tuple[int, int]],
+    edge: np.ndarray,
+    durations: Durations,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order."""
+    shape = durations.logs.shape
+    tables: dict[int, ExpectedSums] = {}
+    own_rows = np.zeros_like(edge) if len(edge) > 1 else None
+
+    def run(first: int, last: int) -> None:
+        steps = np.zeros_like(edge) if own_rows is None else own_rows
+        tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps)
+        forward(first, last, tables[first])
+
+    workers.each(run, runs)
+    counts, changes = (reduce(np.add, [tables[first][part] for first, _ in runs]) for part in range(2))
+    return counts, changes, reduce(np.add, [tables[first].steps for first, _ in runs]) if own_rows is None else own_rows
+
+
+def infer_segments(
+    node: np.ndarray,
+    edge: np.ndarray,
+    duration: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    weights: np.ndarray | None = None,
+    workers: Workers | None = None,
+) -> SegmentBeliefs:
+    """Compute log partition functions, marginals and expected durations and steps of packed chains.
+
+    ``weights`` (S,) weigh the sequences in expected durations and steps, and in ``hessian_product``.
+    """
+    from kernelfields.inference.segments.passes_compiled import forward
+
+    workers = workers or Workers(1)
+    weights = np.ones(len(offsets) - 1) if weights is None else weights
+    edge = np.ascontiguousarray(edge, dtype=np.float64)
+    passes, durations, shifts, within, runs = _backward(node, edge, duration, offsets, workers)
+    _check_possible(within, offsets, len(duration))
+    marginals = np.empty(node.shape)
+    known = offsets, edge, durations, weights, passes, within, marginals
+    counts, _, steps = _added_up(
+        lambda first, last, sums: forward(first, last, *known, sums), workers, runs, edge, durations
+    )
+    counts = np.ascontiguousarray(counts[:, ::-1].T)
+    log_partition = within + shifts
+    return SegmentBeliefs(
+        offsets, edge, durations, log_partition, marginals, counts, steps, weights, passes, shifts, workers, runs
+    )
+
+
+def segment_log_partition(
+    node: np.ndarray, edge: np.ndarray, duration: np.ndarray, offsets: np.ndarray, workers: Workers
+) -> np.ndarray:
+    """Return log Z of each sequence, (S,); minus infinity where it cannot be cut into segments."""
+    _, _, shifts, within, _ = _backward(node, np.ascontiguousarray(edge), duration, offsets, workers)
+    return within + shifts
+
+
+def _backward(
+    node: np.ndarray, edge: np.ndarray, duration: np.ndarray, offsets: np.ndarray, workers: Workers
+) -> tuple[SegmentPasses, Durations, np.ndarray, np.ndarray, list[tuple[int, int]]]:
+    from kernelfields.inference.segments.passes_compiled import add_up, backward
+
+    n_labels, n_sequences = node.shape[1], len(offsets) - 1
+    passes, durations = _room(node, duration, offsets)
+    shifts, within = np.empty(n_sequences), np.empty(n_sequences)
+    node = np.ascontiguousarray(node, dtype=np.float64)
+
+    def run(first: int, last: int) -> None:
+        add_up(first, last, offsets, node, len(duration), passes, shifts)
+        backward(first, last, offsets, edge, durations, passes, within)
+
+    runs = workers.runs(offsets, work_of(n_labels, len(duration)))
+    workers.each(run, runs)
+    return passes, durations, shifts, within, runs
+
+
+def _room(node: np.ndarray, duration: np.ndarray, offsets: np.ndarray) -> tuple[SegmentPasses, Durations]:
+    """Return arrays for the passes, and durations as they read them."""
+    shape = node.shape[1], len(node) + len(offsets) - 1
+    reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
+    passes = SegmentPasses(np.empty(shape), *reaches, *(np.empty(shape) for _ in range(4)))
+    return passes, Durations.of(np.asarray(duration, dtype=np.float64))
+
+
+def work_of(n_labels: int, longest: int) -> int:
+    """Return the number of labels of a chain whose passes would take about as long: the root of L^2 + L D."""
+    return isqrt(n_labels * (n_labels + longest))
+
+
+def _check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
+    """Raise ValueError for the first sequence whose log Z or best score (S,) is minus infinity."""
+    for sequence in np.flatnonzero(np.isneginf(log_values)).tolist():
+        length = int(offsets[sequence + 1] - offsets[sequence])
+        raise ValueError(
+            f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions "
+            "with the labels and steps that are allowed. Drop a constraint, or raise max_duration."
+        )
+
+
+def best_segments(
+    node: np.ndarray, edge: np.ndarray, duration: np.ndarray, offsets: np.ndarray, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the most probable segmentations."""
+    from kernelfields.inference.segments.decoding_compiled import best_segments as decode
+    from kernelfields.inference.segments.passes_compiled import add_up
+
+    edge = np.ascontiguousarray(edge, dtype=np.float64)
+    passes, durations = _room(node, duration, offsets)
+    shifts, scores = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1)
+    labels, begins = np.zeros(len(node), dtype=np.int64), np.zeros(len(node), dtype=np.bool_)
+    node = np.ascontiguousarray(node, dtype=np.float64)
+
+    def run(first: int, last: int) -> None:
+        add_up(first, last, offsets, node, len(duration), passes, shifts)
+        decode(first, last, offsets, edge, durations, passes, scores, labels, begins)
+
+    workers.each(run, workers.runs(offsets, work_of(node.shape[1], len(duration))))
+    _check_possible(scores, offsets, len(duration))
+    return labels, begins, scores + shifts

@@ -1,0 +1,123 @@
+"""The most probable segmentation of packed chains, and segmentations drawn from their distribution, compiled.
+
+    best_t(y)  = S_t(y) + max_d ( g_{t-d}(y) + h(d, y) )        g = max_a ( best_t(a) + w_t(a, y) ) - S
+
+Where the best segment that ends at t begins is looked for again on the way back, on the best path alone. Draws go
+forward: a label from exp(opened_0), a duration from exp(q_{t+d} + h), the next label from exp(w + opened), and so on.
+
+A segmentation is written as labels (N,) and a mask of the positions where segments begin (N,).
+Cost O(N L^2 + N L D) for the best one; O(L + D) for each segment drawn.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from kernelfields.inference.sums_compiled import REORDER
+
+
+@njit(nogil=True, cache=True, fastmath={*REORDER, "nnan"})
+def _largest(logs, row, low, table, begin, n):
+    values, scores = logs[row, low : low + n], table[row, begin : begin + n]
+    top = -np.inf
+    for i in range(n):
+        value = values[i] + scores[i]
+        top = value if value > top else top
+    return top
+
+
+@njit(nogil=True, cache=True)
+def _best_before(ended, place, step, label):
+    """Return the label before a segment and the score with it."""
+    chosen, top = 0, -np.inf
+    for a in range(len(ended)):
+        if ended[a, place] + step[a, label] > top:
+            chosen, top = a, ended[a, place] + step[a, label]
+    return chosen, top
+
+
+@njit(nogil=True, cache=True)
+def best_segments(first, last, offsets, edge, durations, passes, scores, labels, begins):
+    """Fill labels and begins of the best segmentation, and its score less the shifts; minus infinity for none."""
+    totals, reach, ended, g = passes.totals, passes.reach, passes.ended, passes.g
+    logs = durations.reversed_logs
+    n_labels, longest = logs.shape
+    for s in range(first, last):
+        start, base, length = offsets[s], offsets[s] + s, offsets[s + 1] - offsets[s]
+        for t in range(length + 1):
+            for y in range(n_labels):
+                n = reach[y, base + t]
+                ended[y, base + t] = totals[y, base + t] + _largest(g, y, base + t - n, logs, longest - n, n)
+            for y in range(n_labels):
+                begun = 0.0
+                if t > 0:
+                    step = edge[min(start + t, len(edge) - 1)]
+                    begun = _best_before(ended, base + t, step, y)[1]
+                g[y, base + t] = begun - totals[y, base + t]
+        label, t = 0, length
+        for y in range(n_labels):
+            if ended[y, base + t] > ended[label, base + t]:
+                label = y
+        scores[s] = ended[label, base + t]
+        while t > 0 and scores[s] > -np.inf:
+            n = reach[label, base + t]
+            top, chosen = -np.inf, n
+            for d in range(1, n + 1):
+                value = g[label, base + t - d] + logs[label, longest - d]
+                if value > top:
+                    top, chosen = value, d
+            for place in range(start + t - chosen, start + t):
+                labels[place] = label
+                begins[place] = False
+            t -= chosen
+            begins[start + t] = True
+            if t > 0:
+                label = _best_before(ended, base + t, edge[min(start + t, len(edge) - 1)], label)[0]
+
+
+@njit(nogil=True, cache=True)
+def _drawn(weights, n, uniform):
+    """Return a place of weights[:n] with a probability in proportion to them."""
+    target, last = uniform * weights[:n].sum(), 0
+    for i in range(n):
+        if weights[i] > 0.0:
+            last = i
+            target -= weights[i]
+            if target < 0.0:
+                break
+    return last
+
+
+@njit(nogil=True, cache=True)
+def draw_segments(first, last, offsets, edge, durations, passes, uniforms, labels, begins):
+    """Fill labels and begins, (N,), of one draw for each sequence; uniforms (N + S, 2) in [0, 1) decide."""
+    ahead, opened, q = passes.ahead, passes.opened, passes.q
+    logs = durations.logs
+    n_labels, longest = logs.shape
+    weights = np.empty(max(n_labels, longest))
+    for s in range(first, last):
+        start, base, length = offsets[s], offsets[s] + s, offsets[s + 1] - offsets[s]
+        t, label = 0, -1
+        while t < length:
+            step = edge[min(start + t, len(edge) - 1)]
+            top = -np.inf
+            for y in range(n_labels):
+                weights[y] = opened[y, base + t] + (step[label, y] if label >= 0 else 0.0)
+                top = max(top, weights[y])
+            for y in range(n_labels):
+                weights[y] = math.exp(weights[y] - top)
+            label = _drawn(weights, n_labels, uniforms[base + t, 0])
+            n, top = ahead[label, base + t], -np.inf
+            for d in range(n):
+                weights[d] = q[label, base + t + 1 + d] + logs[label, d]
+                top = max(top, weights[d])
+            for d in range(n):
+                weights[d] = math.exp(weights[d] - top)
+            duration = 1 + _drawn(weights, n, uniforms[base + t, 1])
+            for place in range(start + t, start + t + duration):
+                labels[place] = label
+                begins[place] = place == start + t
+            t += duration

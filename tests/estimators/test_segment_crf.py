@@ -1,0 +1,206 @@
+"""SegmentCRF: oracles, the chain as its special case, answers, files, and what is refused."""
+
+import numpy as np
+import pytest
+
+from kernelfields import ChainCRF, SegmentCRF
+from kernelfields.engines.threads import Threads
+from kernelfields.fields.segments import DurationCliques, SegmentedChains, begins_of, read_segments
+from kernelfields.models.build import build_designs, name_cliques
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.segment import SegmentStructure
+from tests.oracles.segments import Enumerated
+from tests.samples import labelled_sequences
+
+X, Y = labelled_sequences(n_sequences=12, longest=8, n_labels=2)
+QUICK = {"prior_variance": 1.0, "random_state": 0, "dtype": "float64"}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A field with one function of the duration for each label."""
+    return SegmentCRF("rbf", tol=1e-6, **QUICK).fit(X, Y)
+
+
+def potentials_of(model, x):
+    """Node, edge and duration potentials of one sequence, constraints included."""
+    answers = next(model._answers([x]))
+    return answers.node, answers.edge, answers.duration
+
+
+def test_answers_are_those_of_enumeration(fitted):
+    segments, marginals = fitted.predict_segments(X), fitted.predict_marginals(X)
+    likelihoods, entropies = fitted.log_likelihood(X, Y, per_sequence=True), fitted.entropy(X)
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        truth = Enumerated(*potentials_of(fitted, x))
+        np.testing.assert_allclose(marginals[i], truth.marginals, atol=1e-9)
+        assert [(begin, end, int(label)) for begin, end, label, _ in segments[i]] == truth.best
+        chances = [truth.segments[begin, end, int(label)] for begin, end, label, _ in segments[i]]
+        np.testing.assert_allclose([each.probability for each in segments[i]], chances, atol=1e-9)
+        begins = np.flatnonzero(begins_of(y, np.array([0, len(y)])))
+        own = tuple(zip(begins.tolist(), [*begins[1:].tolist(), len(y)], y[begins].tolist(), strict=True))
+        np.testing.assert_allclose(likelihoods[i], np.log(truth.probabilities[own]), atol=1e-9)
+        np.testing.assert_allclose(entropies[i], truth.entropy, atol=1e-9)
+
+
+def test_draws_have_the_probabilities_of_segmentations(fitted):
+    x = X[0][:4]
+    drawn = fitted.sample([x], 4000, random_state=0)[0]
+    shares = (drawn[:, :, None] == fitted.classes_).mean(axis=0)
+    np.testing.assert_allclose(shares, fitted.predict_marginals([x])[0], atol=0.04)
+
+
+def test_the_fit_is_certified_and_newton_agrees(fitted):
+    assert fitted.certificate_.relative_gap < 1e-6
+    assert fitted.certify(X, Y, scope="span").relative_gap < 1e-5
+    other = SegmentCRF("rbf", tol=1e-8, solver="newton-cg", **QUICK).fit(X, Y)
+    np.testing.assert_allclose(other.solution_.value, fitted.solution_.value, rtol=1e-5)
+    np.testing.assert_allclose(other.durations_, fitted.durations_, atol=5e-3)
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "block-jacobi"])
+def test_every_solver_fits_segments(fitted, solver):
+    model = SegmentCRF("rbf", tol=1e-4, solver=solver, **QUICK).fit(X, Y)
+    np.testing.assert_allclose(model.solution_.value, fitted.solution_.value, rtol=1e-3)
+
+
+@pytest.mark.parametrize("edge_kernel", [None, "linear"])
+def test_single_positions_without_durations_are_a_chain(edge_kernel):
+    shared = {"edge_kernel": edge_kernel, "tol": 1e-8, **QUICK}
+    chain = ChainCRF("rbf", **shared).fit(X, Y)
+    model = SegmentCRF("rbf", max_duration=1, repeats=True, duration_kernel=None, **shared).fit(X, Y)
+    np.testing.assert_allclose(model.solution_.value, chain.solution_.value, rtol=1e-7)
+    np.testing.assert_allclose(model.log_likelihood(X, Y), chain.log_likelihood(X, Y), rtol=1e-4)
+    for ours, theirs in zip(model.predict_marginals(X), chain.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-3)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_gradients_and_curvature_are_differences(shared):
+    chains = SegmentedChains(np.concatenate(X), np.cumsum([0, *map(len, X)]), np.concatenate(Y))
+    chains = SegmentedChains.of(chains, begins_of(chains.labels, chains.offsets))
+    model = SegmentCRF("rbf", max_duration=8, shared_duration=shared, rank=4)
+    structure = model._structure(np.arange(2), chains)
+    settings = model._sample_settings()
+    sample = Threads().place(chains, structure, settings)
+    designs = build_designs(name_cliques(model._described_cliques(8)), sample, np.random.default_rng(0))
+    datafit = sample.datafit(designs)
+    random = np.random.default_rng(1)
+    at, along = ([0.5 * random.normal(size=design.shape) for design in designs] for _ in range(2))
+    step = 1e-5
+
+    def moved(sign):
+        return datafit.evaluate(datafit.potentials([a + sign * step * d for a, d in zip(at, along, strict=True)]))
+
+    above, below, here = moved(1.0), moved(-1.0), datafit.evaluate(datafit.potentials(at))
+    slope = sum(np.vdot(g, d) for g, d in zip(datafit.pull_back(here.residual), along, strict=True))
+    np.testing.assert_allclose(slope, (above.value - below.value) / (2 * step), rtol=1e-6)
+    product = datafit.pull_back(datafit.hessian_response(here, datafit.potentials(along)))
+    for index, ours in enumerate(product):
+        both = [datafit.pull_back(each.residual)[index] for each in (above, below)]
+        np.testing.assert_allclose(ours, (both[0] - both[1]) / (2 * step), atol=1e-5)
+    assert [design.shape[1] for design in designs] == [1, 4, 1 if shared else 2]
+
+
+def test_labels_written_as_segments(fitted):
+    written = [[tuple(each[:3]) for each in segments] for segments in fitted.predict_segments(X)]
+    labels = fitted.predict(X)
+    np.testing.assert_array_equal(np.concatenate(read_segments(written)[0]), np.concatenate(labels))
+    np.testing.assert_allclose(fitted.log_likelihood(X, written), fitted.log_likelihood(X, labels))
+    assert fitted.score(X, written) == 1.0
+    again = SegmentCRF("rbf", tol=1e-6, **QUICK).fit(X, [_as_segments(y) for y in Y])
+    np.testing.assert_allclose(again.solution_.value, fitted.solution_.value, rtol=1e-6)
+
+
+def _as_segments(y):
+    begins = np.flatnonzero(begins_of(y, np.array([0, len(y)]))).tolist()
+    return [(b, e, int(y[b])) for b, e in zip(begins, [*begins[1:], len(y)], strict=True)]
+
+
+def test_segments_of_one_label_may_follow_each_other():
+    inputs, segments = [np.zeros((4, 1)), np.ones((3, 1))], [[(0, 2, "a"), (2, 4, "a")], [(0, 3, "b")]]
+    with pytest.raises(ValueError, match="sequence 0, position 2: a segment of 'a' follows one of the same label"):
+        SegmentCRF("rbf", **QUICK).fit(inputs, segments)
+    model = SegmentCRF("rbf", repeats=True, max_duration=3, **QUICK).fit(inputs, segments)
+    assert model.log_likelihood(inputs, segments) > model.log_likelihood(inputs, [["a"] * 4, ["b"] * 3])
+    assert model.predict(inputs) == [["a"] * 4, ["b"] * 3]
+
+
+def test_known_labels_and_partly_known_ones(fitted):
+    known = [[None] * len(x) for x in X]
+    known[0][0] = 1
+    assert fitted.predict(X, known=known)[0][0] == 1
+    np.testing.assert_allclose(fitted.predict_marginals(X, known=known)[0][0], [0.0, 1.0], atol=1e-12)
+    chance = fitted.predict_marginals(X)[0][0, 1]
+    np.testing.assert_allclose(fitted.log_likelihood(X[:1], known[:1]), np.log(chance), atol=1e-9)
+
+
+def test_files_keep_everything(fitted, tmp_path):
+    fitted.save(tmp_path / "segments.kfm")
+    again = SegmentCRF.load(tmp_path / "segments.kfm")
+    assert again.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(again.durations_, fitted.durations_)
+    assert again.predict_segments(X) == fitted.predict_segments(X)
+    assert again.certify(X, Y, scope="span").relative_gap < 1e-5
+
+
+def test_the_posterior_and_its_averages():
+    model = SegmentCRF("linear", **QUICK).fit(X, Y)
+    evidence = model.laplace(X, Y, n_samples=5, random_state=0)
+    assert np.isfinite(evidence.value)
+    for kind in ("probit", "sampling"):
+        marginals = model.predict_marginals(X, uncertainty=kind)
+        np.testing.assert_allclose(np.concatenate(marginals).sum(axis=1), 1.0)
+
+
+def test_defaults_choose_durations_and_variance():
+    inputs, labels = labelled_sequences(n_sequences=60, longest=9)
+    model = SegmentCRF(random_state=0, class_weight="balanced").fit(inputs, labels)
+    assert model.max_duration_ == min(2 * longest_run(labels), max(map(len, labels)))
+    assert model.durations_.shape == (model.max_duration_, 3)
+    assert model.score(inputs, labels) > 0.6
+    shown = model.show(inputs[0], labels[0], caption="one")
+    assert "probability of the segment" in shown._repr_html_()
+
+
+def longest_run(labels):
+    """The longest run of equal labels."""
+    return max(end - begin for y in labels for begin, end, _ in _as_segments(y))
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="max_duration must be a whole number of at least 1"):
+        SegmentCRF(max_duration=0).fit(X, Y)
+    long = longest_run(Y)
+    with pytest.raises(
+        ValueError, match=rf"sequence \d+: the segment of \d from position \d+ on has \d+ .*use max_duration={long}"
+    ):
+        SegmentCRF(max_duration=1).fit(X, Y)
+    with pytest.raises(ValueError, match="some labels of y are not known"):
+        SegmentCRF().fit(X, [[None, *y[1:].tolist()] for y in Y])
+    with pytest.raises(ValueError, match="the constraints"):
+        SegmentCRF(constraints=[(0, 1), (1, 0)]).fit(X, Y)
+    with pytest.raises(ValueError, match="must begin where the one before it ends, at 2"):
+        read_segments([[(0, 2, "a"), (3, 4, "b")]])
+    with pytest.raises(ValueError, match="leave support='all'"):
+        name_cliques([DurationCliques(support="observed")])
+
+
+def test_no_path_is_left():
+    labels = [np.zeros(len(y), dtype=int) if i % 2 else np.ones(len(y), dtype=int) for i, y in enumerate(Y)]
+    model = SegmentCRF("rbf", constraints=[(0, 1), (1, 0)], max_duration=8, **QUICK).fit(X, labels)
+    with pytest.raises(ValueError, match="sequence 0: its 9 positions cannot be cut into segments of at most 8"):
+        model.predict([np.zeros((9, 3))])
+
+
+def test_structures_count_segmentations_at_zero():
+    structure = SegmentStructure(2, SegmentCRF()._structure(np.arange(2), _one(5)).masks, 3)
+    likelihood = structure.likelihood(_one(5), [], Workers(1))
+    truth = Enumerated(np.zeros((5, 2)), structure.edge_penalties[None], np.zeros((3, 2)))
+    np.testing.assert_allclose(likelihood.value_at_zero, truth.log_partition)
+
+
+def _one(length):
+    labels = np.arange(length) % 2
+    chains = SegmentedChains(np.zeros((length, 1)), np.array([0, length]), labels)
+    return SegmentedChains.of(chains, begins_of(labels, chains.offsets))
