@@ -28,6 +28,7 @@ from kernelfields.estimators.habits import advised
 from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
 from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse
 from kernelfields.estimators.stored import estimator_document, rebuilt_estimator
+from kernelfields.features.label_dictionary import LabelDictionary
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -72,7 +73,7 @@ from kernelfields.uncertainty.laplace.samples import (
     label_variances,
 )
 
-SETTINGS["structure search"] = StructureSearch
+SETTINGS |= {"structure search": StructureSearch, "label dictionary": LabelDictionary}
 SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.

@@ -76,6 +76,15 @@ class ChainAnswers(LabelAnswers):
         self.edge = edge
         self.workers = workers
 
+    def given(self, evidence: np.ndarray | None) -> ChainAnswers:
+        """Return the same once more is known of the labels; where few are left, passes walk those alone."""
+        answers = super().given(evidence)
+        if evidence is None or not np.isneginf(evidence.min()):
+            return answers
+        from kernelfields.inference.chain.allowed import narrowed
+
+        return narrowed(answers)
+
     @cached_property
     def beliefs(self) -> Any:
         """Marginals and log partition functions."""

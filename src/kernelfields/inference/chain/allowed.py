@@ -1,0 +1,256 @@
+"""Exact inference on chains with lists of allowed labels: marginals, best labellings, and answers about new chains.
+
+What depends on single labels is kept for the entries of the lists, (A,), and nothing is as large as positions times
+labels unless somebody asks for a table of all labels. Hessian products, draws, entropies, n best labellings and tables
+of pairs come from the dense passes with minus infinity elsewhere, the plain twin of what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.answers import ChainAnswers
+from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
+from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.numerics.threads import Workers
+
+# Lists are walked where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
+# the times of both ways.
+_WORTH = 0.1
+
+
+def worth_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
+    """Whether walking the lists of allowed labels costs less than all labels in vector registers."""
+    return allowed.step_pairs <= share * allowed.n_labels**2
+
+
+@dataclass
+class AllowedBeliefs:
+    """Marginals of chains with lists of allowed labels; see :func:`infer_allowed`."""
+
+    allowed: AllowedLabels
+    log_partition: np.ndarray
+    entries: np.ndarray  # (A,), probabilities of allowed labels
+    steps: np.ndarray  # (1 or N, L, L), weighted probabilities of steps, summed if transitions are tied
+    position_weights: np.ndarray | None
+    _dense: Callable[[], ChainBeliefs]
+
+    @cached_property
+    def node_marginals(self) -> np.ndarray:
+        """p(y_t = b), (N, L)."""
+        return self.allowed.spread(self.entries)
+
+    @cached_property
+    def dense(self) -> ChainBeliefs:
+        """The same by passes over all labels, for what these do not keep."""
+        return self._dense()
+
+    def gradient(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient of the weighted log partition in (node, edge), shaped like them."""
+        if self.position_weights is None:
+            return self.node_marginals, self.steps
+        return self.node_marginals * self.position_weights[:, None], self.steps
+
+    def edge_marginals(self) -> np.ndarray:
+        """Return p(y_{t-1} = a, y_t = b) as (N, L, L), zero at the start of each sequence."""
+        return self.dense.edge_marginals()
+
+    def hessian_product(self, d_node: np.ndarray, d_edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+        return self.dense.hessian_product(d_node, d_edge)
+
+
+def infer_allowed(
+    scores: np.ndarray,
+    edge: np.ndarray,
+    offsets: np.ndarray,
+    allowed: AllowedLabels,
+    *,
+    position_weights: np.ndarray | None = None,
+    workers: Workers | None = None,
+) -> AllowedBeliefs:
+    """Compute log partition functions and marginals of chains from scores of allowed labels, (A,), and edge (E, L, L).
+
+    ``position_weights`` (N,), equal within a sequence, weigh the sequences in gradients and Hessian products.
+    """
+    from kernelfields.inference.chain.allowed_compiled import forward_backward, in_logarithms
+
+    workers = workers or Workers(1)
+    passes = (*transfers(edge), np.zeros(len(scores)), np.zeros(len(scores)), np.zeros(len(scores)))
+    lists, n_sequences = (allowed.begin, allowed.labels), len(offsets) - 1
+    weights = np.ones(n_sequences) if position_weights is None else position_weights[offsets[:-1]]
+    log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
+    has_forbidden = not np.isfinite(edge.sum())
+    pieces = runs_of_lists(allowed, offsets, workers, private=len(edge) == 1)
+    tables = {first: np.zeros(edge.shape) for first, _ in (pieces if len(edge) == 1 else pieces[:1])}
+    shared = next(iter(tables.values()), np.zeros(edge.shape))
+    workers.each(
+        lambda first, last: forward_backward(
+            first,
+            last,
+            offsets,
+            lists,
+            scores,
+            passes,
+            has_forbidden,
+            log_partition,
+            troubled,
+            tables.get(first, shared),
+            weights,
+        ),
+        pieces,
+    )
+    for table in list(tables.values())[1:]:
+        shared += table
+    for sequence in np.flatnonzero(troubled).tolist():
+        total = in_logarithms(sequence, offsets, lists, scores, edge, passes[4], shared, weights[sequence])
+        if total == -np.inf:
+            raise infeasible(sequence)
+        log_partition[sequence] = total
+
+    def dense() -> ChainBeliefs:
+        node = allowed.spread(scores, -np.inf)
+        return infer_chains(node, edge, offsets, position_weights=position_weights, workers=workers, check=False)
+
+    return AllowedBeliefs(allowed, log_partition, passes[4], shared, position_weights, dense)
+
+
+def transfers(edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return exp(w - shift), zero only where a step is forbidden, and the shifts: the largest of each table."""
+    top = edge.max(axis=(1, 2))
+    shift = np.where(np.isfinite(top), top, 0.0)
+    transfer = np.exp(edge - shift[:, None, None])
+    if not transfer.all():
+        transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
+    return transfer, shift
+
+
+def runs_of_lists(
+    allowed: AllowedLabels, offsets: np.ndarray, workers: Workers, private: bool = False
+) -> list[tuple[int, int]]:
+    """Cut sequences into runs of about equal work; one for each thread where each has a ``private`` table of steps."""
+    ends = allowed.begin[offsets]
+    pieces = workers.weighted_pieces(ends, max(1, int(allowed.step_pairs)))
+    if not private or len(pieces) <= workers.n_threads:
+        return pieces
+    cuts = [pieces[index * len(pieces) // workers.n_threads][0] for index in range(workers.n_threads)]
+    return list(pairwise([*cuts, pieces[-1][1]]))
+
+
+def best_allowed(
+    scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best labelling (N,) and its score per sequence (S,); ties go to the lowest label."""
+    from kernelfields.inference.chain.allowed_compiled import viterbi
+
+    workers = workers or Workers(1)
+    lists = allowed.begin, allowed.labels
+    labels, best = np.zeros(int(offsets[-1]), dtype=np.int64), np.zeros(len(offsets) - 1)
+    pointers = np.zeros(len(scores), dtype=np.int32)
+    workers.each(
+        lambda first, last: viterbi(first, last, offsets, lists, scores, edge, pointers, labels, best),
+        runs_of_lists(allowed, offsets, workers),
+    )
+    raise_if_infeasible(best)
+    return labels, best
+
+
+def best_with_each(
+    scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers
+) -> np.ndarray:
+    """Return max-marginals (A,): the score of the best labelling with each allowed label, less the best of all."""
+    from kernelfields.inference.chain.allowed_compiled import max_marginals
+
+    out = np.empty(len(scores))
+    lists = allowed.begin, allowed.labels
+    workers.each(
+        lambda first, last: max_marginals(first, last, offsets, lists, scores, edge, out),
+        runs_of_lists(allowed, offsets, workers),
+    )
+    return out
+
+
+def rows_without_path(allowed: AllowedLabels, offsets: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return for each sequence the row up to which possible steps (L, L) lead to no allowed label; -1 for none."""
+    from kernelfields.inference.chain.allowed_compiled import lost_rows
+
+    out = np.empty(len(offsets) - 1, dtype=np.int64)
+    lost_rows(offsets, (allowed.begin, allowed.labels), steps, out)
+    return out
+
+
+class AllowedAnswers(ChainAnswers):
+    """Chains with scores of allowed labels (A,) and edge potentials; tables of all labels are made if asked for."""
+
+    def __init__(
+        self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers
+    ):
+        self.data = chains
+        self.allowed = allowed
+        self.scores = scores
+        self.edge = edge
+        self.workers = workers
+
+    @cached_property
+    def node(self) -> np.ndarray:  # type: ignore[override]
+        """Node potentials (N, L), minus infinity where a label is not allowed."""
+        return self.allowed.spread(self.scores, -np.inf)
+
+    def given(self, evidence: np.ndarray | None) -> AllowedAnswers:  # type: ignore[override]
+        """Return the same once more is known of the labels: log-weights (N, L)."""
+        if evidence is None:
+            return self
+        known = evidence[self.allowed.rows, self.allowed.labels]
+        kept = known > -np.inf
+        allowed = self.allowed.kept(kept)
+        answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.edge, self.workers)
+        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
+        return answers
+
+    @cached_property
+    def beliefs(self) -> AllowedBeliefs:
+        """Marginals and log partition functions."""
+        return infer_allowed(self.scores, self.edge, self.data.offsets, self.allowed, workers=self.workers)
+
+    def likeliest_labels(self) -> np.ndarray:
+        """Return the most probable label of each position by itself, (N,)."""
+        begin, entries = self.allowed.begin, self.beliefs.entries
+        peaks = np.repeat(np.maximum.reduceat(entries, begin[:-1]), np.diff(begin))
+        first = np.minimum.reduceat(np.where(entries == peaks, np.arange(len(entries)), len(entries)), begin[:-1])
+        return self.allowed.labels[first].astype(np.int64)
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable labelling of each sequence, (N,)."""
+        return best_allowed(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)[0]
+
+    def best_with_each(self) -> np.ndarray:
+        """Return max-marginals of allowed labels, (A,)."""
+        return best_with_each(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
+        places = self.allowed.places(labels)
+        score = np.where(places >= 0, self.scores[places], -np.inf)
+        steps = np.flatnonzero(~self.data.is_start)
+        where = steps if len(self.edge) > 1 else np.zeros_like(steps)
+        score[steps] += self.edge[where, labels[steps - 1], labels[steps]]
+        return np.add.reduceat(score, self.data.starts)
+
+
+def narrowed(answers: ChainAnswers) -> Any:
+    """Return answers that walk lists, where minus infinity in the node potentials leaves few labels; else the same."""
+    allowed = AllowedLabels.of_mask(answers.node > -np.inf)
+    if not worth_lists(allowed) or not np.diff(allowed.begin).all():
+        return answers
+    scores = answers.node[allowed.rows, allowed.labels]
+    lists = AllowedAnswers(answers.data, allowed, scores, answers.edge, answers.workers)
+    lists.evidence = answers.evidence
+    return lists
