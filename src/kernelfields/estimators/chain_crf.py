@@ -25,6 +25,7 @@ from kernelfields.estimators.base import (
 from kernelfields.estimators.inspecting.explanations import Asked, explain_sequence
 from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
 from kernelfields.estimators.known import ranked_labellings
+from kernelfields.estimators.pruning import can_prune
 from kernelfields.estimators.settling import Training, learnt_cliques
 from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
@@ -592,3 +593,6 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         estimator = super().from_document(document, callables)
         estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
         return estimator
+
+
+can_prune(ChainCRF)
