@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.lists import PairLists
+from kernelfields.objective.designs.lists import gathered_scores
 
 # Scores of all labels, where a field has to compute them, are made for so many bytes at a time.
 _TABLE_BYTES = 64 * 2**20
@@ -30,7 +30,7 @@ def scores_of_lists(
         return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * n_labels)))
     scores = np.zeros(len(lists.labels))
     for term in gathered:
-        scores += PairLists(term.features(data), term.support, lists, workers).scores(term.known)
+        scores += gathered_scores(term.features(data), term.support, term.known, lists, workers)
     edge = np.zeros((1, n_labels, n_labels))
     for term in edges:
         edge += term.tied_scores.reshape(edge.shape)

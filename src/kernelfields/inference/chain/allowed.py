@@ -76,21 +76,24 @@ def infer_allowed(
     *,
     position_weights: np.ndarray | None = None,
     workers: Workers | None = None,
+    steps: bool = True,
 ) -> AllowedBeliefs:
     """Compute log partition functions and marginals of chains from scores of allowed labels, (A,), and edge (E, L, L).
 
-    ``position_weights`` (N,), equal within a sequence, weigh the sequences in gradients and Hessian products.
+    ``position_weights`` (N,), equal within a sequence, weigh the sequences in gradients and Hessian products. Without
+    ``steps`` their probabilities are not counted, which is a part of the work.
     """
     from kernelfields.inference.chain.allowed_compiled import forward_backward, in_logarithms
 
     workers = workers or Workers(1)
     passes = (*transfers(edge), np.zeros(len(scores)), np.zeros(len(scores)), np.zeros(len(scores)))
-    lists, n_sequences = (allowed.begin, allowed.labels), len(offsets) - 1
+    lists, n_sequences = _compiled(allowed), len(offsets) - 1
     weights = np.ones(n_sequences) if position_weights is None else position_weights[offsets[:-1]]
     log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
     has_forbidden = not np.isfinite(edge.sum())
-    pieces = runs_of_lists(allowed, offsets, workers, private=len(edge) == 1)
-    tables = {first: np.zeros(edge.shape) for first, _ in (pieces if len(edge) == 1 else pieces[:1])}
+    private = steps and len(edge) == 1
+    pieces = runs_of_lists(allowed, offsets, workers, private=private)
+    tables = {first: np.zeros(edge.shape) for first, _ in (pieces if private else pieces[:1])}
     shared = next(iter(tables.values()), np.zeros(edge.shape))
     workers.each(
         lambda first, last: forward_backward(
@@ -105,6 +108,7 @@ def infer_allowed(
             troubled,
             tables.get(first, shared),
             weights,
+            steps,
         ),
         pieces,
     )
@@ -121,6 +125,11 @@ def infer_allowed(
         return infer_chains(node, edge, offsets, position_weights=position_weights, workers=workers, check=False)
 
     return AllowedBeliefs(allowed, log_partition, passes[4], shared, position_weights, dense)
+
+
+def _compiled(allowed: AllowedLabels) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lists as compiled code takes them: with unsigned numbers it need not look for those below zero."""
+    return allowed.begin, allowed.labels.view(np.uint32)
 
 
 def transfers(edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +161,7 @@ def best_allowed(
     from kernelfields.inference.chain.allowed_compiled import viterbi
 
     workers = workers or Workers(1)
-    lists = allowed.begin, allowed.labels
+    lists = _compiled(allowed)
     labels, best = np.zeros(int(offsets[-1]), dtype=np.int64), np.zeros(len(offsets) - 1)
     pointers = np.zeros(len(scores), dtype=np.int32)
     workers.each(
@@ -170,7 +179,7 @@ def best_with_each(
     from kernelfields.inference.chain.allowed_compiled import max_marginals
 
     out = np.empty(len(scores))
-    lists = allowed.begin, allowed.labels
+    lists = _compiled(allowed)
     workers.each(
         lambda first, last: max_marginals(first, last, offsets, lists, scores, edge, out),
         runs_of_lists(allowed, offsets, workers),
@@ -183,7 +192,7 @@ def rows_without_path(allowed: AllowedLabels, offsets: np.ndarray, steps: np.nda
     from kernelfields.inference.chain.allowed_compiled import lost_rows
 
     out = np.empty(len(offsets) - 1, dtype=np.int64)
-    lost_rows(offsets, (allowed.begin, allowed.labels), steps, out)
+    lost_rows(offsets, _compiled(allowed), steps, out)
     return out
 
 
@@ -218,7 +227,8 @@ class AllowedAnswers(ChainAnswers):
     @cached_property
     def beliefs(self) -> AllowedBeliefs:
         """Marginals and log partition functions."""
-        return infer_allowed(self.scores, self.edge, self.data.offsets, self.allowed, workers=self.workers)
+        potentials = self.scores, self.edge, self.data.offsets, self.allowed
+        return infer_allowed(*potentials, workers=self.workers, steps=False)
 
     def likeliest_labels(self) -> np.ndarray:
         """Return the most probable label of each position by itself, (N,)."""

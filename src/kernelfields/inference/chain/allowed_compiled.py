@@ -29,11 +29,12 @@ _LEAST = 1e-290
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def forward_backward(
-    first, last, offsets, allowed, scores, passes, has_forbidden, log_partition, troubled, edge, weights
+    first, last, offsets, allowed, scores, passes, has_forbidden, log_partition, troubled, edge, weights, counted
 ):
     """Fill passes (alpha, inverse of c, marginals) for sequences first..last-1 and add to the table ``edge``.
 
     ``allowed`` are begin and labels, ``passes`` transfer, shift, alpha, inverse of c and marginals; weights (S,).
+    Steps are not added to ``edge`` unless ``counted``.
     """
     begin, labels = allowed
     transfer, shifts, alpha, inverse, marginals = passes
@@ -113,10 +114,14 @@ def forward_backward(
                     row, sums = step[labels[i]], table[labels[i]]
                     weight = weights[s] * alpha[i]
                     future = 0.0
-                    for j in range(size):
-                        product = row[labels[lo + j]] * gamma[j]
-                        future += product
-                        sums[labels[lo + j]] += weight * product
+                    if counted:
+                        for j in range(size):
+                            product = row[labels[lo + j]] * gamma[j]
+                            future += product
+                            sums[labels[lo + j]] += weight * product
+                    else:
+                        for j in range(size):
+                            future += row[labels[lo + j]] * gamma[j]
                     marginals[i] = alpha[i] * future
         log_partition[s] = total
         troubled[s] = not fine

@@ -1,7 +1,10 @@
 """Sparse features with coefficients of pairs, on chains with lists of allowed labels.
 
-    scores(v)     (P, 1) coefficients -> (A,) scores of allowed labels
-    gradient(r)   (A,) residuals      -> (P, 1) gradient
+    gathered_scores    new data: (P, 1) coefficients -> (A,) scores of allowed labels
+    PairLists          data of a fit: the same, and (A,) residuals -> (P, 1) gradients
+
+A fit walks its data many times, so which pairs meet an entry is written down once: 8 or 12 bytes for each feature of a
+position and each of its allowed labels that have a coefficient together.
 """
 
 from __future__ import annotations
@@ -18,43 +21,65 @@ from kernelfields.objective.designs.pairs import Support
 _WORK = 20
 
 
+def gathered_scores(
+    features: Any, support: Support, coefficients: np.ndarray, lists: AllowedLabels, workers: Workers
+) -> np.ndarray:
+    """Return the scores of allowed labels, (A,), of a CSR (N, r)."""
+    from kernelfields.objective.designs.lists_compiled import gather_lists
+
+    scores = np.empty(len(lists.labels))
+    flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
+    arrays = _arrays(features, support, lists)
+    workers.each(
+        lambda first, last: gather_lists(first, last, arrays[0], arrays[1], flat, arrays[2], scores),
+        workers.weighted_pieces(lists.begin, _WORK),
+    )
+    return scores
+
+
+def _arrays(features: Any, support: Support, lists: AllowedLabels) -> tuple[tuple, tuple, tuple]:
+    table = features.indptr, features.indices, features.data
+    return table, (support.begin, support.outcomes), (lists.begin, lists.labels)
+
+
 class PairLists:
     """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits gradients held at a time."""
 
     def __init__(self, features: Any, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
-        self._features = features.indptr, features.indices, features.data
-        self._support = support.begin, support.outcomes
-        self._lists = lists.begin, lists.labels
-        self._size = support.size
-        self._workers = workers
-        self._pieces = workers.weighted_pieces(lists.begin, _WORK)
-        self._copies = copies
+        from kernelfields.objective.designs.lists_compiled import count_matches, fill_matches
+
+        arrays = _arrays(features, support, lists)
+        counts = np.zeros(len(lists.labels), dtype=np.int64)
+        count_matches(*arrays, counts)
+        self._indptr = np.concatenate([[0], np.cumsum(counts)])
+        self._pairs = np.empty(self._indptr[-1], dtype=np.uint32)  # unsigned: compiled code need not look for -1
+        self._values = np.empty(self._indptr[-1], dtype=features.data.dtype)
+        fill_matches(*arrays, self._indptr[:-1].copy(), self._pairs, self._values)
+        self._size, self._workers = support.size, workers
+        self._pieces = workers.weighted_pieces(self._indptr, _WORK)
+        wanted = max(1, min(len(self._pieces), workers.n_threads, copies))
+        cuts = [self._pieces[index * len(self._pieces) // wanted][0] for index in range(wanted)]
+        self._runs = list(zip(cuts, [*cuts[1:], self._pieces[-1][1]], strict=True))
 
     def scores(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of allowed labels, (A,)."""
-        from kernelfields.objective.designs.lists_compiled import gather_lists
+        from kernelfields.objective.designs.lists_compiled import product
 
-        scores = np.empty(len(self._lists[1]))
+        scores = np.empty(len(self._indptr) - 1)
         flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
         self._workers.each(
-            lambda first, last: gather_lists(first, last, self._features, self._support, flat, self._lists, scores),
+            lambda first, last: product(first, last, self._indptr, self._pairs, self._values, flat, scores),
             self._pieces,
         )
         return scores
 
     def gradient(self, residual: np.ndarray, squared: bool = False) -> np.ndarray:
         """Return what residuals of allowed labels (A,) make of every pair, (P, 1); with z^2 instead of z if squared."""
-        from kernelfields.objective.designs.lists_compiled import scatter_lists
-
-        indptr, indices, values = self._features
-        features = (indptr, indices, values**2 if squared else values)
+        from kernelfields.objective.designs.lists_compiled import scatter
 
         def part(first: int, last: int) -> np.ndarray:
             total = np.zeros(self._size)
-            scatter_lists(first, last, features, self._support, residual, self._lists, total)
+            scatter(first, last, self._indptr, self._pairs, self._values, residual, squared, total)
             return total
 
-        wanted = max(1, min(len(self._pieces), self._workers.n_threads, self._copies))
-        cuts = [self._pieces[index * len(self._pieces) // wanted][0] for index in range(wanted)]
-        runs = list(zip(cuts, [*cuts[1:], self._pieces[-1][1]], strict=True))
-        return self._workers.sum(part, runs)[:, None]
+        return self._workers.sum(part, self._runs)[:, None]
