@@ -1,6 +1,6 @@
 """Many labels of which few are allowed: 1,000 labels against 10, and fine tags of English with a dictionary of words.
 
-    python -m benchmarks.many_labels [--positions 40000] [--sentences 3000] [--skip-ud] [--skip-passes]
+    python -m benchmarks.many_labels [--positions 100000] [--sentences 3000] [--skip-ud] [--skip-passes]
 
 "synthetic": the same sequences twice. Each of 2,000 words has ten labels of its own among 1,000; the other field has ten
 labels, the place of the label in the list of its word. Features: the word, both neighbours, one of 50 endings, a
@@ -178,7 +178,7 @@ def show_tags(n_sentences: int) -> None:
 def main() -> None:
     """Print the figures that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=40_000)
+    parser.add_argument("--positions", type=int, default=100_000)
     parser.add_argument("--sentences", type=int, default=3000)
     parser.add_argument("--skip-ud", action="store_true")
     parser.add_argument("--skip-passes", action="store_true")

@@ -30,7 +30,7 @@ def scores_of_lists(
         return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * n_labels)))
     scores = np.zeros(len(lists.labels))
     for term in gathered:
-        scores += gathered_scores(term.features(data), term.support, term.known, lists, workers)
+        scores += gathered_scores(term.scorer, term.features(data), lists, workers)
     edge = np.zeros((1, n_labels, n_labels))
     for term in edges:
         edge += term.tied_scores.reshape(edge.shape)

@@ -25,6 +25,8 @@ from kernelfields.numerics.threads import Workers
 # Lists are walked where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
 # the times of both ways.
 _WORTH = 0.2
+# Below this share of steps with a score, exponentials of those alone cost less.
+_FEW_STEPS = 0.3
 
 
 def worth_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
@@ -39,7 +41,7 @@ class AllowedBeliefs:
     allowed: AllowedLabels
     log_partition: np.ndarray
     entries: np.ndarray  # (A,), probabilities of allowed labels
-    steps: np.ndarray  # (1 or N, L, L), weighted probabilities of steps, summed if transitions are tied
+    steps: Any  # (1 or N, L, L), weighted probabilities of steps, summed if transitions are tied; None if not counted
     position_weights: np.ndarray | None
     _dense: Callable[[], ChainBeliefs]
 
@@ -55,6 +57,7 @@ class AllowedBeliefs:
 
     def gradient(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient of the weighted log partition in (node, edge), shaped like them."""
+        assert self.steps is not None, "steps were not counted"
         if self.position_weights is None:
             return self.node_marginals, self.steps
         return self.node_marginals * self.position_weights[:, None], self.steps
@@ -86,36 +89,26 @@ def infer_allowed(
     from kernelfields.inference.chain.allowed_compiled import forward_backward, in_logarithms
 
     workers = workers or Workers(1)
-    passes = (*transfers(edge), np.zeros(len(scores)), np.zeros(len(scores)), np.zeros(len(scores)))
+    transfer, shift = transfers(edge)
+    passes = np.zeros(len(scores)), np.zeros(len(scores)), np.zeros(len(scores))
     lists, n_sequences = _compiled(allowed), len(offsets) - 1
     weights = np.ones(n_sequences) if position_weights is None else position_weights[offsets[:-1]]
     log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
-    has_forbidden = not np.isfinite(edge.sum())
+    has_forbidden = not transfer.all()
     private = steps and len(edge) == 1
     pieces = runs_of_lists(allowed, offsets, workers, private=private)
-    tables = {first: np.zeros(edge.shape) for first, _ in (pieces if private else pieces[:1])}
-    shared = next(iter(tables.values()), np.zeros(edge.shape))
-    workers.each(
-        lambda first, last: forward_backward(
-            first,
-            last,
-            offsets,
-            lists,
-            scores,
-            passes,
-            has_forbidden,
-            log_partition,
-            troubled,
-            tables.get(first, shared),
-            weights,
-            steps,
-        ),
-        pieces,
-    )
-    for table in list(tables.values())[1:]:
-        shared += table
+    shared = transfer[..., None] if not steps or private else _beside(transfer)
+    tables: dict[int, np.ndarray] = {}
+
+    def run(first: int, last: int) -> None:
+        tables[first] = _beside(transfer) if private else shared
+        arrays = (lists, scores, tables[first], shift, passes, has_forbidden, log_partition, troubled, weights)
+        forward_backward(first, last, offsets, *arrays)
+
+    workers.each(run, pieces)
+    expected = sum(tables[first][..., 1] for first, _ in pieces) if private else np.ascontiguousarray(shared[..., -1])
     for sequence in np.flatnonzero(troubled).tolist():
-        total = in_logarithms(sequence, offsets, lists, scores, edge, passes[4], shared, weights[sequence])
+        total = in_logarithms(sequence, offsets, lists, scores, edge, passes[2], expected, weights[sequence])
         if total == -np.inf:
             raise infeasible(sequence)
         log_partition[sequence] = total
@@ -124,7 +117,14 @@ def infer_allowed(
         node = allowed.spread(scores, -np.inf)
         return infer_chains(node, edge, offsets, position_weights=position_weights, workers=workers, check=False)
 
-    return AllowedBeliefs(allowed, log_partition, passes[4], shared, position_weights, dense)
+    return AllowedBeliefs(allowed, log_partition, passes[2], expected if steps else None, position_weights, dense)
+
+
+def _beside(transfer: np.ndarray) -> np.ndarray:
+    """Return the transfer and zeros beside it, (E, L, L, 2)."""
+    both = np.zeros((*transfer.shape, 2))
+    both[..., 0] = transfer
+    return both
 
 
 def _compiled(allowed: AllowedLabels) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +136,12 @@ def transfers(edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return exp(w - shift), zero only where a step is forbidden, and the shifts: the largest of each table."""
     top = edge.max(axis=(1, 2))
     shift = np.where(np.isfinite(top), top, 0.0)
-    transfer = np.exp(edge - shift[:, None, None])
+    if len(edge) == 1 and np.count_nonzero(edge) < _FEW_STEPS * edge.size:
+        # Steps without a coefficient are all alike: of a million pairs of labels, few have been observed.
+        transfer, scored = np.full(edge.shape, np.exp(-shift[0])), np.flatnonzero(edge)
+        transfer.reshape(-1)[scored] = np.exp(edge.reshape(-1)[scored] - shift[0])
+    else:
+        transfer = np.exp(edge - shift[:, None, None])
     if not transfer.all():
         transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
     return transfer, shift

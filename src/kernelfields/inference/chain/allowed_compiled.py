@@ -29,17 +29,17 @@ _LEAST = 1e-290
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def forward_backward(
-    first, last, offsets, allowed, scores, passes, has_forbidden, log_partition, troubled, edge, weights, counted
+    first, last, offsets, allowed, scores, tables, shifts, passes, has_forbidden, log_partition, troubled, weights
 ):
-    """Fill passes (alpha, inverse of c, marginals) for sequences first..last-1 and add to the table ``edge``.
+    """Fill passes (alpha, inverse of c, marginals) for sequences first..last-1 and add to the tables of steps.
 
-    ``allowed`` are begin and labels, ``passes`` transfer, shift, alpha, inverse of c and marginals; weights (S,).
-    Steps are not added to ``edge`` unless ``counted``.
+    ``allowed`` are begin and labels; ``tables`` (E, L, L, 1 or 2) hold the transfer and, beside it, where steps are
+    added up, if they are: what is looked up together lies in one line of the cache. weights (S,).
     """
     begin, labels = allowed
-    transfer, shifts, alpha, inverse, marginals = passes
-    stride = 0 if transfer.shape[0] == 1 else 1
-    width = transfer.shape[1]
+    alpha, inverse, marginals = passes
+    stride = 0 if tables.shape[0] == 1 else 1
+    width, counted = tables.shape[1], tables.shape[3] == 2
     predicted, gamma = np.empty(width), np.empty(width)
     reachable, reached_before = np.ones(width), np.ones(width)
     for s in range(first, last):
@@ -59,14 +59,14 @@ def forward_backward(
                     predicted[j] = 1.0
                     reachable[j] = 1.0
             else:
-                step = transfer[t * stride]
+                step = tables[t * stride]
                 before = begin[t - 1]
                 for j in range(size):
                     predicted[j] = 0.0
                 for i in range(before, lo):
                     row, weight = step[labels[i]], alpha[i]
                     for j in range(size):
-                        predicted[j] += weight * row[labels[lo + j]]
+                        predicted[j] += weight * row[labels[lo + j], 0]
                 total += shifts[t * stride]
                 if has_forbidden:
                     for i in range(lo - before):
@@ -74,7 +74,7 @@ def forward_backward(
                     for j in range(size):
                         reachable[j] = 0.0
                         for i in range(lo - before):
-                            if reached_before[i] > 0.0 and step[labels[before + i], labels[lo + j]] > 0.0:
+                            if reached_before[i] > 0.0 and step[labels[before + i], labels[lo + j], 0] > 0.0:
                                 reachable[j] = 1.0
                 else:
                     for j in range(size):
@@ -107,21 +107,21 @@ def forward_backward(
             for t in range(end, offsets[s], -1):
                 lo, hi, before = begin[t], begin[t + 1], begin[t - 1]
                 size = hi - lo
-                step, table = transfer[t * stride], edge[t * stride]
+                step = tables[t * stride]
                 for j in range(size):
                     gamma[j] = marginals[lo + j] * inverse[lo + j]
                 for i in range(before, lo):
-                    row, sums = step[labels[i]], table[labels[i]]
+                    row = step[labels[i]]
                     weight = weights[s] * alpha[i]
                     future = 0.0
                     if counted:
                         for j in range(size):
-                            product = row[labels[lo + j]] * gamma[j]
+                            product = row[labels[lo + j], 0] * gamma[j]
                             future += product
-                            sums[labels[lo + j]] += weight * product
+                            row[labels[lo + j], 1] += weight * product
                     else:
                         for j in range(size):
-                            future += row[labels[lo + j]] * gamma[j]
+                            future += row[labels[lo + j], 0] * gamma[j]
                     marginals[i] = alpha[i] * future
         log_partition[s] = total
         troubled[s] = not fine

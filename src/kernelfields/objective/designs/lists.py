@@ -15,23 +15,21 @@ import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.pairs import PairScorer, Support
 
 # About how many operations an allowed label of a position takes, for the decision whether threads are worth it.
 _WORK = 20
 
 
-def gathered_scores(
-    features: Any, support: Support, coefficients: np.ndarray, lists: AllowedLabels, workers: Workers
-) -> np.ndarray:
+def gathered_scores(scorer: PairScorer, features: Any, lists: AllowedLabels, workers: Workers) -> np.ndarray:
     """Return the scores of allowed labels, (A,), of a CSR (N, r)."""
     from kernelfields.objective.designs.lists_compiled import gather_lists
 
     scores = np.empty(len(lists.labels))
-    flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
-    arrays = _arrays(features, support, lists)
+    arrays = _arrays(features, scorer.layout.support, lists)
+    rows = scorer.layout.slots, scorer.table
     workers.each(
-        lambda first, last: gather_lists(first, last, arrays[0], arrays[1], flat, arrays[2], scores),
+        lambda first, last: gather_lists(first, last, *arrays[:2], scorer.flat, rows, arrays[2], scores),
         workers.weighted_pieces(lists.begin, _WORK),
     )
     return scores

@@ -37,10 +37,11 @@ def _next_pair(outcomes, low, high, label, searched):
 
 
 @njit(nogil=True, cache=True)
-def gather_lists(first, last, features, support, coefficients, lists, scores):
-    """Fill scores (A,) of the entries of rows first..last-1."""
+def gather_lists(first, last, features, support, coefficients, rows, lists, scores):
+    """Fill scores (A,) of the entries of rows first..last-1; some features have a full row of coefficients."""
     indptr, indices, values = features
     begin, outcomes = support
+    slots, table = rows
     starts, labels = lists
     for t in range(first, last):
         lo, hi = starts[t], starts[t + 1]
@@ -48,6 +49,10 @@ def gather_lists(first, last, features, support, coefficients, lists, scores):
             scores[i] = 0.0
         for k in range(indptr[t], indptr[t + 1]):
             f, value = indices[k], values[k]
+            if slots[f] >= 0:
+                for i in range(lo, hi):
+                    scores[i] += value * table[slots[f], labels[i]]
+                continue
             p, stop = begin[f], begin[f + 1]
             searched = stop - p > _SEARCH * (hi - lo)
             for i in range(lo, hi):
