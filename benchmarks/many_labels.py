@@ -2,8 +2,8 @@
 
     python -m benchmarks.many_labels [--positions 100000] [--sentences 3000] [--skip-ud] [--skip-passes]
 
-"synthetic": the same sequences twice. Each of 2,000 words has ten labels of its own among 1,000; the other field has ten
-labels, the place of the label in the list of its word. Features: the word, both neighbours, one of 50 endings, a
+"synthetic": the same sequences twice. Each of 2,000 words has ten labels of its own among 1,000; the other field has
+ten labels, the place of the label in the list of its word. Features: the word, both neighbours, one of 50 endings, a
 constant; observed support. Rows: a pass of a fit (value and gradient), an answer (marginals of data that have been
 read), and the whole of predict; the last column is the ratio of 1,000 labels to ten, in one run. "free" are the
 passes of 1,000 labels without the lists, on a part of the data, per position.

@@ -40,7 +40,16 @@ def test_the_readme_does_what_it_says(capsys):
 
 @pytest.mark.parametrize(
     "page",
-    ["clusters.md", "embeddings.md", "engines.md", "frames.md", "graphs.md", "partial_labels.md", "unlabelled.md"],
+    [
+        "clusters.md",
+        "embeddings.md",
+        "engines.md",
+        "frames.md",
+        "graphs.md",
+        "many_labels.md",
+        "partial_labels.md",
+        "unlabelled.md",
+    ],
 )
 def test_pages_show_parts_that_work(page, capsys):
     printed, promised = run_as_one_program(ROOT / "docs" / page, capsys)

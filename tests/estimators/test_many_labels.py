@@ -75,7 +75,7 @@ def test_predictions_are_among_the_labels_of_a_word(fitted, tagged):
     for xs, ys in zip(X, y, strict=True):
         for position, tag in zip(xs, ys, strict=True):
             seen.setdefault(position["word"], set()).add(tag)
-    rule = fitted._reader.allowed
+    rule = fitted.allowed_
     for xs, ys in zip(X, fitted.predict(X), strict=True):
         for position, tag in zip(xs, ys, strict=True):
             assert tag in fitted.classes_[rule.labels_of(position["word"])]
@@ -83,9 +83,8 @@ def test_predictions_are_among_the_labels_of_a_word(fitted, tagged):
     assert set(fitted.classes_[rule.labels_of("w0")]) == seen["w0"]
 
 
-def test_labels_that_are_not_allowed_have_no_probability(fitted, tagged):
-    X, y = tagged
-    other = next(tag for tag in fitted.classes_ if tag not in fitted.classes_[fitted._reader.allowed.labels_of("w0")])
+def test_labels_that_are_not_allowed_have_no_probability(fitted):
+    other = next(tag for tag in fitted.classes_ if tag not in fitted.classes_[fitted.allowed_.labels_of("w0")])
     x = [{"word": "w0", "ending": "e0"}]
     assert fitted.log_likelihood([x], [[other]]) == -np.inf
     assert fitted.log_likelihood([x], [[{other}]]) == -np.inf
@@ -112,7 +111,9 @@ def test_a_development_set_and_chosen_variances_work(tagged):
 class TestDictionary:
     def test_entries_and_open_classes(self, tagged):
         X, y = tagged
-        rule = LabelDictionary("word", min_count=10_000, unknown=["t01", "t03"], entries={"w0": ["t02"], "new": ["t05"]})
+        rule = LabelDictionary(
+            "word", min_count=10_000, unknown=["t01", "t03"], entries={"w0": ["t02"], "new": ["t05"]}
+        )
         crf = ChainCRF("linear", allowed=rule, **SETTINGS, max_iter=1)
         crf._check_parameters()
         reader, chains, classes = crf._learn(X, y, None)
@@ -125,7 +126,7 @@ class TestDictionary:
     def test_feature_strings_and_columns(self):
         X = [[["word=a", "x"], ["y"]], [["word=b"]]]
         crf = ChainCRF("linear", allowed=LabelDictionary("word=", min_count=1), **SETTINGS, max_iter=1)
-        reader, chains, _ = crf._learn(X, [["p", "q"], ["q"]], None)
+        _, chains, _ = crf._learn(X, [["p", "q"], ["q"]], None)
         assert np.diff(chains.allowed.begin).tolist() == [1, 2, 1]
         assert words_of(X, chains, "word=") == ["word=a", None, "word=b"]
         arrays = [np.array([[1.0, 0.5], [2.0, 0.1]]), np.array([[1.0, 0.3]])]
@@ -153,7 +154,7 @@ class TestDictionary:
             ChainCRF("linear", allowed=rule, **SETTINGS).fit(*tagged)
 
 
-def test_no_path_names_sequence_and_position(tagged):
+def test_no_path_names_sequence_and_position():
     X, y = [[{"word": "a"}, {"word": "b"}], [{"word": "b"}, {"word": "b"}]], [["p", "q"], ["q", "q"]]
     rule = LabelDictionary("word", min_count=1)
     crf = ChainCRF("linear", allowed=rule, constraints=[("q", "p")], **SETTINGS).fit(X, y)
@@ -166,7 +167,7 @@ class TestPruning:
         X, y = tagged
         coarse = ChainCRF("linear", prior_variance=1.0, edge_prior_variance=0.1).fit(X, y)
         crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
-        report = crf._reader.allowed.report(X)
+        report = crf.allowed_.report(X)
         assert 1 <= report["labels_per_position"] < 12
         assert 0 < report["least_kept_mass"] <= report["mean_kept_mass"] <= 1 + 1e-12
         crf.save(tmp_path / "model.kfm")
@@ -192,6 +193,7 @@ class TestPruning:
 
     def test_other_labels_are_refused(self, tagged):
         X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0, max_iter=3).fit(X[:8], [["a", "b"][: len(s)] + ["a"] * (len(s) - 2) for s in y[:8]])
+        others = [["a", "b", *["a"] * len(tags)][: len(tags)] for tags in y]
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, others)
         with pytest.raises(ValueError, match="other labels"):
             ChainCRF("linear", allowed=PrunedBy(coarse), **SETTINGS).fit(X, y)

@@ -48,8 +48,10 @@ def some_case(seed, scale=1.0, tied=True, forbid=0.0):
     return mask, lists, node, np.where(forbidden, -np.inf, edge)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize(("scale", "forbid"), [(1.0, 0.0), (1.0, 0.4), (300.0, 0.0)])
+@pytest.mark.parametrize(
+    ("scale", "forbid", "tied"),
+    [(1.0, 0.0, True), (1.0, 0.4, True), (300.0, 0.0, True), (1.0, 0.0, False), (1.0, 0.4, False), (30.0, 0.0, False)],
+)
 def test_marginals_and_gradients_are_those_of_all_labels(scale, forbid, tied):
     for seed in range(3):
         mask, lists, node, edge = some_case(seed, scale, tied, forbid)

@@ -140,7 +140,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of cliques="learn", else None
+    structure_path_ : StructurePath of cliques="learn", else None; allowed_ : the dictionary or pruning, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
@@ -406,6 +406,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
 
     def _set_views(self) -> None:
         super()._set_views()
+        self.allowed_ = self._reader.allowed
         tied = [
             term.tied_scores.reshape(len(self.classes_), -1)
             for term in self.field_.terms

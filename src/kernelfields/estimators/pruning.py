@@ -1,4 +1,4 @@
-"""Pruning by a coarse field: labels that a cheaper field finds hopeless are not allowed (cascades, Weiss and Taskar 2010).
+"""Pruning by a coarse field: labels that a cheaper field finds hopeless are not allowed (Weiss and Taskar 2010).
 
     max-marginal of label b at t     exp(score of the best labelling with y_t = b, less the best of all)
     kept mass of a sequence          p(all labels are among those kept) in the coarse field, Z(kept) / Z
@@ -90,15 +90,18 @@ class FittedPruning:
         return lists, AllowedAnswers(answers.data, lists, answers.scores[kept], answers.edge, answers.workers)
 
     def report(self, X: Any) -> dict[str, float]:
-        """Return labels left per position, and the mean and least mass of a sequence that is kept in the coarse field."""
+        """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""
         entries, positions, masses = 0, 0, []
         for answers in self.coarse._answers(X):
             lists, left = self._kept(answers)
             entries, positions = entries + len(lists.labels), positions + lists.n_positions
             masses.append(np.exp(left.log_partition - answers.log_partition))
         mass = np.concatenate(masses)
-        labels = entries / max(1, positions)
-        return {"labels_per_position": labels, "mean_kept_mass": float(mass.mean()), "least_kept_mass": float(mass.min())}
+        return {
+            "labels_per_position": entries / max(1, positions),
+            "mean_kept_mass": float(mass.mean()),
+            "least_kept_mass": float(mass.min()),
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return plain values and arrays for a model file, the coarse field among them."""

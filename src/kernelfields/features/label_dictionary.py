@@ -169,7 +169,7 @@ def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
     words = [_word(position, feature) for sequence in X for position in _positions(sequence, feature)]
     if not any(word is not None for word in words) and words:
         raise ValueError(
-            f"no position has the feature {feature!r}, which a LabelDictionary looks words up by: name a feature of the "
+            f"no position has the feature {feature!r}, which a LabelDictionary looks words up by: name a feature of "
             "dicts, what feature strings begin with, or the number of a column"
         )
     return words

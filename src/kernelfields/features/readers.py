@@ -66,8 +66,7 @@ class ChainReader:
     #: Names of the columns, where sequences were data frames.
     columns: list[str] | None = None
     scaling: Scaling | None = None
-    #: Which labels positions may have, a rule such as a FittedDictionary; None where they may have any.
-    allowed: Any = None
+    allowed: Any = None  # which labels positions may have, a rule such as a FittedDictionary
 
     @property
     def holds_features(self) -> bool:
@@ -101,8 +100,7 @@ class ChainReader:
     ) -> tuple[Chains, np.ndarray]:
         """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
 
-        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. A rule of ``allowed`` labels is
-        learnt, too.
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
         X, y = open_groups(readable_again(X, allowed), y)
         chains, known = _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)

@@ -204,9 +204,7 @@ def rows_without_path(allowed: AllowedLabels, offsets: np.ndarray, steps: np.nda
 class AllowedAnswers(ChainAnswers):
     """Chains with scores of allowed labels (A,) and edge potentials; tables of all labels are made if asked for."""
 
-    def __init__(
-        self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers
-    ):
+    def __init__(self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers):
         self.data = chains
         self.allowed = allowed
         self.scores = scores

@@ -22,7 +22,6 @@ from numba import njit
 from kernelfields.inference.chain.scaled_compiled import TINY
 from kernelfields.inference.sums_compiled import REORDER, shift
 
-
 # Inverses of numbers above this bound, and sums of them, are finite: nothing else may reach the table of steps.
 _LEAST = 1e-290
 
@@ -90,7 +89,7 @@ def forward_backward(
             for j in range(size):
                 alpha[lo + j] *= inverse_scale
                 inverse[lo + j] = 1.0 / predicted[j] if alpha[lo + j] > 0.0 else 0.0
-                if 0.0 < alpha[lo + j] and predicted[j] < _LEAST:
+                if alpha[lo + j] > 0.0 and predicted[j] < _LEAST:
                     fine = False
                 if alpha[lo + j] < TINY:
                     if scores[lo + j] == -math.inf:
@@ -142,12 +141,12 @@ def _log_sum(values, size):
 
 @njit(nogil=True, cache=True)
 def in_logarithms(s, offsets, allowed, scores, log_edge, marginals, edge, weight):
-    """Fill marginals of one sequence and add to ``edge``, from edge potentials; return log Z, -inf if it has no path."""
+    """Fill marginals of one sequence and add to ``edge``; return log Z, minus infinity if it has no path."""
     begin, labels = allowed
     stride = 0 if log_edge.shape[0] == 1 else 1
     first, end = offsets[s], offsets[s + 1]
     base, entries = begin[first], begin[end] - begin[first]
-    forward, backward = np.empty(entries), np.zeros(entries)
+    forward = np.empty(entries)
     joint = np.empty(log_edge.shape[1])
     sums = np.zeros(2)
     for i in range(begin[first], begin[first + 1]):
