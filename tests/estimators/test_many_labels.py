@@ -88,8 +88,10 @@ def test_labels_that_are_not_allowed_have_no_probability(fitted):
     x = [{"word": "w0", "ending": "e0"}]
     assert fitted.log_likelihood([x], [[other]]) == -np.inf
     assert fitted.log_likelihood([x], [[{other}]]) == -np.inf
-    with pytest.raises(ValueError, match=r"known: sequence 0, position 0: the labels that are allowed"):
+    with pytest.raises(ValueError, match=f"known: sequence 0, position 0: label '{other}' is not among"):
         fitted.predict([x], known=[[other]])
+    with pytest.raises(ValueError, match="known: sequence 0, position 0: the labels that are allowed and what y says"):
+        fitted.predict([x, x], known=[[{other, "t99"} - {"t99"}], [None]])
 
 
 def test_models_keep_their_dictionary(fitted, tagged, tmp_path):

@@ -308,6 +308,12 @@ class ChainStructure:
     def check_labels(self, chains: Chains, classes: np.ndarray) -> None:
         """Raise ValueError at the first label of chains that is forbidden where it stands."""
         self._check_allowed(chains)
+        if chains.allowed is not None and chains.evidence is None:
+            outside = np.flatnonzero(~chains.allowed.within(chains.labels))
+            if outside.size:
+                label = classes[chains.labels[outside[0]]].item()
+                place = SEQUENCES.place(chains.offsets, int(outside[0]))
+                raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
         if self.forbids:
             assert chains.labels is not None
             if chains.evidence is None:
