@@ -24,7 +24,7 @@ from kernelfields.numerics.threads import Workers
 
 # Lists are walked where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
 # the times of both ways.
-_WORTH = 0.2
+_WORTH = 0.5
 # Below this share of steps with a score, exponentials of those alone cost less.
 _FEW_STEPS = 0.3
 
