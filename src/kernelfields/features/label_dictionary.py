@@ -65,7 +65,7 @@ class LabelDictionary(BaseEstimator):
         known = {word: np.flatnonzero(seen[number]) for word, number in numbers.items() if not rare[number]}
         places = {label: place for place, label in enumerate(classes.tolist())}
         for word, labels in (self.entries or {}).items():
-            own = np.flatnonzero(seen[numbers[str(word)]]) if str(word) in numbers else []
+            own = np.flatnonzero(seen[numbers[str(word)]]) if str(word) in numbers else np.empty(0, np.int64)
             known[str(word)] = np.union1d(own, _numbers(labels, places, f" for {word!r}")).astype(np.int64)
         # Words without any label, such as those of unlabelled positions alone, are not known.
         known = {word: labels for word, labels in known.items() if len(labels)}

@@ -216,7 +216,7 @@ class AllowedAnswers(ChainAnswers):
         """Node potentials (N, L), minus infinity where a label is not allowed."""
         return self.allowed.spread(self.scores, -np.inf)
 
-    def given(self, evidence: np.ndarray | None) -> AllowedAnswers:  # type: ignore[override]
+    def given(self, evidence: np.ndarray | None) -> AllowedAnswers:
         """Return the same once more is known of the labels: log-weights (N, L)."""
         if evidence is None:
             return self
