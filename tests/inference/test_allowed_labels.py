@@ -6,9 +6,8 @@ import pytest
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.inference.answers import ChainAnswers
+from kernelfields.inference.answers import AllowedAnswers, ChainAnswers
 from kernelfields.inference.chain.allowed import (
-    AllowedAnswers,
     best_allowed,
     best_with_each,
     infer_allowed,

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.chain.allowed import AllowedAnswers
+from kernelfields.inference.answers import AllowedAnswers
 from kernelfields.models.documents import SETTINGS
 from kernelfields.numerics.parameters import check_choice
 

@@ -85,7 +85,7 @@ class Field:
         if lists is None:
             potentials = self._finite(self.potentials(data, layout, workers, place))
             return structure.answers(data, layout, structure.constrained(data, layout, potentials), workers)
-        from kernelfields.inference.chain.allowed import AllowedAnswers
+        from kernelfields.inference.answers import AllowedAnswers
         from kernelfields.models.allowed_scores import scores_of_lists
 
         scores, edge = scores_of_lists(self, data, lists, workers, place)

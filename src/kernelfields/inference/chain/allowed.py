@@ -1,4 +1,4 @@
-"""Exact inference on chains with lists of allowed labels: marginals, best labellings, and answers about new chains.
+"""Exact inference on chains with lists of allowed labels: marginals and best labellings.
 
 What depends on single labels is kept for the entries of the lists, (A,), and nothing is as large as positions times
 labels unless somebody asks for a table of all labels. Hessian products, draws, entropies, n best labellings and tables
@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.inference.answers import ChainAnswers
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import infeasible, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
@@ -199,71 +197,3 @@ def rows_without_path(allowed: AllowedLabels, offsets: np.ndarray, steps: np.nda
     out = np.empty(len(offsets) - 1, dtype=np.int64)
     lost_rows(offsets, _compiled(allowed), steps, out)
     return out
-
-
-class AllowedAnswers(ChainAnswers):
-    """Chains with scores of allowed labels (A,) and edge potentials; tables of all labels are made if asked for."""
-
-    def __init__(self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers):
-        self.data = chains
-        self.allowed = allowed
-        self.scores = scores
-        self.edge = edge
-        self.workers = workers
-
-    @cached_property
-    def node(self) -> np.ndarray:  # type: ignore[override]
-        """Node potentials (N, L), minus infinity where a label is not allowed."""
-        return self.allowed.spread(self.scores, -np.inf)
-
-    def given(self, evidence: np.ndarray | None) -> AllowedAnswers:
-        """Return the same once more is known of the labels: log-weights (N, L)."""
-        if evidence is None:
-            return self
-        known = evidence[self.allowed.rows, self.allowed.labels]
-        kept = known > -np.inf
-        allowed = self.allowed.kept(kept)
-        answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.edge, self.workers)
-        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
-        return answers
-
-    @cached_property
-    def beliefs(self) -> AllowedBeliefs:
-        """Marginals and log partition functions."""
-        potentials = self.scores, self.edge, self.data.offsets, self.allowed
-        return infer_allowed(*potentials, workers=self.workers, steps=False)
-
-    def likeliest_labels(self) -> np.ndarray:
-        """Return the most probable label of each position by itself, (N,)."""
-        begin, entries = self.allowed.begin, self.beliefs.entries
-        peaks = np.repeat(np.maximum.reduceat(entries, begin[:-1]), np.diff(begin))
-        first = np.minimum.reduceat(np.where(entries == peaks, np.arange(len(entries)), len(entries)), begin[:-1])
-        return self.allowed.labels[first].astype(np.int64)
-
-    def best_labels(self) -> np.ndarray:
-        """Return the most probable labelling of each sequence, (N,)."""
-        return best_allowed(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)[0]
-
-    def best_with_each(self) -> np.ndarray:
-        """Return max-marginals of allowed labels, (A,)."""
-        return best_with_each(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)
-
-    def label_scores(self, labels: np.ndarray) -> np.ndarray:
-        """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
-        places = self.allowed.places(labels)
-        score = np.where(places >= 0, self.scores[places], -np.inf)
-        steps = np.flatnonzero(~self.data.is_start)
-        where = steps if len(self.edge) > 1 else np.zeros_like(steps)
-        score[steps] += self.edge[where, labels[steps - 1], labels[steps]]
-        return np.add.reduceat(score, self.data.starts)
-
-
-def narrowed(answers: ChainAnswers) -> Any:
-    """Return answers that walk lists, where minus infinity in the node potentials leaves few labels; else the same."""
-    allowed = AllowedLabels.of_mask(answers.node > -np.inf)
-    if not worth_lists(allowed) or not np.diff(allowed.begin).all():
-        return answers
-    scores = answers.node[allowed.rows, allowed.labels]
-    lists = AllowedAnswers(answers.data, allowed, scores, answers.edge, answers.workers)
-    lists.evidence = answers.evidence
-    return lists
