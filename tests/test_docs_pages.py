@@ -46,6 +46,7 @@ def test_the_readme_does_what_it_says(capsys):
         "engines.md",
         "frames.md",
         "graphs.md",
+        "many_labels.md",
         "partial_fit.md",
         "partial_labels.md",
         "segments.md",

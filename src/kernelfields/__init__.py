@@ -39,9 +39,11 @@ _HOMES = {
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
+    "LabelDictionary": "kernelfields.features.label_dictionary",
     "LabelShares": "kernelfields.models.expectations",
     "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
+    "PrunedBy": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
@@ -63,6 +65,7 @@ __all__ = [
     "GraphNodes",
     "KernelClassifier",
     "KernelClassifierCV",
+    "LabelDictionary",
     "LabelShares",
     "LabelledFeature",
     "MultiLabelCRF",
@@ -71,6 +74,7 @@ __all__ = [
     "NodeCliques",
     "OrderCliques",
     "PartialLabels",
+    "PrunedBy",
     "SegmentCRF",
     "SequenceClassifier",
     "Sequencewise",
@@ -92,11 +96,13 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model
+    from kernelfields.features.label_dictionary import LabelDictionary
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.fields.cliques import (

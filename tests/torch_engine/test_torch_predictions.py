@@ -30,3 +30,23 @@ def test_copies_on_a_device_are_kept_and_follow_a_refit(name, device, monkeypatc
     model.set_params(prior_variance=0.01).fit(inputs, labels)
     assert_plain(model, inputs, place=Torch(device))
     assert len(placed) == 2 * n_subspaces
+
+
+def test_lists_of_allowed_labels_hold_in_answers_and_are_refused_in_fits():
+    import numpy as np
+
+    from kernelfields import ChainCRF, LabelDictionary
+    from kernelfields.engines.torch.engine import Torch
+
+    draw = np.random.default_rng(0)
+    X = [draw.integers(0, 3, (6, 1)).astype(float) for _ in range(8)]
+    y = [[int(value) + int(draw.integers(2)) for value in x[:, 0]] for x in X]
+    settings = {"allowed": LabelDictionary(0, min_count=1), "prior_variance": 1.0}
+    crf = ChainCRF("linear", engine="threads", **settings).fit(X, y)
+    host = crf.predict_marginals(X)
+    crf.engine = Torch(device="cpu")
+    for ours, theirs in zip(crf.predict_marginals(X), host, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+        assert np.any(ours == 0.0)
+    with pytest.raises(ValueError, match="allowed is for engine='threads'"):
+        ChainCRF("linear", engine=Torch(device="cpu"), **settings).fit(X, y)

@@ -7,6 +7,7 @@ from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.pruning import PrunedBy
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.models.checkpoints import Checkpoint
@@ -22,6 +23,7 @@ __all__ = [
     "GraphCRF",
     "KernelClassifier",
     "MultiLabelCRF",
+    "PrunedBy",
     "SegmentCRF",
     "SequenceClassifier",
 ]

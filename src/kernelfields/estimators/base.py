@@ -27,6 +27,7 @@ from kernelfields.estimators.habits import advised
 from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
 from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse, warn_of_uneven_columns
 from kernelfields.estimators.stored import StoredEstimator
+from kernelfields.features.label_dictionary import LabelDictionary
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
 from kernelfields.inference.answers import Answers, warn_of_doubts
@@ -70,7 +71,7 @@ from kernelfields.uncertainty.laplace.samples import (
     label_variances,
 )
 
-SETTINGS["structure search"] = StructureSearch
+SETTINGS |= {"structure search": StructureSearch, "label dictionary": LabelDictionary}
 SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.

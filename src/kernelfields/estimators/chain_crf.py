@@ -26,6 +26,7 @@ from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_s
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training, learnt_cliques
 from kernelfields.estimators.stored import Functions
+from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -117,6 +118,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
+    allowed : LabelDictionary, PrunedBy or None
+        Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
 
     Attributes
     ----------
@@ -125,7 +128,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of cliques="learn", else None
+    structure_path_ : StructurePath of cliques="learn", else None; allowed_ : the dictionary or pruning, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
@@ -172,6 +175,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         patience: int = 5,
         warm_start: bool = False,
         partial_labels: PartialLabels | None = None,
+        allowed: object = None,
     ):
         self.kernel = kernel
         self.edge_kernel = edge_kernel
@@ -204,6 +208,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         self.patience = patience
         self.warm_start = warm_start
         self.partial_labels = partial_labels
+        self.allowed = allowed
 
     def fit(
         self,
@@ -253,6 +258,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
         resolve_partial_labels(self.partial_labels)
+        check_rule(self.allowed)
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         if self.candidates is not None and not isinstance(self.cliques, str):
@@ -291,7 +297,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         ]
 
     def _runs_anywhere(self) -> bool:
-        return not isinstance(self.cliques, str) and not any(each.needs_threads for each in self._described_cliques())
+        chosen = self.allowed is None and not isinstance(self.cliques, str)
+        return chosen and not any(each.needs_threads for each in self._described_cliques())
 
     @property
     def _continues(self) -> bool:  # type: ignore[override]
@@ -299,6 +306,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         if is_collection(X) or is_collection(y):
+            refuse_elsewhere(self.allowed)
             from kernelfields.engines.dask.data import read_collection
             from kernelfields.engines.dask.engine import connected_client
 
@@ -307,12 +315,12 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             return read_collection(client, X, y, sample_weight, **settings)
         if self._continues:
             reader, classes = self._reader, self.classes_
-            chains = reader.read(X, y, sample_weight, classes)
+            chains = reader.read(X, y, sample_weight, classes).admitting_labels()
         else:
             reader = ChainReader()
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
             known = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
-            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
+            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         self._structure(classes, chains).check_labels(chains, classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
@@ -327,10 +335,10 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         return labels, evidence
 
     def _contradicted(self, data: Chains, evidence: np.ndarray) -> np.ndarray:
-        return self.field_.structure.masks.contradictions(evidence, data.offsets) >= 0
+        return self.field_.structure.lost(data, evidence) >= 0
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
-        chains = self._reader.read(X, y, sample_weight, self.classes_)
+        chains = self._reader.read(X, y, sample_weight, self.classes_).admitting_labels()
         self.field_.structure.check_labels(chains, self.classes_)
         return weigh_classes(chains, self.classes_, self.class_weight)
 
@@ -344,7 +352,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         if X is None:
             return None
         try:
-            chains = training.reader.read(X, y, None, training.classes)
+            chains = training.reader.read(X, y, None, training.classes).admitting_labels()
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
         training.structure.check_labels(chains, training.classes)  # type: ignore[attr-defined]
@@ -394,6 +402,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
 
     def _set_views(self) -> None:
         super()._set_views()
+        self.allowed_ = self._reader.allowed
         tied = [
             term.tied_scores.reshape(len(self.classes_), -1)
             for term in self.field_.terms

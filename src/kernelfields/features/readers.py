@@ -19,6 +19,7 @@ import scipy.sparse
 
 from kernelfields.features.chunks import is_collection
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.label_dictionary import readable_again, rebuild_rule, with_allowed
 from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet, check_window
@@ -65,6 +66,7 @@ class ChainReader:
     #: Names of the columns, where sequences were data frames.
     columns: list[str] | None = None
     scaling: Scaling | None = None
+    allowed: Any = None  # which labels positions may have, a rule such as a FittedDictionary
 
     @property
     def holds_features(self) -> bool:
@@ -94,13 +96,16 @@ class ChainReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
+        allowed: Any = None,
     ) -> tuple[Chains, np.ndarray]:
         """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
 
-        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        X, y = open_groups(X, y)
-        return _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        X, y = open_groups(readable_again(X, allowed), y)
+        chains, known = _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        self.allowed = None if allowed is None else allowed.learn(X, chains, known)
+        return with_allowed(X, chains, self.allowed).admitting_labels(), known
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
@@ -117,7 +122,7 @@ class ChainReader:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X, y = open_groups(X, y, self.columns)
+        X, y = open_groups(readable_again(X, self.allowed), y, self.columns)
         refuse_containers(X, "X")
         if self.encoder is not None:
             try:
@@ -133,10 +138,9 @@ class ChainReader:
             inputs, offsets = pack_inputs(X)
             check_columns(X, self.columns, "sequence")
             inputs = _as_fitted(inputs, self, Chains.part)
-        inputs = inputs if self.scaling is None else self.scaling(inputs)
-        if y is None:
-            return Chains(inputs, offsets)
-        return _labelled(inputs, offsets, y, sample_weight, classes)[0]
+        chains = Chains(inputs, offsets) if y is None else _labelled(inputs, offsets, y, sample_weight, classes)[0]
+        chains = with_allowed(X, chains, self.allowed)
+        return chains if self.scaling is None else replace(chains, inputs=self.scaling(inputs))
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see."""
@@ -146,7 +150,8 @@ class ChainReader:
         """Return plain values for a model file."""
         names = None if self.encoder is None else self.encoder.spec()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
-        return {**size, "feature_names": names, "columns": self.columns, "scaling": _described(self.scaling)}
+        described = {**size, "feature_names": names, "columns": self.columns, "scaling": _described(self.scaling)}
+        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> ChainReader:
@@ -157,7 +162,8 @@ class ChainReader:
         encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         columns = _rebuilt_columns(description.get("columns"), n_features)
         scaling = Scaling.rebuild(description.get("scaling"), n_features)
-        return cls(n_features, bool(description["sparse"]), encoder, columns, scaling)
+        allowed = rebuild_rule(description.get("allowed"))
+        return cls(n_features, bool(description["sparse"]), encoder, columns, scaling, allowed)
 
 
 def is_wide(reader: ChainReader | GraphReader | TableReader) -> bool:

@@ -40,6 +40,8 @@ class Packed:
     weights: np.ndarray
     #: What is known of labels that are not, log q (N, L); see evidence.py. None where all are known, or none.
     evidence: Any
+    #: The labels that positions may have, AllowedLabels of allowed.py; None where they may have any.
+    allowed: Any = None
     #: What messages call a row.
     part: ClassVar[str] = "position"
 
@@ -93,6 +95,7 @@ class Chains(Packed):
     labels: Any = None
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
     evidence: Any = None
+    allowed: Any = None
 
     @classmethod
     def from_sequences(
@@ -127,7 +130,14 @@ class Chains(Packed):
         rows, offsets = rows_of(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[rows]
         evidence = None if self.evidence is None else self.evidence[rows]
-        return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence)
+        allowed = None if self.allowed is None else self.allowed[rows]
+        return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence, allowed)
+
+    def admitting_labels(self) -> Chains:
+        """Return the same with the labels that stand there among those that are allowed: for data of a fit."""
+        if self.allowed is None or self.labels is None or self.evidence is not None:
+            return self
+        return replace(self, allowed=self.allowed.admitting(self.labels))
 
 
 def labelled_runs(chains: Chains) -> Chains:

@@ -94,7 +94,7 @@ class SegmentedChains(Chains):
     @classmethod
     def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
         """Return chains with the places where their segments begin."""
-        return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, begins)
+        return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, begins=begins)
 
     def subset(self, indices: Any) -> SegmentedChains:
         """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""

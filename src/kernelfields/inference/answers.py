@@ -1,6 +1,7 @@
 """Answers about labels, given their potentials: partition functions, marginals, best labellings, draws, entropies.
 
     ChainAnswers        chains whose neighbours meet            node (N, L), edge (1 or N, L, L)
+    AllowedAnswers      the same with lists of allowed labels   scores (A,), edge (1 or N, L, L)
     GraphAnswers        graphs, by a plan of inference           node (N, L), one table per group of factors
     LongChainAnswers    chains with cliques of longer reach, as graphs
     NgramAnswers        chains with n-grams that see no inputs   node (N, L), edge (1, L, L), n-grams (1, P) by length
@@ -21,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
@@ -77,6 +79,13 @@ class ChainAnswers(LabelAnswers):
         self.edge = edge
         self.workers = workers
 
+    def given(self, evidence: np.ndarray | None) -> ChainAnswers:
+        """Return the same once more is known of the labels; where few are left, passes walk those alone."""
+        answers = super().given(evidence)
+        if evidence is None or not np.isneginf(evidence.min()):
+            return answers
+        return _narrowed(answers)
+
     @cached_property
     def beliefs(self) -> Any:
         """Marginals and log partition functions."""
@@ -122,6 +131,80 @@ def _decoding() -> Any:
     from kernelfields.inference.chain import decoding
 
     return decoding
+
+
+class AllowedAnswers(ChainAnswers):
+    """Chains with scores of allowed labels (A,) and edge potentials; tables of all labels are made if asked for."""
+
+    def __init__(self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers):
+        self.data = chains
+        self.allowed = allowed
+        self.scores = scores
+        self.edge = edge
+        self.workers = workers
+
+    @cached_property
+    def node(self) -> np.ndarray:  # type: ignore[override]
+        """Node potentials (N, L), minus infinity where a label is not allowed."""
+        return self.allowed.spread(self.scores, -np.inf)
+
+    def given(self, evidence: np.ndarray | None) -> AllowedAnswers:
+        """Return the same once more is known of the labels: log-weights (N, L)."""
+        if evidence is None:
+            return self
+        known = evidence[self.allowed.rows, self.allowed.labels]
+        kept = known > -np.inf
+        allowed = self.allowed.kept(kept)
+        answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.edge, self.workers)
+        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
+        return answers
+
+    @cached_property
+    def beliefs(self) -> Any:
+        """Marginals and log partition functions."""
+        potentials = self.scores, self.edge, self.data.offsets, self.allowed
+        return _lists().infer_allowed(*potentials, workers=self.workers, steps=False)
+
+    def likeliest_labels(self) -> np.ndarray:
+        """Return the most probable label of each position by itself, (N,)."""
+        begin, entries = self.allowed.begin, self.beliefs.entries
+        peaks = np.repeat(np.maximum.reduceat(entries, begin[:-1]), np.diff(begin))
+        first = np.minimum.reduceat(np.where(entries == peaks, np.arange(len(entries)), len(entries)), begin[:-1])
+        return self.allowed.labels[first].astype(np.int64)
+
+    def best_labels(self) -> np.ndarray:
+        """Return the most probable labelling of each sequence, (N,)."""
+        return _lists().best_allowed(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)[0]
+
+    def best_with_each(self) -> np.ndarray:
+        """Return max-marginals of allowed labels, (A,)."""
+        return _lists().best_with_each(self.scores, self.edge, self.data.offsets, self.allowed, self.workers)
+
+    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
+        places = self.allowed.places(labels)
+        score = np.where(places >= 0, self.scores[places], -np.inf)
+        steps = np.flatnonzero(~self.data.is_start)
+        where = steps if len(self.edge) > 1 else np.zeros_like(steps)
+        score[steps] += self.edge[where, labels[steps - 1], labels[steps]]
+        return np.add.reduceat(score, self.data.starts)
+
+
+def _narrowed(answers: ChainAnswers) -> Any:
+    """Return answers that walk lists, where minus infinity in the node potentials leaves few labels; else the same."""
+    allowed = AllowedLabels.of_mask(answers.node > -np.inf)
+    if not _lists().worth_lists(allowed) or not np.diff(allowed.begin).all():
+        return answers
+    scores = answers.node[allowed.rows, allowed.labels]
+    lists = AllowedAnswers(answers.data, allowed, scores, answers.edge, answers.workers)
+    lists.evidence = answers.evidence
+    return lists
+
+
+def _lists() -> Any:
+    from kernelfields.inference.chain import allowed
+
+    return allowed
 
 
 class GraphAnswers(LabelAnswers):

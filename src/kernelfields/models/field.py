@@ -68,6 +68,8 @@ class Field:
     def answers(self, data: Any, workers: Workers, place: Engine | None = None) -> Answers:
         """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
         layout = self.layout(data)
+        if getattr(data, "allowed", None) is not None:
+            return self._allowed_answers(data, layout, workers, place)
         kernels = any(term.has_pivots and term.support is None for term in self.terms)
         there = place.residence(self.structure, layout) if place is not None and kernels else None
         if there is not None:
@@ -75,6 +77,20 @@ class Field:
             return there.answers(self.structure, data, potentials, workers)
         potentials = self._finite(self.potentials(data, layout, workers, place))
         return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
+
+    def _allowed_answers(self, data: Any, layout: Any, workers: Workers, place: Any) -> Answers:
+        """Return answers about chains with lists of allowed labels; scores of others are not kept, if computed."""
+        structure: Any = self.structure
+        lists = structure.lists(data) if getattr(layout, "tied", None) is True else None
+        if lists is None:
+            potentials = self._finite(self.potentials(data, layout, workers, place))
+            return structure.answers(data, layout, structure.constrained(data, layout, potentials), workers)
+        from kernelfields.inference.answers import AllowedAnswers
+        from kernelfields.models.allowed_scores import scores_of_lists
+
+        scores, edge = scores_of_lists(self, data, lists, workers, place)
+        self._finite(Potentials(scores, edge))
+        return AllowedAnswers(data, lists, scores, edge + structure.masks.edge, workers)
 
     @staticmethod
     def _finite(potentials: Potentials) -> Potentials:

@@ -308,7 +308,7 @@ class LocalDatafit:
         return supported_curvature(features, support.features, support.outcomes, marginals, weights)
 
     @cached_property
-    def fused(self) -> FusedPasses | None:
+    def fused(self) -> Any:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
         return fused_passes(self.likelihood, self.designs)
 

@@ -172,6 +172,8 @@ def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
+    if plain.chains.allowed is not None:
+        return None
     if plain.chains.evidence is None:
         return StochasticDescent(plain.chains, node, edge, plain.n_labels, plain.masks)
     # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin

@@ -157,7 +157,7 @@ class Term:
         if self.tied_everywhere:
             return self.tied_scores
         if self.support is not None:
-            return self._scorer.scores(self.features(data), workers)
+            return self.scorer.scores(self.features(data), workers)
         return self.in_labels(self.subspace.apply(self.clique.view(data), self.known))
 
     def slope(self, data: Any, residuals: np.ndarray, workers: Workers) -> np.ndarray:
@@ -169,7 +169,8 @@ class Term:
         return residuals if self.tied_everywhere else self.features(data).T @ residuals
 
     @cached_property
-    def _scorer(self) -> PairScorer:
+    def scorer(self) -> PairScorer:
+        """The coefficients of a term with a support, laid out for scoring."""
         # Laid out once: labelling one short sequence costs less than the layout.
         assert self.support is not None
         return PairScorer(PairLayout(self.support), self.known)

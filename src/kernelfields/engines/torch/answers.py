@@ -163,4 +163,6 @@ class DeviceChains:
         edge = edge if self.layout.tied else edge[rows]
         if structure.forbids:
             node, edge = penalised(node, edge, penalties_of(structure.masks, steps.device), steps)
+        if chains.allowed is not None:
+            node = node + torch.as_tensor(chains.allowed.penalties(), device=steps.device)[rows]
         return TorchChainAnswers(chains, node, edge, steps, workers)

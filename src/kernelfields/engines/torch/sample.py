@@ -112,6 +112,8 @@ class TorchSample(LocalSample):
             raise ValueError(
                 "engine='torch' knows neighbouring labels only: clique sets of longer reach need engine='threads'"
             )
+        if self.data.allowed is not None:
+            raise ValueError("allowed is for engine='threads', whose loops skip labels: leave it out or change engine")
         n_labels, structure = self.structure.n_labels, self.structure
         assert isinstance(structure, ChainStructure)
         tied = ChainLayout.of_terms(self.data.n_positions, n_labels, designs).tied

@@ -147,14 +147,14 @@ class PairScorer:
     """Coefficients laid out for scoring any rows of features."""
 
     def __init__(self, layout: PairLayout, coefficients: np.ndarray):
-        self._layout = layout
-        self._flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
-        self._table = np.zeros(layout.table_shape)
-        self._table.reshape(-1)[layout.wide_places] = self._flat[layout.wide_pairs]
+        self.layout = layout
+        self.flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
+        self.table = np.zeros(layout.table_shape)
+        self.table.reshape(-1)[layout.wide_places] = self.flat[layout.wide_pairs]
 
     def scores(self, features: Any, workers: Workers) -> np.ndarray:
         """Return the scores of every row of a CSR, (n, L^k) float64."""
-        scores = np.empty((features.shape[0], self._layout.support.n_outcomes))
+        scores = np.empty((features.shape[0], self.layout.support.n_outcomes))
         workers.each(
             lambda first, last: self._fill(features, first, last, scores[first:last]),
             workers.weighted_pieces(features.indptr, scores.shape[1]),
@@ -163,23 +163,23 @@ class PairScorer:
 
     def block(self, features: Any, first: int, last: int) -> np.ndarray:
         """Return the scores of rows first..last-1 of a CSR."""
-        scores = np.empty((last - first, self._layout.support.n_outcomes))
+        scores = np.empty((last - first, self.layout.support.n_outcomes))
         self._fill(features, first, last, scores)
         return scores
 
     def _fill(self, features: Any, first: int, last: int, scores: np.ndarray) -> None:
         from kernelfields.objective.designs.products_compiled import gather_pairs
 
-        support = self._layout.support
+        support = self.layout.support
         gather_pairs(
             features.indptr[first : last + 1],
             features.indices,
             features.data,
             support.begin,
             support.outcomes,
-            self._flat,
-            self._layout.slots,
-            self._table,
+            self.flat,
+            self.layout.slots,
+            self.table,
             scores,
         )
 

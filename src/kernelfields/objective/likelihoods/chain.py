@@ -21,10 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.reading import SEQUENCES
 from kernelfields.inference.answers import ChainAnswers, LongChainAnswers, NgramAnswers
 from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.chain.allowed import AllowedBeliefs, infer_allowed, rows_without_path, worth_lists
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_transitions_fit
@@ -41,6 +44,8 @@ from kernelfields.objective.potentials import ChainLayout, GraphLayout, NgramLay
 # Per-position transition scores of a batch stay below this many bytes.
 _EDGE_BYTES = 256 * 2**20
 _BATCH_POSITIONS = 200_000
+# So do scores of single labels.
+_NODE_BYTES = 512 * 2**20
 _NEIGHBOURS = (None, "lag1")
 # Potentials of positions that are inferred at once where beliefs are not kept; fewer, down to the second number, if
 # threads would have nothing to do.
@@ -81,12 +86,23 @@ class ChainLikelihood:
         # None stands for weights that are all one, the usual case, where no product is needed.
         self._weights = None if np.all(weights == 1.0) else weights
         self.masks = masks if masks is not None and masks.any else None
-        self._edge_counts = self._count_edges()
-        self._at_once = at_once or positions_at_once(chains.n_positions, n_labels, self.workers.n_threads)
+        self.allowed = self._narrowest(chains.allowed)
+        #: Whether inference walks lists of allowed labels.
+        self.walks_lists = self.allowed is not None and worth_lists(self.allowed)
+        #: The weighted number of observed steps a -> b, (L, L).
+        self.edge_counts = self._count_edges()
+        # A table of all steps for each of many small blocks would outweigh lists.
+        usual = positions_at_once(chains.n_positions, n_labels, self.workers.n_threads)
+        self._at_once = at_once or (chains.n_positions if self.walks_lists else usual)
 
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        if self.allowed is not None:
+            edge = np.zeros((1, self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge[None]
+            scores = np.zeros(len(self.allowed.labels))
+            beliefs = infer_allowed(scores, edge, self.chains.offsets, self.allowed, workers=self.workers)
+            return float(self.chains.weights @ beliefs.log_partition)
         if self.masks is not None:
             return float(self.chains.weights @ self.masks.log_labellings(self.chains.lengths))
         return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
@@ -94,13 +110,27 @@ class ChainLikelihood:
     @property
     def constrained(self) -> bool:
         """Whether some labellings are forbidden."""
-        return self.masks is not None
+        return self.masks is not None or self.allowed is not None
 
     @cached_property
     def _node_mask(self) -> np.ndarray:
         """Penalties of every position, (N, L), for constrained fields."""
+        if self.allowed is not None:
+            return self.allowed.penalties()
         assert self.masks is not None
         return self.masks.apply(np.zeros((self.chains.n_positions, self.n_labels)), self.chains.offsets)
+
+    def _narrowest(self, allowed: AllowedLabels | None) -> AllowedLabels | None:
+        """Return lists of allowed labels without those that constraints forbid where they stand."""
+        return allowed if allowed is None or self.masks is None else without_forbidden(allowed, self.masks, self.chains)
+
+    def narrowed(self, evidence: np.ndarray) -> ChainLikelihood:
+        """Return the same given evidence (N, L) that leaves few labels: inference then walks those alone."""
+        possible = AllowedLabels.of_mask(evidence > -np.inf)
+        if self.allowed is not None or not worth_lists(possible):
+            return self
+        chains = replace(self.chains, allowed=possible)
+        return ChainLikelihood(chains, self.n_labels, tied=self.layout.tied, masks=self.masks, workers=self.workers)
 
     def _count_edges(self) -> np.ndarray:
         """Return the weighted number of observed steps a -> b, (L, L)."""
@@ -140,17 +170,28 @@ class ChainLikelihood:
             node_residual = node_residual.copy()
         node_residual[self._rows, self.labels] -= 1.0 if self._weights is None else self._weights
         if self.layout.tied:
-            edge_residual = edge_residual - self._edge_counts
+            edge_residual = edge_residual - self.edge_counts
         else:
             weights = 1.0 if self._weights is None else self._weights[self._steps]
             edge_residual[self._steps, self.labels[self._steps - 1], self.labels[self._steps]] -= weights
         return Evaluation(value, Potentials(node_residual, edge_residual), beliefs)
 
-    def infer(self, potentials: Potentials) -> ChainBeliefs:
+    def infer(self, potentials: Potentials) -> ChainBeliefs | AllowedBeliefs:
         """Return the beliefs at the given potentials."""
         node, edge = potentials.node, potentials.edge
         if self.masks is not None:
-            node, edge = node + self._node_mask, edge + self.masks.edge
+            edge = edge + self.masks.edge
+        if self.allowed is not None and self.walks_lists:
+            return infer_allowed(
+                node[self.allowed.rows, self.allowed.labels],
+                edge,
+                self.chains.offsets,
+                self.allowed,
+                position_weights=self._weights,
+                workers=self.workers,
+            )
+        if self.constrained:
+            node = node + self._node_mask
         return infer_chains(
             node,
             edge,
@@ -201,7 +242,7 @@ class ChainLikelihood:
         observed = node[self._rows, self.labels]
         score = float(observed.sum() if self._weights is None else observed @ self._weights)
         if self.layout.tied:
-            return score + float(np.vdot(self._edge_counts, edge[0]))
+            return score + float(np.vdot(self.edge_counts, edge[0]))
         steps = edge[self._steps, self.labels[self._steps - 1], self.labels[self._steps]]
         return score + float(steps.sum() if self._weights is None else steps @ self._weights[self._steps])
 
@@ -223,7 +264,7 @@ class _UnkeptBeliefs(Evaluation):
         self._likelihood, self._potentials = likelihood, potentials
 
     @cached_property
-    def beliefs(self) -> ChainBeliefs:
+    def beliefs(self) -> ChainBeliefs | AllowedBeliefs:
         """Marginals and what Hessian products need."""
         return self._likelihood.infer(self._potentials)
 
@@ -248,7 +289,9 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
     evidence = None if chains.evidence is None else chains.evidence[begin:end]
-    return Chains(np.empty((end - begin, 0)), offsets, chains.labels[begin:end], chains.weights[first:last], evidence)
+    allowed = None if chains.allowed is None else chains.allowed[begin:end]
+    labels, weights = chains.labels[begin:end], chains.weights[first:last]
+    return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence, allowed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +308,13 @@ class ChainStructure:
 
     def check_labels(self, chains: Chains, classes: np.ndarray) -> None:
         """Raise ValueError at the first label of chains that is forbidden where it stands."""
+        self._check_allowed(chains)
+        if chains.allowed is not None and chains.evidence is None:
+            outside = np.flatnonzero(~chains.allowed.within(chains.labels))
+            if outside.size:
+                label = classes[chains.labels[outside[0]]].item()
+                place = SEQUENCES.place(chains.offsets, int(outside[0]))
+                raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
         if self.forbids:
             assert chains.labels is not None
             if chains.evidence is None:
@@ -273,9 +323,42 @@ class ChainStructure:
                 self.masks.check_evidence(chains.evidence, chains.offsets)
 
     def check_lengths(self, chains: Chains) -> None:
-        """Raise ValueError at the first chain whose length leaves it no labelling."""
+        """Raise ValueError at the first chain whose length, or whose allowed labels, leave it no labelling."""
+        self._check_allowed(chains)
         if self.forbids:
             self.masks.check_lengths(chains.lengths)
+
+    def _check_allowed(self, chains: Chains) -> None:
+        """Raise ValueError at the first position up to which allowed labels, and what is known, leave no labelling."""
+        if chains.allowed is None:
+            return
+        if chains.allowed.n_labels != self.n_labels:
+            raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {self.n_labels}")
+        rows = self.lost(chains, chains.evidence if isinstance(chains.evidence, np.ndarray) else None)
+        if (broken := np.flatnonzero(rows >= 0)).size:
+            row = int(rows[broken[0]])
+            what = "and what y says " if chains.evidence is not None else ""
+            raise ValueError(
+                f"{SEQUENCES.place(chains.offsets, row)}: the labels that are allowed {what}up to here leave no "
+                "labelling. Allow more labels there or drop a constraint."
+            )
+
+    def lost(self, chains: Chains, evidence: np.ndarray | None) -> np.ndarray:
+        """Return for each chain the row up to which it has no labelling, given evidence (N, L); -1 where it has one."""
+        if chains.allowed is None:
+            assert evidence is not None
+            return self.masks.contradictions(evidence, chains.offsets)
+        allowed = without_forbidden(chains.allowed, self.masks, chains)
+        if evidence is not None:
+            allowed = allowed.kept(evidence[allowed.rows, allowed.labels] > -np.inf)
+        return rows_without_path(allowed, chains.offsets, self.masks.edge == 0)
+
+    def lists(self, chains: Chains) -> AllowedLabels | None:
+        """Return the labels that chains may have, where walking them costs less than all labels; else None."""
+        if chains.allowed is None:
+            return None
+        allowed = without_forbidden(chains.allowed, self.masks, chains)
+        return allowed if worth_lists(allowed) else None
 
     def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | NgramLayout | GraphLayout:
         """Return where scores go: node and edge; n-grams; groups of factors if others meet that are not neighbours."""
@@ -305,6 +388,8 @@ class ChainStructure:
             masks = self.masks if self.forbids else None
             return with_evidence(NgramLikelihood(chains, layout, inference, masks=masks, workers=workers), chains)
         if reaches_far(placed):
+            if chains.allowed is not None:
+                _refuse_far(None)
             long = long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
             return with_evidence(long, chains)
         tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
@@ -316,6 +401,10 @@ class ChainStructure:
 
     def constrained(self, chains: Chains, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""
+        if chains.allowed is not None:
+            _refuse_far(layout)
+            node = potentials.node + without_forbidden(chains.allowed, self.masks, chains).penalties()
+            return Potentials(node, potentials.edge + self.masks.edge)
         if not self.forbids:
             return potentials
         if isinstance(layout, NgramLayout):
@@ -346,7 +435,7 @@ class ChainStructure:
 
     def batches(self, chains: Chains, terms: Sequence[Any], size: int | None = None) -> Iterator[Chains]:
         """Cut chains into batches of whole sequences whose potentials fit in memory, ``size`` positions each."""
-        limit = size or _BATCH_POSITIONS
+        limit = size or max(1, min(_BATCH_POSITIONS, _NODE_BYTES // (8 * self.n_labels)))
         reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
         if reach or (reaches_far(terms) and not only_ngrams(terms)):
             reach = max(term.clique.steps_back[0] for term in terms)
@@ -368,6 +457,26 @@ def only_ngrams(placed: Sequence[Any]) -> bool:
         and all(term.group.startswith("order") for term in far)
         and all(term.tied_everywhere for term in meeting)
     )
+
+
+def _refuse_far(layout: Any) -> None:
+    """Raise where labels meet that are not neighbours: lists of allowed labels are for chains of neighbours."""
+    if not isinstance(layout, ChainLayout):
+        raise ValueError(
+            "allowed is for fields in which neighbours alone meet, and this one has cliques of longer reach: leave "
+            "them out, or say what is allowed by constraints"
+        )
+
+
+def without_forbidden(allowed: AllowedLabels, masks: ConstraintMasks, chains: Chains) -> AllowedLabels:
+    """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""
+    rows, labels = allowed.rows, allowed.labels
+    is_end = np.zeros(chains.n_positions, dtype=bool)
+    is_end[chains.ends] = True
+    barred = masks.label[labels] < 0
+    barred |= chains.is_start[rows] & (masks.start[labels] < 0)
+    barred |= is_end[rows] & (masks.end[labels] < 0)
+    return allowed.kept(~barred) if barred.any() else allowed
 
 
 def reaches_far(placed: Sequence[Any]) -> bool:

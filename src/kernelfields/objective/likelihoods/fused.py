@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ class FusedPasses:
         return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
 
-def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once: int = 4096) -> FusedPasses | None:
+def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once: int = 4096) -> Any:
     """Return fused passes for a field of the right kind, else None."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
@@ -149,4 +150,8 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once
         isinstance(likelihood, PartialLikelihood) and isinstance(likelihood.inner, ChainLikelihood)
     ):
         return None
+    if isinstance(likelihood, ChainLikelihood) and likelihood.walks_lists:
+        from kernelfields.objective.likelihoods.lists import ListPasses
+
+        return ListPasses(likelihood, table, edge)
     return FusedPasses(likelihood, node, table, edge, at_once)

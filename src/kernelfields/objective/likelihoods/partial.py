@@ -101,11 +101,14 @@ class PartialLikelihood(WrappedLikelihood):
         """Put other evidence (N, L) in the place of what is known."""
         #: The weighted log q of the labels of ``inner``.
         self._known_score = float(evidence[self._rows, self._labels] @ self._weights)
+        # Where evidence leaves few labels, inference given it may walk those alone.
+        narrowed = getattr(self.inner, "narrowed", None)
+        self._informed = self.inner if narrowed is None else narrowed(evidence)
         self._evidence = evidence if self._placed is None else self._placed(evidence)
 
     def completed(self, potentials: Any) -> np.ndarray:
         """Return the weighted probabilities of single labels given the evidence, (N, L); of this process only."""
-        completed = self.inner.evaluate(self._given(potentials)).residual.node.copy()
+        completed = self._informed.evaluate(self._given(potentials)).residual.node.copy()
         completed[self._rows, self._labels] += self._weights
         return np.maximum(completed, 0.0)
 
@@ -115,7 +118,7 @@ class PartialLikelihood(WrappedLikelihood):
 
     def evaluate(self, potentials: Any) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
-        free, given = self.inner.evaluate(potentials), self.inner.evaluate(self._given(potentials))
+        free, given = self.inner.evaluate(potentials), self._informed.evaluate(self._given(potentials))
         residual = free.residual.moved(-1.0, given.residual)
         return Evaluation(free.value - given.value - self._known_score, residual, (free, given))
 
@@ -130,7 +133,7 @@ class PartialLikelihood(WrappedLikelihood):
 
     def frozen(self, potentials: Any) -> CompletedLikelihood:
         """Return the convex likelihood of the labels as they are completed at some potentials."""
-        return CompletedLikelihood(self.inner, self.inner.evaluate(self._given(potentials)).residual)
+        return CompletedLikelihood(self.inner, self._informed.evaluate(self._given(potentials)).residual)
 
 
 class CompletedLikelihood(WrappedLikelihood):

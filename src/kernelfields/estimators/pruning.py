@@ -1,0 +1,117 @@
+"""Pruning by a coarse field: labels that a cheaper field finds hopeless are not allowed (Weiss and Taskar 2010).
+
+    max-marginal of label b at t     exp(score of the best labelling with y_t = b, less the best of all)
+    kept mass of a sequence          p(all labels are among those kept) in the coarse field, Z(kept) / Z
+
+Inference in the fine field is exact on what is left, so its log partition is a lower bound on that of all labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.features.label_dictionary import RULES
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.answers import AllowedAnswers
+from kernelfields.models.documents import SETTINGS
+from kernelfields.numerics.parameters import check_choice
+
+
+class PrunedBy(BaseEstimator):
+    """Labels whose probability in a coarse field, fitted to the same labels, is at least ``threshold``.
+
+    Parameters
+    ----------
+    coarse : fitted ChainCRF
+        A field with the same labels and inputs of the same kind, such as one of fewer features or a coarser kernel.
+    threshold : float, default 1e-3
+        The least (max-)marginal of a label that is kept. The likeliest label is always kept, and in the data of a fit
+        the label that stands there.
+    by : "max-marginal" or "marginal", default "max-marginal"
+        Relative probability of the best labelling with the label, or the probability of the label. With max-marginals
+        the best labelling of the coarse field is always among those kept.
+    """
+
+    def __init__(self, coarse: Any = None, *, threshold: float = 1e-3, by: str = "max-marginal"):
+        self.coarse = coarse
+        self.threshold = threshold
+        self.by = by
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+        check_choice(self.by, "by", ("max-marginal", "marginal"))
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold must be above 0 and at most 1, got {self.threshold!r}")
+
+    def learn(self, X: Any, chains: Chains, classes: np.ndarray) -> FittedPruning:
+        """Return what prunes chains of these classes."""
+        self.check()
+        if not hasattr(self.coarse, "predict_marginals"):
+            raise ValueError(f"coarse must be a fitted ChainCRF, got {self.coarse!r:.60}")
+        check_is_fitted(self.coarse, "field_")
+        if not np.array_equal(self.coarse.classes_, classes):
+            raise ValueError("the coarse field of PrunedBy has other labels than y: fit both to the same")
+        return FittedPruning(self.coarse, float(self.threshold), self.by)
+
+
+class FittedPruning:
+    """A coarse field and the threshold below which its labels are not allowed."""
+
+    def __init__(self, coarse: Any, threshold: float, by: str):
+        self.coarse = coarse
+        self.threshold = threshold
+        self.by = by
+
+    def lists(self, X: Any, chains: Chains) -> AllowedLabels:
+        """Return the labels that are kept at each position."""
+        parts = [self._kept(answers)[0] for answers in self.coarse._answers(X)]
+        sizes = np.concatenate([np.diff(each.begin) for each in parts])
+        begin = np.concatenate([[0], np.cumsum(sizes)])
+        return AllowedLabels(begin, np.concatenate([each.labels for each in parts]), parts[0].n_labels)
+
+    def _kept(self, answers: Any) -> tuple[AllowedLabels, AllowedAnswers]:
+        """Return the lists that are kept of a batch, and answers of the coarse field given that."""
+        if not isinstance(answers, AllowedAnswers):
+            every = AllowedLabels.of_mask(answers.node > -np.inf)
+            scores = np.ascontiguousarray(answers.node[every.rows, every.labels])
+            answers = AllowedAnswers(answers.data, every, scores, answers.edge, answers.workers)
+        allowed = answers.allowed
+        values = np.exp(answers.best_with_each()) if self.by == "max-marginal" else answers.beliefs.entries
+        peaks = np.repeat(np.maximum.reduceat(values, allowed.begin[:-1]), np.diff(allowed.begin))
+        kept = (values >= self.threshold) | (values == peaks)
+        lists = allowed.kept(kept)
+        return lists, AllowedAnswers(answers.data, lists, answers.scores[kept], answers.edge, answers.workers)
+
+    def report(self, X: Any) -> dict[str, float]:
+        """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""
+        entries, positions, masses = 0, 0, []
+        for answers in self.coarse._answers(X):
+            lists, left = self._kept(answers)
+            entries, positions = entries + len(lists.labels), positions + lists.n_positions
+            masses.append(np.exp(left.log_partition - answers.log_partition))
+        mass = np.concatenate(masses)
+        return {
+            "labels_per_position": entries / max(1, positions),
+            "mean_kept_mass": float(mass.mean()),
+            "least_kept_mass": float(mass.min()),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values and arrays for a model file, the coarse field among them."""
+        return {"kind": "pruned", "threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> FittedPruning:
+        """Return the pruning that was described."""
+        return cls(ChainCRF.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
+
+
+RULES["pruned"] = FittedPruning.rebuild
+SETTINGS["pruned by"] = PrunedBy

@@ -1,0 +1,213 @@
+"""Dictionaries of labels: which labels a word, or another feature of a position, may have.
+
+A dictionary is learnt from labelled data: the labels that were seen with a word, for words that were seen often enough,
+and what the user adds. Words that it does not know may have any label, or those of an open class. It holds in training
+and prediction alike, and is kept in the model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.evidence import label_shares, log_weights
+from kernelfields.fields.reading import listed, place_of, plain_label
+from kernelfields.numerics.parameters import check_count
+
+#: How rules of allowed labels are rebuilt from what a model file says of them, by their kind.
+RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+
+
+class LabelDictionary(BaseEstimator):
+    """Labels that positions may have, by the value of one feature, such as the word.
+
+    Parameters
+    ----------
+    feature : str or int
+        The name of the feature in feature dicts; what feature strings begin with; the number of a column of arrays.
+    min_count : int, default 5
+        Words seen less often are not known, and may have what ``unknown`` says.
+    unknown : "all", "rare" or a list of labels, default "all"
+        Labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
+    entries : dict or None
+        Words with a list of labels that they may have besides those seen in training; known, however rare.
+    """
+
+    def __init__(self, feature: Any, *, min_count: int = 5, unknown: Any = "all", entries: Any = None):
+        self.feature = feature
+        self.min_count = min_count
+        self.unknown = unknown
+        self.entries = entries
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+        check_count(self.min_count, "min_count")
+        if isinstance(self.unknown, str) and self.unknown not in ("all", "rare"):
+            raise ValueError(f"unknown must be 'all', 'rare' or a list of labels, got {self.unknown!r}")
+        if self.entries is not None and not isinstance(self.entries, Mapping):
+            raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
+
+    def learn(self, X: Any, chains: Chains, classes: np.ndarray) -> FittedDictionary:
+        """Return the dictionary of labelled chains; X is what they were read from."""
+        self.check()
+        words = words_of(X, chains, self.feature)
+        numbers: dict[str, int] = {}
+        which = np.array([-1 if word is None else numbers.setdefault(word, len(numbers)) for word in words])
+        seen = _seen_labels(which, chains, len(numbers), len(classes))
+        counts = np.bincount(which[which >= 0], minlength=len(numbers))
+        rare = counts < self.min_count
+        known = {word: np.flatnonzero(seen[number]) for word, number in numbers.items() if not rare[number]}
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        for word, labels in (self.entries or {}).items():
+            own = np.flatnonzero(seen[numbers[str(word)]]) if str(word) in numbers else np.empty(0, np.int64)
+            known[str(word)] = np.union1d(own, _numbers(labels, places, f" for {word!r}")).astype(np.int64)
+        # Words without any label, such as those of unlabelled positions alone, are not known.
+        known = {word: labels for word, labels in known.items() if len(labels)}
+        return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
+
+    def _open(self, rare: np.ndarray, places: dict[Any, int]) -> np.ndarray:
+        """Return the labels of words that are not known."""
+        if not isinstance(self.unknown, str):
+            return np.unique(_numbers(self.unknown, places, " in unknown"))
+        found = np.flatnonzero(rare.any(axis=0)) if self.unknown == "rare" else np.empty(0, np.int64)
+        return found if len(found) else np.arange(len(places))
+
+
+class FittedDictionary:
+    """Numbers of the labels of known words, and of those that are not known."""
+
+    def __init__(self, feature: Any, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
+        self.feature = feature
+        self.unknown = unknown
+        self.n_labels = n_labels
+        self._places = {word: place for place, word in enumerate(known, start=1)}
+        self._sets = [unknown, *known.values()]
+
+    def lists(self, X: Any, chains: Chains) -> AllowedLabels:
+        """Return the labels that positions of new chains may have."""
+        find = self._places.get
+        which = [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
+        return AllowedLabels.of_sets(self._sets, np.array(which, dtype=np.int64), self.n_labels)
+
+    def labels_of(self, word: Any) -> np.ndarray:
+        """Return the numbers of the labels of a word."""
+        return self._sets[self._places.get(str(word), 0)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values and arrays for a model file."""
+        sizes = np.array([len(each) for each in self._sets], dtype=np.int64)
+        labels = np.concatenate(self._sets).astype(np.int32)
+        described = {"feature": self.feature, "words": list(self._places), "sizes": sizes, "labels": labels}
+        return {"kind": "dictionary", "n_labels": self.n_labels, **described}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> FittedDictionary:
+        """Return the dictionary that was described; ValueError if it is not sound."""
+        n_labels = int(described["n_labels"])
+        words, sizes, labels = described["words"], np.asarray(described["sizes"]), np.asarray(described["labels"])
+        whole = all(each.ndim == 1 and each.dtype.kind == "i" for each in (sizes, labels))
+        if not whole or len(sizes) != len(words) + 1 or sizes.min() < 1 or sizes.sum() != len(labels):
+            raise ValueError("the words and labels of its dictionary do not fit together")
+        if labels.min() < 0 or labels.max() >= n_labels or not all(isinstance(word, str) for word in words):
+            raise ValueError("its dictionary names labels that there are not, or words that are none")
+        unknown, *sets = np.split(labels.astype(np.int64), np.cumsum(sizes)[:-1])
+        return cls(described["feature"], dict(zip(words, sets, strict=True)), unknown, n_labels)
+
+
+RULES["dictionary"] = FittedDictionary.rebuild
+
+
+def rebuild_rule(described: Mapping[str, Any] | None) -> Any:
+    """Return the rule of allowed labels that was described; None for none."""
+    if described is None:
+        return None
+    if described["kind"] not in RULES:
+        raise ValueError(f"allowed labels of the unknown kind {described['kind']!r}")
+    return RULES[described["kind"]](described)
+
+
+def readable_again(X: Any, rule: Any) -> Any:
+    """Return X, as a list if it is an iterator and a rule of allowed labels has to see it, too."""
+    return list(X) if isinstance(X, Iterator) and rule is not None else X
+
+
+def with_allowed(X: Any, chains: Chains, rule: Any) -> Chains:
+    """Return chains with the labels that a rule allows; without a rule as they are."""
+    return chains if rule is None else replace(chains, allowed=rule.lists(X, chains))
+
+
+def refuse_elsewhere(allowed: Any) -> None:
+    """Raise where data are not in this process: rules of allowed labels have to see them."""
+    if allowed is not None:
+        raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+
+
+def check_rule(allowed: Any) -> None:
+    """Raise unless ``allowed`` is None or can say which labels are allowed."""
+    if allowed is not None and not hasattr(allowed, "learn"):
+        raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
+    if allowed is not None:
+        allowed.check()
+
+
+def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
+    """Return the value of a feature at each position as a string, None where there is none."""
+    if not isinstance(feature, str):
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < chains.inputs.shape[1]:
+            raise ValueError(
+                f"the feature {feature!r} of a LabelDictionary must be the name of a feature of dicts or strings, or "
+                f"the number of one of {chains.inputs.shape[1]} columns"
+            )
+        column = chains.inputs[:, [feature]]
+        return [f"{value:g}" for value in np.ravel(column if isinstance(column, np.ndarray) else column.toarray())]
+    words = [_word(position, feature) for sequence in X for position in _positions(sequence, feature)]
+    if not any(word is not None for word in words) and words:
+        raise ValueError(
+            f"no position has the feature {feature!r}, which a LabelDictionary looks words up by: name a feature of "
+            "dicts, what feature strings begin with, or the number of a column"
+        )
+    return words
+
+
+def _positions(sequence: Any, feature: str) -> Any:
+    columns = list(getattr(sequence, "columns", ()))
+    if feature in columns:
+        return [{feature: value} for value in sequence[feature]]
+    return sequence
+
+
+def _word(position: Any, feature: str) -> str | None:
+    if isinstance(position, Mapping):
+        value = position.get(feature)
+        return value if value is None or isinstance(value, str) else str(value)
+    if isinstance(position, str | bytes) or not isinstance(position, Iterable):
+        return None
+    return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)
+
+
+def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int) -> np.ndarray:
+    """Return which labels each word was seen with, (W, L): where labels are partly known, all that are possible."""
+    seen = np.zeros((n_words, n_labels), dtype=bool)
+    rows = np.flatnonzero(which >= 0)
+    if chains.evidence is None:
+        seen[which[rows], chains.labels[rows]] = True
+        return seen
+    possible = (log_weights(chains.evidence) > -np.inf) & (label_shares(chains.evidence) > 0)
+    row, label = np.nonzero(possible[rows])
+    seen[which[rows][row], label] = True
+    return seen
+
+
+def _numbers(labels: Any, places: dict[Any, int], where: str) -> list[int]:
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise ValueError(f"a LabelDictionary needs a list of labels{where}, got {labels!r}")
+    numbers = [place_of(plain_label(label), places, "a LabelDictionary names", where) for label in labels]
+    if not numbers:
+        raise ValueError(f"a LabelDictionary allows no label{where}: name one of {listed(places)}")
+    return numbers

@@ -1,0 +1,50 @@
+"""Scores of new chains for the labels in lists of allowed ones: what prediction with many labels keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.lists import gathered_scores
+
+# Scores of all labels, where a field has to compute them, are made for so many bytes at a time.
+_TABLE_BYTES = 64 * 2**20
+
+
+def scores_of_lists(
+    field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, table_bytes: int = _TABLE_BYTES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores of allowed labels, (A,), and tied transition scores (1, L, L), constraints not included.
+
+    Weights of observed pairs are gathered for allowed labels alone; other terms score all labels of a few sequences at
+    a time.
+    """
+    n_labels = lists.n_labels
+    nodes = [term for term in field.terms if term.labels_per_clique == 1]
+    edges = [term for term in field.terms if term.labels_per_clique == 2]
+    gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
+    if len(gathered) < len(nodes) or any(term.placement(data).positions is not None for term in nodes):
+        return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * n_labels)))
+    scores = np.zeros(len(lists.labels))
+    for term in gathered:
+        scores += gathered_scores(term.scorer, term.features(data), lists, workers)
+    edge = np.zeros((1, n_labels, n_labels))
+    for term in edges:
+        edge += term.tied_scores.reshape(edge.shape)
+    return scores, edge
+
+
+def _by_tables(
+    field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, at_once: int
+) -> tuple[np.ndarray, np.ndarray]:
+    parts, edge, row = [], None, 0
+    for batch in field.batches(data, at_once):
+        potentials = field.potentials(batch, field.layout(batch), workers, place)
+        here = lists[row : row + batch.n_positions]
+        parts.append(potentials.node[here.rows, here.labels])
+        edge, row = potentials.edge, row + batch.n_positions
+    assert edge is not None
+    return np.concatenate(parts), edge

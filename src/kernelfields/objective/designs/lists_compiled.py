@@ -1,0 +1,123 @@
+"""Products of sparse features with coefficients of pairs, for allowed labels only, compiled.
+
+    gather    scores[i] += z_tf v_p              for entries i of position t and the pairs p = (f, labels[i])
+    matches   the same triples (i, p, z_tf) written down once, as a CSR over entries
+    product   scores[i] = sum_m values[m] v[pairs[m]]
+    scatter   gradient[pairs[m]] += values[m] residual[i]
+
+The first is the twin of gather_pairs in products_compiled.py, for new data; the others are for data that many passes
+walk. Pairs of a feature are sorted by label, as the entries of a position are: few pairs are walked along with the
+entries, among many each entry is searched for.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from kernelfields.inference.sums_compiled import REORDER
+
+# A walk over so many pairs costs as much as one search.
+_SEARCH = 4
+
+
+@njit(nogil=True, cache=True)
+def _next_pair(outcomes, low, high, label, searched):
+    """Return the first of the pairs low..high-1 whose label is not below the given one."""
+    if not searched:
+        while low < high and outcomes[low] < label:
+            low += 1
+        return low
+    while low < high:
+        middle = (low + high) >> 1
+        if outcomes[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(nogil=True, cache=True)
+def gather_lists(first, last, features, support, coefficients, rows, lists, scores):
+    """Fill scores (A,) of the entries of rows first..last-1; some features have a full row of coefficients."""
+    indptr, indices, values = features
+    begin, outcomes = support
+    slots, table = rows
+    starts, labels = lists
+    for t in range(first, last):
+        lo, hi = starts[t], starts[t + 1]
+        for i in range(lo, hi):
+            scores[i] = 0.0
+        for k in range(indptr[t], indptr[t + 1]):
+            f, value = indices[k], values[k]
+            if slots[f] >= 0:
+                for i in range(lo, hi):
+                    scores[i] += value * table[slots[f], labels[i]]
+                continue
+            p, stop = begin[f], begin[f + 1]
+            searched = stop - p > _SEARCH * (hi - lo)
+            for i in range(lo, hi):
+                p = _next_pair(outcomes, p, stop, labels[i], searched)
+                if p == stop:
+                    break
+                if outcomes[p] == labels[i]:
+                    scores[i] += value * coefficients[p]
+
+
+@njit(nogil=True, cache=True)
+def count_matches(features, support, lists, counts):
+    """Add to counts (A,) how many features of its position have a pair with the label of each entry."""
+    indptr, indices, _ = features
+    begin, outcomes = support
+    starts, labels = lists
+    for t in range(len(starts) - 1):
+        lo, hi = starts[t], starts[t + 1]
+        for k in range(indptr[t], indptr[t + 1]):
+            p, stop = begin[indices[k]], begin[indices[k] + 1]
+            searched = stop - p > _SEARCH * (hi - lo)
+            for i in range(lo, hi):
+                p = _next_pair(outcomes, p, stop, labels[i], searched)
+                if p == stop:
+                    break
+                if outcomes[p] == labels[i]:
+                    counts[i] += 1
+
+
+@njit(nogil=True, cache=True)
+def fill_matches(features, support, lists, places, pairs, weights):
+    """Write pairs and values of every entry from places (A,) on, which move along."""
+    indptr, indices, values = features
+    begin, outcomes = support
+    starts, labels = lists
+    for t in range(len(starts) - 1):
+        lo, hi = starts[t], starts[t + 1]
+        for k in range(indptr[t], indptr[t + 1]):
+            p, stop = begin[indices[k]], begin[indices[k] + 1]
+            searched = stop - p > _SEARCH * (hi - lo)
+            for i in range(lo, hi):
+                p = _next_pair(outcomes, p, stop, labels[i], searched)
+                if p == stop:
+                    break
+                if outcomes[p] == labels[i]:
+                    pairs[places[i]] = p
+                    weights[places[i]] = values[k]
+                    places[i] += 1
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def product(first, last, indptr, pairs, weights, coefficients, scores):
+    """Fill scores of entries first..last-1."""
+    for i in range(first, last):
+        total = 0.0
+        for m in range(indptr[i], indptr[i + 1]):
+            total += weights[m] * coefficients[pairs[m]]
+        scores[i] = total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def scatter(first, last, indptr, pairs, weights, residual, squared, gradient):
+    """Add what residuals of entries first..last-1 make of every pair, (P,); with squared values if asked for."""
+    for i in range(first, last):
+        value = residual[i]
+        for m in range(indptr[i], indptr[i + 1]):
+            weight = weights[m]
+            gradient[pairs[m]] += (weight * weight if squared else weight) * value

@@ -1,0 +1,201 @@
+"""Fields of which each position may have few labels: dictionaries of words, pruning, files, errors."""
+
+import numpy as np
+import pytest
+
+from kernelfields import ChainCRF, LabelDictionary, PrunedBy
+from kernelfields.features.label_dictionary import words_of
+from kernelfields.inference.chain import allowed as allowed_module
+from kernelfields.objective.likelihoods.lists import ListPasses
+
+SETTINGS = {"prior_variance": 1.0, "support": "observed", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    """Words with two tags each, of twelve."""
+    random = np.random.default_rng(0)
+    tags = random.integers(12, size=(30, 2))
+    X, y = [], []
+    for _ in range(60):
+        words = (30 * random.random(random.integers(2, 7)) ** 2).astype(int)
+        places = (np.arange(len(words)) + random.integers(2)) % 2
+        X.append([{"word": f"w{word}", "ending": f"e{word % 5}"} for word in words])
+        y.append([f"t{tags[word, place]:02d}" for word, place in zip(words, places, strict=True)])
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted(tagged):
+    return ChainCRF("linear", allowed=LabelDictionary("word", min_count=2), **SETTINGS).fit(*tagged)
+
+
+def always(monkeypatch, share):
+    monkeypatch.setattr(allowed_module.worth_lists, "__defaults__", (share,))
+
+
+@pytest.mark.parametrize("support", ["observed", "all"])
+def test_lists_and_masks_fit_and_predict_alike(tagged, support, monkeypatch):
+    X, y = tagged
+    found = []
+    for share in (1.0, -1.0):
+        always(monkeypatch, share)
+        settings = {**SETTINGS, "support": support, "tol": 1e-6}
+        crf = ChainCRF("linear", allowed=LabelDictionary("word", min_count=2), **settings).fit(X, y)
+        answers = crf.predict_marginals(X), crf.predict(X, "viterbi"), crf.predict(X, "posterior")
+        found.append((crf.solution_.value, *answers, crf.log_likelihood(X, y), crf.entropy(X)))
+    (value, marginals, best, single, log, entropy), other = found
+    assert value == pytest.approx(other[0], rel=1e-6)
+    np.testing.assert_allclose(np.concatenate(marginals), np.concatenate(other[1]), atol=1e-4)
+    assert (best, single) == (other[2], other[3])
+    assert log == pytest.approx(other[4], rel=1e-4)
+    np.testing.assert_allclose(entropy, other[5], atol=1e-3)
+
+
+def test_fused_passes_have_the_gradient_of_the_likelihood(fitted, tagged):
+    data = fitted._read_fitted(*tagged, None)
+    sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
+    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    assert isinstance(datafit.fused, ListPasses)
+    parts = [term.known for term in fitted.field_.terms]
+    value, gradient = datafit.fused.value_and_gradient(parts)
+    potentials = datafit.potentials(parts)
+    evaluation = datafit.evaluate(potentials)
+    assert value == pytest.approx(evaluation.value)
+    for ours, theirs in zip(gradient, datafit.pull_back(evaluation.residual), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    diagonal = datafit.curvature_diagonal(evaluation, 0)
+    np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
+    assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest
+
+
+def test_predictions_are_among_the_labels_of_a_word(fitted, tagged):
+    X, y = tagged
+    seen = {}
+    for xs, ys in zip(X, y, strict=True):
+        for position, tag in zip(xs, ys, strict=True):
+            seen.setdefault(position["word"], set()).add(tag)
+    rule = fitted.allowed_
+    for xs, ys in zip(X, fitted.predict(X), strict=True):
+        for position, tag in zip(xs, ys, strict=True):
+            assert tag in fitted.classes_[rule.labels_of(position["word"])]
+    assert len(rule.labels_of("never seen")) == 12
+    assert set(fitted.classes_[rule.labels_of("w0")]) == seen["w0"]
+
+
+def test_labels_that_are_not_allowed_have_no_probability(fitted):
+    other = next(tag for tag in fitted.classes_ if tag not in fitted.classes_[fitted.allowed_.labels_of("w0")])
+    x = [{"word": "w0", "ending": "e0"}]
+    assert fitted.log_likelihood([x], [[other]]) == -np.inf
+    assert fitted.log_likelihood([x], [[{other}]]) == -np.inf
+    with pytest.raises(ValueError, match=f"known: sequence 0, position 0: label '{other}' is not among"):
+        fitted.predict([x], known=[[other]])
+    with pytest.raises(ValueError, match="known: sequence 0, position 0: the labels that are allowed and what y says"):
+        fitted.predict([x, x], known=[[{other, "t99"} - {"t99"}], [None]])
+
+
+def test_models_keep_their_dictionary(fitted, tagged, tmp_path):
+    fitted.save(tmp_path / "model.kfm")
+    loaded = ChainCRF.load(tmp_path / "model.kfm")
+    assert loaded.get_params()["allowed"].get_params() == fitted.allowed.get_params()
+    assert loaded.predict(tagged[0]) == fitted.predict(tagged[0])
+    assert loaded._read(tagged[0]).allowed.labels.tolist() == fitted._read(tagged[0]).allowed.labels.tolist()
+
+
+def test_a_development_set_and_chosen_variances_work(tagged):
+    X, y = tagged
+    crf = ChainCRF("linear", support="observed", allowed=LabelDictionary("word", unknown="rare"))
+    crf.fit(X[:40], y[:40], X_dev=X[40:], y_dev=y[40:])
+    assert np.isfinite(crf.dev_log_likelihoods_).all()
+    assert np.isfinite(crf.certify(X[:40], y[:40], scope="span").value)
+
+
+class TestDictionary:
+    def test_entries_and_open_classes(self, tagged):
+        X, y = tagged
+        rule = LabelDictionary(
+            "word", min_count=10_000, unknown=["t01", "t03"], entries={"w0": ["t02"], "new": ["t05"]}
+        )
+        crf = ChainCRF("linear", allowed=rule, **SETTINGS, max_iter=1)
+        crf._check_parameters()
+        reader, chains, classes = crf._learn(X, y, None)
+        places = classes.tolist().index
+        assert reader.allowed.labels_of("w9").tolist() == [places("t01"), places("t03")]
+        assert reader.allowed.labels_of("new").tolist() == [places("t05")]
+        assert places("t02") in reader.allowed.labels_of("w0")
+        assert chains.allowed.within(chains.labels).all()
+
+    def test_feature_strings_and_columns(self):
+        X = [[["word=a", "x"], ["y"]], [["word=b"]]]
+        crf = ChainCRF("linear", allowed=LabelDictionary("word=", min_count=1), **SETTINGS, max_iter=1)
+        _, chains, _ = crf._learn(X, [["p", "q"], ["q"]], None)
+        assert np.diff(chains.allowed.begin).tolist() == [1, 2, 1]
+        assert words_of(X, chains, "word=") == ["word=a", None, "word=b"]
+        arrays = [np.array([[1.0, 0.5], [2.0, 0.1]]), np.array([[1.0, 0.3]])]
+        crf = ChainCRF("rbf", allowed=LabelDictionary(0, min_count=1), prior_variance=1.0)
+        _, chains, _ = crf._learn(arrays, [["p", "q"], ["p"]], None)
+        assert np.diff(chains.allowed.begin).tolist() == [1, 1, 1]
+
+    @pytest.mark.parametrize(
+        ("rule", "message"),
+        [
+            (LabelDictionary("word", min_count=0), "min_count"),
+            (LabelDictionary("word", unknown="some"), "unknown must be"),
+            (LabelDictionary("word", entries=[("a", "b")]), "entries must be a dict"),
+            (LabelDictionary("word", entries={"a": "t01"}), "needs a list of labels for 'a'"),
+            (LabelDictionary("word", unknown=[]), "allows no label in unknown"),
+            (LabelDictionary("form"), "no position has the feature 'form'"),
+            (LabelDictionary(99), "the number of one of"),
+            ({"w0": ["t01"]}, "allowed must be a LabelDictionary"),
+            (PrunedBy(None), "coarse must be a fitted ChainCRF"),
+            (PrunedBy(None, threshold=0.0), "threshold"),
+        ],
+    )
+    def test_errors_say_what_to_do(self, tagged, rule, message):
+        with pytest.raises(ValueError, match=message):
+            ChainCRF("linear", allowed=rule, **SETTINGS).fit(*tagged)
+
+
+def test_no_path_names_sequence_and_position():
+    X, y = [[{"word": "a"}, {"word": "b"}], [{"word": "b"}, {"word": "b"}]], [["p", "q"], ["q", "q"]]
+    rule = LabelDictionary("word", min_count=1)
+    crf = ChainCRF("linear", allowed=rule, constraints=[("q", "p")], **SETTINGS).fit(X, y)
+    with pytest.raises(ValueError, match="sequence 1, position 1: the labels that are allowed up to here leave no"):
+        crf.predict([X[0], [{"word": "b"}, {"word": "a"}]])
+
+
+class TestPruning:
+    def test_a_coarse_field_prunes_and_is_kept(self, tagged, tmp_path):
+        X, y = tagged
+        coarse = ChainCRF("linear", prior_variance=1.0, edge_prior_variance=0.1).fit(X, y)
+        crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
+        report = crf.allowed_.report(X)
+        assert 1 <= report["labels_per_position"] < 12
+        assert 0 < report["least_kept_mass"] <= report["mean_kept_mass"] <= 1 + 1e-12
+        crf.save(tmp_path / "model.kfm")
+        assert ChainCRF.load(tmp_path / "model.kfm").predict(X) == crf.predict(X)
+
+    @pytest.mark.parametrize("by", ["max-marginal", "marginal"])
+    def test_a_low_threshold_keeps_everything(self, tagged, by):
+        X, y = tagged
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
+        rule = PrunedBy(coarse, threshold=1e-300, by=by).learn(X, coarse._read(X), coarse.classes_)
+        assert rule.report(X)["labels_per_position"] == 12
+        assert rule.report(X)["least_kept_mass"] == pytest.approx(1.0)
+
+    def test_kept_mass_is_the_probability_of_the_kept_sets(self, tagged):
+        X, y = tagged
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
+        rule = PrunedBy(coarse, threshold=0.2).learn(X, coarse._read(X), coarse.classes_)
+        lists = rule.lists(X[:1], None)
+        sets = [set(coarse.classes_[lists[t : t + 1].labels]) for t in range(lists.n_positions)]
+        mass = np.exp(coarse.log_likelihood(X[:1], [sets]))
+        assert rule.report(X[:1])["least_kept_mass"] == pytest.approx(mass)
+        assert all(label in sets[t] for t, label in enumerate(coarse.predict(X[:1], "viterbi")[0]))
+
+    def test_other_labels_are_refused(self, tagged):
+        X, y = tagged
+        others = [["a", "b", *["a"] * len(tags)][: len(tags)] for tags in y]
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, others)
+        with pytest.raises(ValueError, match="other labels"):
+            ChainCRF("linear", allowed=PrunedBy(coarse), **SETTINGS).fit(X, y)

@@ -1,0 +1,192 @@
+"""Chains with lists of allowed labels: passes over lists equal passes over all labels with minus infinity."""
+
+import numpy as np
+import pytest
+
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.answers import AllowedAnswers, ChainAnswers
+from kernelfields.inference.chain.allowed import (
+    best_allowed,
+    best_with_each,
+    infer_allowed,
+    worth_lists,
+)
+from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.chain import ChainLikelihood
+from kernelfields.objective.likelihoods.partial import PartialLikelihood
+from kernelfields.objective.potentials import Potentials
+
+LENGTHS = np.array([4, 1, 6, 3])
+OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
+N = int(OFFSETS[-1])
+
+
+def some_lists(random, n_labels, share=0.4):
+    """A mask of allowed labels, at least one for each position, and the lists of it."""
+    mask = random.random((N, n_labels)) < share
+    mask[np.arange(N), random.integers(n_labels, size=N)] = True
+    return mask, AllowedLabels.of_mask(mask)
+
+
+def some_case(seed, scale=1.0, tied=True, forbid=0.0):
+    random = np.random.default_rng(seed)
+    n_labels = int(random.integers(3, 8))
+    mask, lists = some_lists(random, n_labels)
+    node = scale * random.normal(size=(N, n_labels))
+    edge = scale * random.normal(size=(1 if tied else N, n_labels, n_labels))
+    # The first label stays within reach of all.
+    forbidden = random.random(edge.shape) < forbid
+    forbidden[:, 0] = forbidden[:, :, 0] = False
+    if forbid:
+        mask[:, 0] = True
+        lists = AllowedLabels.of_mask(mask)
+    return mask, lists, node, np.where(forbidden, -np.inf, edge)
+
+
+@pytest.mark.parametrize(
+    ("scale", "forbid", "tied"),
+    [(1.0, 0.0, True), (1.0, 0.4, True), (300.0, 0.0, True), (1.0, 0.0, False), (1.0, 0.4, False), (30.0, 0.0, False)],
+)
+def test_marginals_and_gradients_are_those_of_all_labels(scale, forbid, tied):
+    for seed in range(3):
+        mask, lists, node, edge = some_case(seed, scale, tied, forbid)
+        weights = np.repeat(np.array([1.0, 0.5, 2.0, 0.0]), LENGTHS)
+        dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS, position_weights=weights)
+        found = infer_allowed(node[mask], edge, OFFSETS, lists, position_weights=weights, workers=Workers(2, 1))
+        np.testing.assert_allclose(found.log_partition, dense.log_partition, rtol=1e-12)
+        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
+        for ours, theirs in zip(found.gradient(), dense.gradient(), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-11)
+        direction = np.ones_like(node), np.cos(np.arange(edge.size)).reshape(edge.shape)
+        for ours, theirs in zip(found.hessian_product(*direction), dense.hessian_product(*direction), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_best_labellings_are_those_of_all_labels(tied):
+    for seed in range(4):
+        mask, lists, node, edge = some_case(seed, 3.0, tied, 0.3)
+        labels, scores = viterbi(np.where(mask, node, -np.inf), edge, OFFSETS)
+        found, found_scores = best_allowed(node[mask], edge, OFFSETS, lists)
+        np.testing.assert_array_equal(found, labels)
+        np.testing.assert_allclose(found_scores, scores)
+
+
+def test_max_marginals_are_the_best_scores_with_each_label():
+    mask, lists, node, edge = some_case(5, 2.0)
+    found = best_with_each(node[mask], edge, OFFSETS, lists, Workers(1))
+    _, best = viterbi(np.where(mask, node, -np.inf), edge, OFFSETS)
+    for entry, (row, label) in enumerate(zip(lists.rows, lists.labels, strict=True)):
+        fixed = np.where(mask, node, -np.inf)
+        fixed[row, np.arange(node.shape[1]) != label] = -np.inf
+        sequence = np.searchsorted(OFFSETS, row, side="right") - 1
+        alone = viterbi(fixed, edge, OFFSETS)[1][sequence]
+        assert found[entry] == pytest.approx(alone - best[sequence], abs=1e-10)
+
+
+def test_answers_equal_those_of_all_labels():
+    mask, lists, node, edge = some_case(6)
+    chains = Chains(np.empty((N, 0)), OFFSETS)
+    dense = ChainAnswers(chains, np.where(mask, node, -np.inf), edge, Workers(1))
+    found = AllowedAnswers(chains, lists, node[mask], edge, Workers(1))
+    np.testing.assert_allclose(found.marginals, dense.marginals, atol=1e-13)
+    np.testing.assert_array_equal(found.likeliest_labels(), dense.likeliest_labels())
+    np.testing.assert_array_equal(found.best_labels(), dense.best_labels())
+    np.testing.assert_allclose(found.entropies(), dense.entropies())
+    np.testing.assert_allclose(found.pair_marginals(), dense.pair_marginals(), atol=1e-13)
+    labels = np.zeros(N, dtype=np.int64)
+    np.testing.assert_allclose(found.label_scores(labels), dense.label_scores(labels))
+    known = np.where(np.arange(node.shape[1]) == dense.best_labels()[:, None], 0.0, -np.inf)
+    known[1:] = 0.0
+    np.testing.assert_allclose(found.given(known).log_partition, dense.given(known).log_partition)
+
+
+def test_evidence_that_leaves_few_labels_is_walked():
+    _, _, node, edge = some_case(7)
+    evidence = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
+    answers = ChainAnswers(Chains(np.empty((N, 0)), OFFSETS), node, edge, Workers(1)).given(evidence)
+    assert isinstance(answers, AllowedAnswers)
+    np.testing.assert_array_equal(answers.best_labels(), np.ones(N))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_likelihood_walks_lists_or_masks_with_one_result(tied):
+    mask, lists, node, edge = some_case(8, 1.0, tied)
+    labels = np.array([np.flatnonzero(row)[0] for row in mask])
+    chains = Chains(np.empty((N, 0)), OFFSETS, labels, np.array([1.0, 2.0, 0.5, 1.0]), allowed=lists)
+    one, other = (ChainLikelihood(chains, node.shape[1], tied=tied) for _ in range(2))
+    one.walks_lists, other.walks_lists = True, False
+    ours, theirs = one.evaluate(Potentials(node, edge)), other.evaluate(Potentials(node, edge))
+    assert ours.value == pytest.approx(theirs.value)
+    for mine, wanted in zip(ours.residual.arrays, theirs.residual.arrays, strict=True):
+        np.testing.assert_allclose(mine, wanted, atol=1e-12)
+    assert one.value_at_zero == pytest.approx(one.evaluate(one.layout.zeros()).value)
+
+
+def test_partial_likelihood_narrows_what_evidence_excludes():
+    random = np.random.default_rng(9)
+    n_labels = 12
+    evidence = np.where(random.random((N, n_labels)) < 0.2, 0.0, -np.inf)
+    evidence[:, 3] = 0.0
+    chains = Chains(np.empty((N, 0)), OFFSETS, np.full(N, 3), None, evidence)
+    plain = ChainLikelihood(chains, n_labels)
+    assert plain.narrowed(evidence).walks_lists
+    found = PartialLikelihood(plain, chains)
+    wide = PartialLikelihood(plain, chains)
+    wide._informed = plain
+    potentials = Potentials(random.normal(size=(N, n_labels)), random.normal(size=(1, n_labels, n_labels)))
+    ours, theirs = found.evaluate(potentials), wide.evaluate(potentials)
+    assert ours.value == pytest.approx(theirs.value)
+    np.testing.assert_allclose(ours.residual.node, theirs.residual.node, atol=1e-12)
+    np.testing.assert_allclose(ours.residual.edge, theirs.residual.edge, atol=1e-12)
+
+
+def test_a_chain_without_a_path_is_named():
+    lists = AllowedLabels.of_mask(np.eye(2, dtype=bool)[np.arange(N) % 2])
+    edge = np.array([[[0.0, -np.inf], [-np.inf, 0.0]]])
+    with pytest.raises(ValueError, match="sequence 0: every labelling is forbidden"):
+        infer_allowed(np.zeros(N), edge, OFFSETS, lists)
+    with pytest.raises(ValueError, match="sequence 0"):
+        best_allowed(np.zeros(N), edge, OFFSETS, lists)
+
+
+class TestLists:
+    def test_rows_sets_and_masks_agree(self):
+        mask, lists = some_lists(np.random.default_rng(1), 5)
+        np.testing.assert_array_equal(lists.penalties() == 0, mask)
+        np.testing.assert_array_equal(lists[3:7].penalties() == 0, mask[3:7])
+        rows = np.array([5, 0, 5])
+        np.testing.assert_array_equal(lists[rows].penalties() == 0, mask[rows])
+        sets = [np.flatnonzero(row) for row in mask]
+        np.testing.assert_array_equal(AllowedLabels.of_sets(sets, np.arange(N), 5).labels, lists.labels)
+
+    def test_labels_are_admitted(self):
+        mask, lists = some_lists(np.random.default_rng(2), 5)
+        labels = np.full(N, 4)
+        mask[:, 4] = True
+        admitted = lists.admitting(labels)
+        np.testing.assert_array_equal(admitted.penalties() == 0, mask)
+        assert admitted.within(labels).all()
+        assert admitted.admitting(labels) is admitted
+
+    def test_lists_are_worth_it_where_they_are_short(self):
+        every = AllowedLabels.of_mask(np.ones((N, 10), dtype=bool))
+        few = AllowedLabels.of_mask(np.arange(10)[None, :] < np.full((N, 1), 2))
+        assert worth_lists(few)
+        assert not worth_lists(every)
+
+
+def test_constraints_shorten_lists():
+    classes = np.array(["B", "I", "O"])
+    masks = resolve_constraints("bio", classes)
+    lists = AllowedLabels.of_mask(np.ones((N, 3), dtype=bool))
+    labels = np.full(N, 2)
+    chains = Chains(np.empty((N, 0)), OFFSETS, labels, allowed=lists)
+    likelihood = ChainLikelihood(chains, 3, masks=masks)
+    free = ChainLikelihood(Chains(np.empty((N, 0)), OFFSETS, labels), 3, masks=masks)
+    assert likelihood.value_at_zero == pytest.approx(free.value_at_zero)
+    assert 1 not in likelihood.allowed.labels[likelihood.allowed.begin[0] : likelihood.allowed.begin[1]]
