@@ -43,6 +43,8 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+toc_object_entries_show_parents = "hide"
+smartquotes = False
 
 
 def mathjax_file() -> Path:

@@ -1,7 +1,7 @@
 """Sphinx extension: pages with the source of the files that pages link to.
 
-A page links to a file of the repository as a reader of the repository would, ``[Class.method](../src/file.py)``, so that
-the link works wherever the Markdown is shown. In the site such a link leads to a page with the highlighted
+A page links to a file of the repository as a reader of the repository would, ``[Class.method](../src/file.py)``, so
+that the link works wherever the Markdown is shown. In the site such a link leads to a page with the highlighted
 source of the file, at the line where the linked name is defined. Markdown files above ``docs`` are included by a page
 (an ``{include}`` block), and links to them lead to it.
 """
