@@ -5,6 +5,8 @@ from pathlib import Path
 ORDER = (
     "words",
     "sensors",
+    "handwriting",
+    "segments",
     "segments_streams",
     "partial",
     "graphs",
@@ -13,6 +15,7 @@ ORDER = (
     "density",
     "kernels",
     "evaluation",
+    "solvers",
 )
 
 
