@@ -70,7 +70,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "paper": []},
     "show_nav_level": 1,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
@@ -78,7 +78,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-light",
     "pygments_dark_style": "a11y-dark",
 }
-html_sidebars = {"index": [], "recipes": [], "glossary": [], "changelog": [], "migrating": []}
+html_sidebars = {"index": [], "recipes": [], "paper": []}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
