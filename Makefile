@@ -41,6 +41,7 @@ $(DOCS): $(STAMP)
 
 # A warning, an example that fails, an asset from outside or a link to nowhere fails the build.
 docs: $(DOCS)
+	@rm -rf docs/api/generated $(SITE)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 --builder html --doctree-dir build/doctrees docs $(SITE)
 	$(BIN)/python docs/site/check_site.py $(SITE)
 

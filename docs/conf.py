@@ -11,6 +11,8 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "site"))
 mpl.use("agg")
 
+from galleries import drop_stale  # noqa: E402
+
 from kernelfields import __version__  # noqa: E402
 
 project = "kernelfields"
@@ -83,6 +85,7 @@ html_sidebars = {"index": [], "recipes": [], "paper": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+drop_stale(ROOT / "examples", HERE / "gallery")
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",

@@ -38,10 +38,15 @@ def attributes(line: str) -> Iterator[str]:
 
 
 def parameters(line: str) -> Iterator[str]:
-    """Yield the entry of a parameter; what follows a semicolon describes it."""
+    """Yield the entry of a parameter; what follows a semicolon describes it, and so does a word of where else it is."""
     match = ENTRY.match(line)
-    kind, semicolon, description = match[2].partition("; ") if match else ("", "", "")
-    yield from (f"{match[1]} : {kind}", f"    {description}") if match and semicolon else (line,)
+    if match and match[2].startswith("as in"):
+        yield from (match[1], f"    {match[2]}")
+    elif match and "; " in match[2]:
+        kind, _, description = match[2].partition("; ")
+        yield from (f"{match[1]} : {kind}", f"    {description}")
+    else:
+        yield line
 
 
 def quoted(line: str) -> str:
