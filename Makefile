@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-extras
+DOCS := $(VENV)/.installed-docs
+SITE := build/site
 # The tests that need torch, Dask, an encoder, polars, pyarrow or seqeval; without these "make test" skips them.
 EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
@@ -11,7 +13,7 @@ EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddin
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test test-all lint bench fuzz clean
+.PHONY: demo test test-all docs lint bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelfields needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11")'
@@ -33,6 +35,16 @@ $(EXTRAS): $(STAMP)
 test-all: test $(EXTRAS)
 	$(PYTEST) $(EXTRA_TESTS)
 
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $(DOCS)
+
+# A warning, an example that fails, an asset from outside or a link to nowhere fails the build.
+docs: $(DOCS)
+	@rm -rf docs/api/generated $(SITE)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 --builder html --doctree-dir build/doctrees docs $(SITE)
+	$(BIN)/python docs/site/check_site.py $(SITE)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,4 +57,4 @@ fuzz: $(STAMP)
 	$(BIN)/python -m benchmarks.fuzz
 
 clean:
-	rm -rf $(VENV) build dist demo-report.html
+	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated
