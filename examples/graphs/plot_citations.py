@@ -25,7 +25,9 @@ places = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.38 * random.normal(
 apart = np.linalg.norm(places[:, None] - places[None], axis=2)
 linked = np.triu(random.random((240, 240)) < 0.5 * np.exp(-((apart / 0.3) ** 2)) + 0.001, 1)
 graph = (linked | linked.T).astype(float)
-known = np.concatenate([random.choice(np.flatnonzero((topic == each) & graph.any(axis=1)), 4, replace=False) for each in range(3)])
+known = np.concatenate(
+    [random.choice(np.flatnonzero((topic == each) & graph.any(axis=1)), 4, replace=False) for each in range(3)]
+)
 
 # %%
 # Inputs of kernels on graphs are numbers of nodes; ``Columns`` puts them beside the words in one table.

@@ -58,5 +58,7 @@ for label in (0, 1):
 curve.set(xlabel="input", ylabel="log-odds", title="one function, fitted twice", ylim=(-10, 10))
 curve.legend(frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1, 0.06))
 count.semilogy(ranks, distances, "s-", color="C1")
-count.set(xlabel="pivots", ylabel="largest difference of log-odds", title="how many inputs it takes", xticks=ranks[1::2])
+count.set(
+    xlabel="pivots", ylabel="largest difference of log-odds", title="how many inputs it takes", xticks=ranks[1::2]
+)
 plt.show()
