@@ -2,9 +2,9 @@
 Labellings that mean something
 ==============================
 
-In BIO labels an ``I-`` must continue an entity of its own kind. A field that is fitted to few sentences breaks the rule
-now and then, more often if each position takes its own most probable label. With ``constraints="bio"`` what is hatched
-has probability zero, in fitting and in every answer.
+In BIO labels an ``I-`` must continue an entity of its own kind. A field that is fitted to few sentences breaks the
+rule now and then, more often if each position takes its own most probable label. With ``constraints="bio"`` what is
+hatched has probability zero, in fitting and in every answer.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Tagging words that nobody has seen
 ==================================
 
-A field learns word classes from sentences of a small made-up grammar, and then reads Lewis Carroll. Words that are new
-to it, in italics, have to be told by their endings and neighbours. The darker a tile, the surer the field: the last
-line, in which it loses its way, is pale.
+A field learns word classes from sentences of a small made-up grammar, and then reads Lewis Carroll. Words that are
+new to it, in italics, have to be told by their endings and neighbours. The darker a tile, the surer the field: the
+last line, in which it loses its way, is pale.
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +13,8 @@ import numpy as np
 from kernelfields import ChainCRF
 
 # %%
-# The grammar: a sentence is a pattern of classes, and each class has its words. The words of a class end alike now and
-# then, as in English.
+# The grammar: a sentence is a pattern of classes, and each class has its words. The words of a class end alike now
+# and then, as in English.
 words = {
     "DET": ["the", "a", "all", "some"],
     "ADJ": ["misty", "frosty", "windy", "grumpy", "hollow", "narrow", "famous", "nervous"],

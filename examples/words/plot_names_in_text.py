@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from kernelfields import ChainCRF, TextFeatures, evaluate
 
 # %%
-# Made-up sentences. Names are glued together from syllables, and no name of the test sentences is in the training ones.
-# Persons and places may both end in -ton, and either may look tired: where both happens, nobody can tell.
+# Made-up sentences. Names are glued together from syllables, and no name of the test sentences is in the training
+# ones. Persons and places may both end in -ton, and either may look tired: where both happens, nobody can tell.
 random = np.random.default_rng(0)
 begins = ["Mar", "Hol", "Bren", "Kel", "Dor", "Fen", "Wil", "Ash", "Thorn", "Lin", "Hart", "Rod", "Cal", "Ster", "Pem"]
 ends = {"PER": ["son", "kins", "wright", "ton"], "LOC": ["ville", "ford", "by", "ton"]}

@@ -3,8 +3,8 @@ Where do words begin? With CRFsuite's penalties
 ===============================================
 
 ``kernelfields.compat.CRF`` has the constructor and the meaning of ``sklearn_crfsuite.CRF``. Here it puts the spaces
-back into text that has lost them. The penalty ``c1`` on absolute weights throws most of them away, which does held-out
-text good, until it throws away too many.
+back into text that has lost them. The penalty ``c1`` on absolute weights throws most of them away, which does
+held-out text good, until it throws away too many.
 """
 
 import re
@@ -50,6 +50,7 @@ left.semilogx(sizes, scores, "o-", color="#0072B2")
 for size, score, c1 in zip(sizes, scores, penalties, strict=True):
     left.annotate(f"{c1:g}", (size, score), (0, 7), textcoords="offset points", ha="center", fontsize=8)
 left.set(xlabel="weights that are not zero", ylabel="F1 of beginnings", title="held-out text, by c1")
+left.margins(y=0.12)
 left.spines[["top", "right"]].set_visible(False)
 
 best = path[2].predict(X_test)
