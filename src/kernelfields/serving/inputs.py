@@ -59,7 +59,7 @@ class Inputs:
             raise ValueError("inputs must be finite: impute or drop what is not")
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         if self.scaling is not None:
-            centre, spread = (each.astype(rows.dtype) for each in self.scaling)
+            centre, spread = (each.astype(values.dtype) for each in self.scaling)
             rows = (rows - centre) / spread
         return Packed(rows, lengths, allowed)
 
@@ -214,7 +214,5 @@ def _dictionary(described: Mapping[str, Any] | None) -> Dictionary | None:
     if described is None:
         return None
     if described["kind"] != "dictionary":
-        raise ServingError(
-            f"allowed labels of the kind {described['kind']!r} cannot be served: LabelDictionary alone can"
-        )
+        raise ServingError(f"labels allowed by {described['kind']!r} cannot be served: use a LabelDictionary")
     return Dictionary(described)

@@ -217,9 +217,8 @@ def shifted(graph: Graph, blocks: Sequence[str], window: tuple[int, int], length
 def dense_matrix(rows: Any) -> np.ndarray:
     """Return rows that may be sparse as an array of doubles; ServingError where it cannot be in a file of ONNX."""
     if 8 * rows.shape[0] * rows.shape[1] > _MOST_BYTES:
-        raise ServingError(
-            f"a matrix of {rows.shape[0]} x {rows.shape[1]} is too large for a file of ONNX, 2 GiB at most"
-        )
+        size = " x ".join(map(str, rows.shape))
+        raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")
     return np.asarray(rows.toarray() if isinstance(rows, SparseRows) else rows, dtype=np.float64)
 
 

@@ -125,11 +125,11 @@ def times(X: Any, M: Any) -> np.ndarray:
         for rows, entries, places in meetings(X, M):
             product[rows] = scattered(X, M, rows, entries, places, X.data[entries] * M.data[places])
         return product
-    for rows, entries in _runs(X, np.full(len(X.indices), M.shape[1])):
-        gathered = M[X.indices[entries]] * X.data[entries, None]
+    for rows, run in _runs(X, np.full(len(X.indices), M.shape[1])):
+        gathered = M[X.indices[run]] * X.data[run, None]
         filled = np.flatnonzero(np.diff(X.indptr[rows.start : rows.stop + 1])) + rows.start
         if len(filled):
-            product[filled] = np.add.reduceat(gathered, X.indptr[filled] - entries.start, axis=0)
+            product[filled] = np.add.reduceat(gathered, X.indptr[filled] - run.start, axis=0)
     return product
 
 
