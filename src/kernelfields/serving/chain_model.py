@@ -143,12 +143,12 @@ class ChainModel:
                 views[term.window] = windowed(packed.rows, offsets, term.window)
             seen = views[term.window] if term.kind == "node" else taken(views[term.window], positions)
             values = scores(seen)
+            if not np.isfinite(values.sum()):
+                raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
             if term.kind == "edge":
                 edge[positions] += values.reshape(-1, n_labels, n_labels)
             else:
                 node[positions] += values
-        if not (np.isfinite(node.sum()) and (self.tied or not np.isnan(edge.sum()))):
-            raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         node += self.masks["label"]
         node[offsets[:-1]] += self.masks["start"]
         node[offsets[1:] - 1] += self.masks["end"]

@@ -63,6 +63,14 @@ class Inputs:
             rows = (rows - centre) / spread
         return Packed(rows, lengths, allowed)
 
+    def encoded(self, x: Any) -> dict[str, np.ndarray]:
+        """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
+        rows = self._arrays([x])[0] if self._places is None else self._features([x], self._places)[0]
+        if not isinstance(rows, SparseRows):
+            return {"inputs": rows.astype(np.float64, copy=False)}
+        whole = (each.astype(np.int64, copy=False) for each in (rows.indptr, rows.indices))
+        return dict(zip(("indptr", "indices", "values"), (*whole, rows.data.astype(np.float64)), strict=True))
+
     def _features(self, sequences: list, places: dict[str, int]) -> tuple[SparseRows, list[int]]:
         columns: list[int] = []
         weights: list[float] = []
