@@ -135,7 +135,7 @@ def times(X: Any, M: Any) -> np.ndarray:
 
 def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Yield runs of rows of X, with entries of X and the entries of row j of M that those of column j meet."""
-    counts = np.diff(M.indptr)[X.indices]
+    counts = M.indptr[X.indices + 1] - M.indptr[X.indices]
     for rows, entries in _runs(X, counts):
         each = counts[entries]
         ends = np.cumsum(each)
