@@ -25,11 +25,13 @@ def segmentations(length, n_labels, longest):
             yield list(zip(begins, ends, labels, strict=True))
 
 
-def score_of(segments, node, edge, duration):
-    """The score of a segmentation of one chain: node (T, L), edge (1 or T, L, L), duration (D, L)."""
+def score_of(segments, node, edge, duration, mean=None):
+    """The score of a segmentation of one chain: node (T, L), edge (1 or T, L, L), duration (D, L), mean (T, L)."""
     total = 0.0
     for place, (begin, end, label) in enumerate(segments):
         total += node[begin:end, label].sum() + duration[end - begin - 1, label]
+        if mean is not None:
+            total += mean[begin:end, label].mean()
         if place:
             table = edge[begin] if len(edge) > 1 else edge[0]
             total += table[segments[place - 1][2], label]
@@ -39,10 +41,11 @@ def score_of(segments, node, edge, duration):
 class Enumerated:
     """Log partition, marginals, expected durations and steps, and the best segmentation of one chain."""
 
-    def __init__(self, node, edge, duration):
+    def __init__(self, node, edge, duration, mean=None):
         length, n_labels = node.shape
         every = list(segmentations(length, n_labels, len(duration)))
-        scores = np.array([score_of(each, node, edge, duration) for each in every])
+        scores = np.array([score_of(each, node, edge, duration, mean) for each in every])
+        self.ranked = [(every[i], scores[i]) for i in np.argsort(-scores, kind="stable") if scores[i] > -np.inf]
         self.best_score = scores.max()
         self.best = every[int(scores.argmax())]
         self.log_partition = self.best_score + np.log(np.exp(scores - self.best_score).sum())
@@ -50,12 +53,14 @@ class Enumerated:
         self.marginals = np.zeros((length, n_labels))
         self.durations = np.zeros(duration.shape)
         self.steps = np.zeros((length, n_labels, n_labels))
+        self.covers = np.zeros((length, n_labels))
         self.segments = {}
         self.entropy = 0.0
         for segments, chance in self.probabilities.items():
             self.entropy -= chance * np.log(chance) if chance > 0 else 0.0
             for place, (begin, end, label) in enumerate(segments):
                 self.marginals[begin:end, label] += chance
+                self.covers[begin:end, label] += chance / (end - begin)
                 self.durations[end - begin - 1, label] += chance
                 self.segments[begin, end, label] = self.segments.get((begin, end, label), 0.0) + chance
                 if place:
