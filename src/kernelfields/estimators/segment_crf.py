@@ -214,12 +214,11 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         return name_cliques(self._described_cliques(structure.max_duration))
 
     def _engine(self, data: Any) -> Engine:
-        engine = super()._engine(data)
-        if engine.name != "threads":
+        if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
             raise ValueError(
                 f"SegmentCRF is fitted by threads of this process: use engine='threads', got {self.engine!r}"
             )
-        return engine
+        return super()._engine(data)
 
     # ---- data
 

@@ -16,6 +16,7 @@ Cost: the potentials of the sequence, and O(T r L) for explicit features.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -58,6 +59,11 @@ class Comparison:
         if self.after is not None:
             bounded.append((segments[-1][1], segments[-1][2], self.after))
         return bounded
+
+    def durations(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return durations and labels of the kept segments, and of the rival ones."""
+        kept, rival = ([(end - begin, label) for begin, end, label in each] for each in (self.kept, self.rival))
+        return kept, rival
 
     def weights(self, shape: tuple[int, int], means: bool) -> np.ndarray:
         """Return C (T, L): how much more the kept segments take of the score of a label at a position."""
@@ -188,24 +194,36 @@ def _contributions(
 
 
 def _duration_amounts(term: Term, scores: np.ndarray, compared: Comparison, classes: list) -> Iterator[Contribution]:
-    for sign, segments in ((1.0, compared.kept), (-1.0, compared.rival)):
-        for begin, end, label in segments:
-            if end - begin <= len(scores):
-                name = (
-                    f"{'' if sign > 0 else 'not '}{end - begin} position{'s' * (end - begin > 1)} of {classes[label]}"
-                )
-                yield Contribution("duration", term.name, name, sign * float(scores[end - begin - 1, label]))
+    for (duration, label), count in _more_often(*compared.durations()):
+        if duration <= len(scores):
+            name = f"{duration} position{'s' * (duration > 1)} of {classes[label]}"
+            amount = count * float(scores[duration - 1, label])
+            yield Contribution("duration", term.name, _counted(name, count, "not "), amount)
 
 
 def _step_amounts(term: Term, scores: np.ndarray, compared: Comparison, classes: list) -> Iterator[Contribution]:
     own_name = f" ({term.name})" if term.name != term.clique.default_name else ""
-    for sign, segments in ((1.0, compared.kept), (-1.0, compared.rival)):
-        for place, a, b in compared.steps(segments):
-            # Cliques of steps stand at all positions but the first.
-            row = scores[0 if term.tied_everywhere else place - 1]
-            name = f"{'' if sign > 0 else 'no '}transition from {classes[a]} to {classes[b]}{own_name}"
-            kind = "transition" if term.tied_everywhere else "kernel"
-            yield Contribution(kind, term.name, name, sign * float(row[a * len(classes) + b]))
+    tied = term.tied_everywhere
+    # Cliques of steps stand at all positions but the first.
+    kept, rival = (
+        [(0 if tied else place - 1, a, b) for place, a, b in compared.steps(segments)]
+        for segments in (compared.kept, compared.rival)
+    )
+    for (row, a, b), count in _more_often(kept, rival):
+        name = _counted(f"transition from {classes[a]} to {classes[b]}{own_name}", count, "no ")
+        amount = count * float(scores[row, a * len(classes) + b])
+        yield Contribution("transition" if tied else "kernel", term.name, name, amount)
+
+
+def _more_often(kept: list[tuple], rival: list[tuple]) -> list[tuple[tuple, int]]:
+    """Return what two lists do not have in common, and how many times more it is in the first."""
+    counts = Counter(kept)
+    counts.subtract(rival)
+    return [(each, count) for each, count in counts.items() if count]
+
+
+def _counted(name: str, count: int, negative: str) -> str:
+    return f"{negative if count < 0 else ''}{name}{f', {abs(count)} times' if abs(count) > 1 else ''}"
 
 
 def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: int) -> Contribution:
