@@ -1,4 +1,4 @@
-"""Segments of chains: where they begin, labels written as segments, and the clique set of their durations.
+"""Segments of chains: where they begin, labels written as segments, and the clique sets of durations and means.
 
     positions     a a a b b c c c c
     begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
@@ -9,6 +9,14 @@ themselves where they are cut.
 
 DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
 RKHS of a kernel, one for each label or one that all labels share.
+
+SegmentCliques are the scores of segments as bags of inputs. With phi(x) = k(x, .) and mu = 1/d sum_t phi(x_t), the mean
+embedding of the d inputs of a segment, the score is <f_y, mu> for f_y in the RKHS of k: the kernel of two segments is
+
+    <mu, mu'> = 1 / (d d') sum_t sum_t' k(x_t, x'_t')          and the score 1/d sum_t f_y(x_t)
+
+It is linear in mu, and mu tells all of the distribution of the inputs where k is characteristic, as RBF is. Sums
+of f_y(x_t) before a position give the score of any segment in O(1).
 """
 
 from __future__ import annotations
@@ -24,8 +32,8 @@ from kernelfields.fields.cliques import CliquesEverywhere
 from kernelfields.fields.reading import rows_of
 from kernelfields.numerics.parameters import is_whole
 
-#: Name of the potentials of durations, where sets of cliques name what they score.
-DURATION = "duration"
+#: Names of the potentials of durations and of means over segments, where sets of cliques name what they score.
+DURATION, SEGMENT = "duration", "segment"
 
 
 class Segment(NamedTuple):
@@ -77,6 +85,32 @@ class DurationCliques(CliquesEverywhere):
 
     def weights(self, data: Any) -> None:
         """Return None: a duration is one row, whatever the weights of sequences."""
+
+
+class SegmentCliques(CliquesEverywhere):
+    """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
+
+    default_name = SEGMENT
+    group = SEGMENT
+
+    def __init__(self, kernel: Any = "rbf", **shared: Any):
+        super().__init__(kernel, **shared)
+
+    def check_reach(self) -> None:
+        """Raise ValueError unless there is a kernel and every feature has a weight for every label."""
+        if self.kernel is None:
+            raise ValueError("segment_kernel scores the inputs of segments: give a kernel, such as 'rbf'")
+        if self.support != "all" or self.l1 > 0:
+            raise ValueError("means over segments have weights of all features and labels: leave support='all', l1=0")
+
+    @property
+    def weighs_labels_singly(self) -> bool:
+        """What all labels have in common says where segments are cut, so that functions belong to labels."""
+        return True
+
+    def weights(self, data: Any) -> np.ndarray | None:
+        """Return the weight of the sequence of every position, (N,); None where all are one."""
+        return None if np.all(data.weights == 1.0) else data.position_weights
 
 
 def check_duration(longest: Any) -> None:

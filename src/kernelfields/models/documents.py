@@ -43,7 +43,7 @@ from kernelfields.fields.cliques import (
 from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
-from kernelfields.fields.segments import DurationCliques
+from kernelfields.fields.segments import DurationCliques, SegmentCliques
 from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model, write_model
 from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
@@ -80,12 +80,13 @@ CLIQUES: dict[str, type[CliqueSet]] = {
     "label": LabelCliques,
     "label pairs": LabelPairs,
     "duration": DurationCliques,
+    "segment": SegmentCliques,
 }
 _ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask": Dask}
 #: Settings that are parameters of estimators, such as a StructureSearch; the rooms that have them enter them here.
 SETTINGS: dict[str, type] = {}
 # Parameters that may be functions: those are asked for by name when a file is read.
-_FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
+_FUNCTIONS = ("kernel", "edge_kernel", "duration_kernel", "segment_kernel", "base_measure")
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)

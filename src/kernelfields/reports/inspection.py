@@ -422,7 +422,8 @@ class Contribution:
 
     ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
     ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
-    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount).
+    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount);
+    of a segment "position". Segments also have "duration".
     ``value`` is the value of the feature, or of the kernel.
     """
 
@@ -476,7 +477,11 @@ class PositionExplanation:
         """Position, labels, probabilities and difference in one line."""
         token = "" if self.token is None else f" {self.token!r}"
         sides = f"{self.label} ({self.probability:.3f}) over {self.other} ({self.other_probability:.3f})"
-        return f"{self.position}{token}: {sides}, {signed(self.difference)}"
+        return f"{self._place}{token}: {sides}, {signed(self.difference)}"
+
+    @property
+    def _place(self) -> str:
+        return str(self.position)
 
     def lines(self) -> Iterator[tuple[float, str, bool]]:
         """Yield amounts, words, and whether the line is a part of the one above it."""
@@ -506,8 +511,20 @@ class PositionExplanation:
 
 
 @dataclass(frozen=True)
+class SegmentExplanation(PositionExplanation):
+    """One segment, from ``position`` to before ``end``; probabilities are means over its positions."""
+
+    end: int = 0
+
+    @property
+    def _place(self) -> str:
+        last = self.end - 1
+        return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """The explanations of all positions of one sequence."""
+    """The explanations of all positions, or segments, of one sequence."""
 
     positions: tuple[PositionExplanation, ...]
 

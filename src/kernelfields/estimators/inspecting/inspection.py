@@ -38,6 +38,7 @@ from kernelfields.estimators.inspecting.explanations import (
     pivots_note,
 )
 from kernelfields.fields.cliques import check_window
+from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.kernels.labels import resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import is_auto, is_whole
@@ -95,6 +96,15 @@ class _Listing:
         else:
             self.scores[term.name] = _with_gaps(weights)[self.shown]
 
+    def take_durations(self, term: Term, scores: np.ndarray) -> None:
+        """List the numbers of positions (D, L) with the largest scores for each label."""
+        names = [f"{d} position{'s' * (d > 1)}" for d in range(1, len(scores) + 1)]
+        kept = None
+        if self.pattern is not None:
+            kept = np.fromiter((self.pattern.search(name) is not None for name in names), bool, len(names))
+        lists = tuple(_lists(scores, False, self.classes, self.shown, names, kept, self.top))
+        self.sets.append(SetWeights(term.name, lists))
+
     def take_ngrams(self, term: Term) -> None:
         """List the weights of the n-grams of one clique set, those whose labels are all shown."""
         assert term.outcomes is not None
@@ -139,11 +149,13 @@ class ShownBySummary:
 
 
 def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, names: object) -> WeightsTable:
-    """Return the largest weights per label of a fitted ChainCRF; see :meth:`ChainCRF.weights`."""
+    """Return the largest weights per label of a fitted ChainCRF or SegmentCRF; see :meth:`ChainCRF.weights`."""
     known = feature_names(crf, names)
     listing = _Listing.of(crf.classes_.tolist(), top, labels, feature_re, lambda term: known)
     for term in crf.field_.terms:
-        if term.clique.neighbours_only:
+        if term.group == DURATION:
+            listing.take_durations(term, crf.durations_)
+        elif term.clique.neighbours_only or term.group == SEGMENT:
             listing.take(term, crf.coef_[term.name])
         elif term.outcomes is not None:
             listing.take_ngrams(term)
@@ -152,7 +164,7 @@ def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, nam
             note = f"{many:,} scores of labels {term.clique.steps_back[0]} steps apart; see coef_[{term.name!r}]"
             listing.sets.append(SetWeights(term.name, note=note))
     matrices, shown = list(listing.tables.values()), listing.shown
-    gaps, forbidden = np.isnan(matrices).all(axis=0), crf.field_.structure.masks.edge[np.ix_(shown, shown)] != 0
+    gaps, forbidden = np.isnan(matrices).all(axis=0), _forbidden_steps(crf)[np.ix_(shown, shown)]
     return WeightsTable(
         listing.labels,
         tuple(listing.sets),
@@ -206,9 +218,15 @@ def tabulate_label_weights(crf: Any, top: object, labels: object, feature_re: An
     return WeightsTable(chosen, tuple(sets.values()), scores=scores, tables=tables)
 
 
+def _forbidden_steps(crf: Any) -> np.ndarray:
+    """Return which steps between labels are ruled out, (L, L): by constraints, and from a segment to its like."""
+    structure = crf.field_.structure
+    return np.isneginf(getattr(structure, "edge_penalties", structure.masks.edge))
+
+
 def summarise(crf: Any) -> ModelSummary:
-    """Return a fitted ChainCRF at a glance; see :meth:`ChainCRF.summary`."""
-    forbidden = np.isneginf(crf.field_.structure.masks.edge)
+    """Return a fitted ChainCRF or SegmentCRF at a glance; see :meth:`ChainCRF.summary`."""
+    forbidden = _forbidden_steps(crf)
     return ModelSummary(
         name=type(crf).__name__,
         labels=tuple(crf.classes_.tolist()),
@@ -312,6 +330,9 @@ def _summarise(term: Term, part: str = "position") -> SetSummary:
         before, after = check_window(term.clique.window)
         kernel = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", repr(term.subspace.kernel))
         sees = f"one {part}" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
+        if term.group in (DURATION, SEGMENT):
+            whole = term.group == DURATION
+            sees = f"durations, 1 to {term.clique.max_duration}" if whole else f"means over segments, {sees}"
         sees = f"{sees}, {'pivots' if term.has_pivots else 'explicit features'}"
     return SetSummary(
         name=term.name,

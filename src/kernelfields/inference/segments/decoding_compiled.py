@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.segments.windows_compiled import window_scores
 from kernelfields.inference.sums_compiled import REORDER
 
 
@@ -43,14 +44,20 @@ def _best_before(ended, place, step, label):
 def best_segments(first, last, offsets, edge, durations, passes, scores, labels, begins):
     """Fill labels and begins of the best segmentation, and its score less the shifts; minus infinity for none."""
     totals, reach, ended, g = passes.totals, passes.reach, passes.ended, passes.g
-    logs = durations.reversed_logs
+    logs, means, shares = durations.reversed_logs, passes.means, durations.reversed_shares
     n_labels, longest = logs.shape
+    by_means, window = means.shape[1] > 0, np.empty(longest)
     for s in range(first, last):
         start, base, length = offsets[s], offsets[s] + s, offsets[s + 1] - offsets[s]
         for t in range(length + 1):
             for y in range(n_labels):
                 n = reach[y, base + t]
-                ended[y, base + t] = totals[y, base + t] + _largest(g, y, base + t - n, logs, longest - n, n)
+                begin, origin = longest - n, base + t
+                if by_means:
+                    top = window_scores(g, means, y, origin - n, origin, logs, begin, shares, n, window)
+                else:
+                    top = _largest(g, y, origin - n, logs, begin, n)
+                ended[y, origin] = totals[y, origin] + top
             for y in range(n_labels):
                 begun = 0.0
                 if t > 0:
@@ -67,6 +74,8 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
             top, chosen = -np.inf, n
             for d in range(1, n + 1):
                 value = g[label, base + t - d] + logs[label, longest - d]
+                if by_means:
+                    value += (means[label, base + t] - means[label, base + t - d]) / d
                 if value > top:
                     top, chosen = value, d
             for place in range(start + t - chosen, start + t):
@@ -95,7 +104,7 @@ def _drawn(weights, n, uniform):
 def draw_segments(first, last, offsets, edge, durations, passes, uniforms, labels, begins):
     """Fill labels and begins, (N,), of one draw for each sequence; uniforms (N + S, 2) in [0, 1) decide."""
     ahead, opened, q = passes.ahead, passes.opened, passes.q
-    logs = durations.logs
+    logs, means = durations.logs, passes.means
     n_labels, longest = logs.shape
     weights = np.empty(max(n_labels, longest))
     for s in range(first, last):
@@ -113,6 +122,8 @@ def draw_segments(first, last, offsets, edge, durations, passes, uniforms, label
             n, top = ahead[label, base + t], -np.inf
             for d in range(n):
                 weights[d] = q[label, base + t + 1 + d] + logs[label, d]
+                if means.shape[1] > 0:
+                    weights[d] += (means[label, base + t + 1 + d] - means[label, base + t]) / (d + 1)
                 top = max(top, weights[d])
             for d in range(n):
                 weights[d] = math.exp(weights[d] - top)

@@ -13,7 +13,8 @@ A sequence of T positions is cut into segments (b, e, y), b < e <= b + D. With S
 
 Node marginals are running sums of the steps into a label less those out of it. The sums over d are products of a window
 of exp(g - reference) with exp(h - top), without exponentials: a reference is moved when a value rises far above it, or
-when a sum leaves the range of doubles. A sum that is still too small is added up in logarithms.
+when a sum leaves the range of doubles. A sum that is still too small is added up in logarithms. Where means over the
+positions of segments score as well, windows are those of windows_compiled.py.
 
 Arrays: sequence s owns the T + 1 rows offsets[s] + s .. of (L, N + S) arrays, a label's values side by side.
 Cost O(N L^2 + N L D) time, O(N L) memory.
@@ -26,6 +27,7 @@ import math
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.segments.windows_compiled import add_covers, total_of, window_log_sum
 from kernelfields.inference.sums_compiled import REORDER
 
 # Sums below are taken again in logarithms: what underflowed in them may count.
@@ -131,10 +133,11 @@ def step_sum(column, place, edge, t, label, forward):
 
 
 @njit(nogil=True, cache=True)
-def add_up(first, last, offsets, node, longest, passes, shifts):
+def add_up(first, last, offsets, node, mean, longest, passes, shifts):
     """Fill totals and reaches: S_t, and how long a segment may be that ends, or begins, at t.
 
-    Of every position the largest score is taken away, and their sum put into shifts (S,).
+    So means, from mean scores (N, L), if there are any. Of every position the largest score is taken away, and their
+    sum put into shifts (S,).
     """
     totals, reach, ahead = passes.totals, passes.reach, passes.ahead
     n_labels = node.shape[1]
@@ -160,6 +163,19 @@ def add_up(first, last, offsets, node, longest, passes, shifts):
             for y in range(n_labels):
                 allowed = node[begin + t, y] > -np.inf
                 ahead[y, base + t] = min(longest, ahead[y, base + t + 1] + 1) if allowed else 0
+    if len(mean):
+        add_up_scores(first, last, offsets, mean, passes.means)
+
+
+@njit(nogil=True, cache=True)
+def add_up_scores(first, last, offsets, scores, out):
+    """Fill out (L, N + S) with the sums of scores (N, L) before each place of their sequence."""
+    for s in range(first, last):
+        begin, base = offsets[s], offsets[s] + s
+        for y in range(scores.shape[1]):
+            out[y, base] = 0.0
+            for t in range(offsets[s + 1] - begin):
+                out[y, base + t + 1] = out[y, base + t] + scores[begin + t, y]
 
 
 @njit(nogil=True, cache=True)
@@ -171,7 +187,8 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
     room = 1
     for s in range(first, last):
         room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear = np.zeros((n_labels, room))
+    linear, window = np.zeros((n_labels, room)), np.empty(longest)
+    by_means = passes.means.shape[1] > 0
     reference = np.empty(n_labels)
     steps, values = np.empty((n_labels, n_labels)), np.empty(n_labels)
     step_top = transfer(edge, 0, steps)
@@ -183,7 +200,10 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
             for y in range(n_labels):
                 n = ahead[y, base + t]
                 value = -np.inf
-                if n > 0:
+                if n > 0 and by_means:
+                    place = base + t
+                    value = window_log_sum(q, passes.means, y, place + 1, place, logs, 0, durations.shares, n, window)
+                elif n > 0:
                     total = window_sum(linear, y, t + 1, weights, 0, n)
                     if total > TINY:
                         value = reference[y] + tops[y] + math.log(total)
@@ -206,7 +226,8 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
                     else:
                         after = step_sum(opened, base + t, edge, offsets[s] + t, a, False)
                 q[a, base + t] = totals[a, base + t] + after
-                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                if not by_means:
+                    reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
         top = exponentials(opened, base, values)
         log_partition[s] = top + math.log(values.sum()) if values.sum() > 0.0 else -np.inf
 
@@ -224,7 +245,8 @@ def add_counts(counts, row, begin, linear, low, weights, factor, n):
 def forward(first, last, offsets, edge, durations, sequence_weights, passes, log_partition, marginals, sums):
     """Fill ended and g, marginals (N, L), and add expected durations and steps to sums, after ``backward``.
 
-    sums.durations (L, D) is in the order of the reversed durations; sums.steps is (1 or N, L, L).
+    sums.durations (L, D) is in the order of the reversed durations; sums.steps is (1 or N, L, L); sums.cover (L, N + S)
+    gets the changes of how much segments cover a place, by 1 / d each, where there are means.
     """
     totals, reach, opened, q = passes.totals, passes.reach, passes.opened, passes.q
     ended, g = passes.ended, passes.g
@@ -233,7 +255,8 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
     room = 1
     for s in range(first, last):
         room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear = np.zeros((n_labels, room))
+    linear, window = np.zeros((n_labels, room)), np.empty(longest)
+    by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     steps, before, after = np.empty((n_labels, n_labels)), np.empty(n_labels), np.empty(n_labels)
     step_top = transfer(edge, 0, steps)
@@ -245,10 +268,17 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
             low = max(0, t - longest)
             for y in range(n_labels):
                 n = reach[y, base + t]
-                value = -np.inf
-                if n > 0:
+                value, rest = -np.inf, q[y, base + t] - log_z
+                if n > 0 and by_means:
+                    low_place, begin = base + t - n, longest - n
+                    value = window_log_sum(g, passes.means, y, low_place, base + t, logs, begin, shares, n, window)
+                    if value + rest > NEGLIGIBLE:
+                        factor = math.exp(value + rest) / total_of(window, n)
+                        add_covers(
+                            sums.durations, y, begin, sums.cover, low_place, base + t, window, shares, factor, weight, n
+                        )
+                elif n > 0:
                     total = window_sum(linear, y, t - n, weights, longest - n, n)
-                    rest = q[y, base + t] - log_z
                     if total > TINY:
                         value = reference[y] + tops[y] + math.log(total)
                         if value + rest > NEGLIGIBLE:
@@ -280,7 +310,8 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
                     else:
                         begun = step_sum(ended, base + t, edge, offsets[s] + t, y, True)
                 g[y, base + t] = begun - totals[y, base + t]
-                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                if not by_means:
+                    reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     flow[y] = math.exp(opened[y, base] - log_z)

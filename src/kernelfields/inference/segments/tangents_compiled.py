@@ -19,18 +19,13 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.segments.passes_compiled import NEGLIGIBLE, TINY, admit, refer
+from kernelfields.inference.segments.windows_compiled import (
+    add_moved_covers,
+    total_of,
+    window_change,
+    window_log_sum,
+)
 from kernelfields.inference.sums_compiled import REORDER
-
-
-@njit(nogil=True, cache=True)
-def add_up_direction(first, last, offsets, direction, out):
-    """Fill out (L, N + S) with the sums of a direction of node scores before each place."""
-    for s in range(first, last):
-        begin, base = offsets[s], offsets[s] + s
-        for y in range(direction.shape[1]):
-            out[y, base] = 0.0
-            for t in range(offsets[s + 1] - begin):
-                out[y, base + t + 1] = out[y, base + t] + direction[begin + t, y]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -85,7 +80,8 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
     room = 1
     for s in range(first, last):
         room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear = np.zeros((n_labels, room))
+    linear, window, changes = np.zeros((n_labels, room)), np.empty(longest), np.empty(longest)
+    by_means, shares = passes.means.shape[1] > 0, durations.shares
     reference = np.empty(n_labels)
     for s in range(first, last):
         base, length = offsets[s] + s, offsets[s + 1] - offsets[s]
@@ -95,7 +91,15 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
             for y in range(n_labels):
                 n = ahead[y, base + t]
                 change = 0.0
-                if n > 0:
+                if n > 0 and by_means:
+                    place = base + t
+                    value = window_log_sum(q, passes.means, y, place + 1, place, durations.logs, 0, shares, n, window)
+                    if value > -np.inf:
+                        change = window_change(
+                            window, moved.q, moved.means, y, place + 1, place, moved.durations, 0, shares, n, changes
+                        )
+                        change /= total_of(window, n)
+                elif n > 0:
                     total, change = window_mean(linear, moved.q, y, t + 1, base, durations.weights, moved.weights, 0, n)
                     if total > TINY:
                         change /= total
@@ -109,7 +113,8 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
                 if 0 < t < length:
                     change = step_mean(opened, moved.opened, base + t, edge[place], moved.edge[place], a, False)
                 moved.q[a, base + t] = moved.totals[a, base + t] + change
-                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                if not by_means:
+                    reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
         top, total, change = -np.inf, 0.0, 0.0
         for y in range(n_labels):
             top = max(top, opened[y, base])
@@ -138,7 +143,8 @@ def forward_tangent(
     """Fill the derivatives of the marginals (N, L), add those of durations and steps to sums, after the backward one.
 
     sums.durations (L, D), of the reversed durations, get the counts themselves, sums.moved their derivatives, from
-    which counts times dh are missing; sums.steps (1 or N, L, L) get derivatives.
+    which counts times dh are missing; sums.steps (1 or N, L, L) get derivatives. Where there are means, sums.moved get
+    all of the derivatives, sums.cover those of the covers, and sums.durations nothing.
     """
     reach, opened, q, ended, g = passes.reach, passes.opened, passes.q, passes.ended, passes.g
     logs, weights, tops = durations.reversed_logs, durations.reversed_weights, durations.tops
@@ -146,7 +152,8 @@ def forward_tangent(
     room = 1
     for s in range(first, last):
         room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear = np.zeros((n_labels, room))
+    linear, window, changes = np.zeros((n_labels, room)), np.empty(longest), np.empty(longest)
+    by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     for s in range(first, last):
         base, length, log_z = offsets[s] + s, offsets[s + 1] - offsets[s], log_partition[s]
@@ -157,11 +164,47 @@ def forward_tangent(
             for y in range(n_labels):
                 n, begin = reach[y, base + t], longest - reach[y, base + t]
                 change = 0.0
-                if n > 0:
+                rest, moved_rest = q[y, base + t] - log_z, moved.q[y, base + t] - expected[s]
+                if n > 0 and by_means:
+                    low_place = base + t - n
+                    value = window_log_sum(g, passes.means, y, low_place, base + t, logs, begin, shares, n, window)
+                    if value > -np.inf:
+                        total = total_of(window, n)
+                        change = window_change(
+                            window,
+                            moved.g,
+                            moved.means,
+                            y,
+                            low_place,
+                            base + t,
+                            moved.reversed_durations,
+                            begin,
+                            shares,
+                            n,
+                            changes,
+                        )
+                        change /= total
+                        if value + rest > NEGLIGIBLE:
+                            factor = math.exp(value + rest) / total
+                            add_moved_covers(
+                                sums.moved,
+                                y,
+                                begin,
+                                sums.cover,
+                                low_place,
+                                base + t,
+                                window,
+                                changes,
+                                moved_rest,
+                                shares,
+                                factor,
+                                weight,
+                                n,
+                            )
+                elif n > 0:
                     total, change = window_mean(
                         linear, moved.g, y, t - n, base, weights, moved.reversed_weights, begin, n
                     )
-                    rest, moved_rest = q[y, base + t] - log_z, moved.q[y, base + t] - expected[s]
                     if total > TINY:
                         change /= total
                         if reference[y] + tops[y] + math.log(total) + rest > NEGLIGIBLE:
@@ -195,7 +238,8 @@ def forward_tangent(
                 if inner:
                     change = step_mean(ended, moved.ended, base + t, edge[place], moved.edge[place], y, True)
                 moved.g[y, base + t] = change - moved.totals[y, base + t]
-                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                if not by_means:
+                    reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     chance = math.exp(opened[y, base] - log_z)

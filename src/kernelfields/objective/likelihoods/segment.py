@@ -1,10 +1,11 @@
 """The weighted negative log-likelihood of chains cut into segments, and segments as a label structure.
 
     value    = sum_i weight_i (log Z_i - score_i(segments^i))
-    residual = weight * (expected - observed) counts: of labels at positions, of steps between segments, of durations
+    residual = weight * (expected - observed) counts: of labels at positions, of steps between segments, of durations,
+               and of 1 / d at the positions of segments with a label, where means over segments score
 
-Potentials have a third array beside those of a chain, the scores of durations (D, L). Inference is exact, in
-inference/segments/. Labels must be known.
+Potentials have a third array beside those of a chain, the scores of durations (D, L), and a fourth one, mean scores
+(N, L), where there are SegmentCliques. Inference is exact, in inference/segments/.
 """
 
 from __future__ import annotations
@@ -17,40 +18,45 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.segments import DURATION, SegmentedChains
+from kernelfields.fields.segments import DURATION, SEGMENT, SegmentedChains
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.inference.segments.answers import SegmentAnswers
 from kernelfields.inference.segments.beliefs import SegmentBeliefs, infer_segments, segment_log_partition
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.vectors import dot
 from kernelfields.objective.designs.memory import check_transitions_fit
 from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import ChainLayout, Placed, Potentials
 
 
 class SegmentLayout(ChainLayout):
     """The potentials of N positions with L labels, and of segments of up to D of them."""
 
-    def __init__(self, n_positions: int, n_labels: int, max_duration: int, *, tied: bool):
+    def __init__(self, n_positions: int, n_labels: int, max_duration: int, *, tied: bool, means: bool = False):
         super().__init__(n_positions, n_labels, tied=tied)
         self.max_duration = max_duration
+        #: Whether means over segments score.
+        self.means = means
 
     def zeros(self) -> Potentials:
         """Return potentials of zero."""
-        return Potentials(*super().zeros().arrays, np.zeros((self.max_duration, self.n_labels)))
+        means = [np.zeros((self.n_positions, self.n_labels))] if self.means else []
+        return Potentials(*super().zeros().arrays, np.zeros((self.max_duration, self.n_labels)), *means)
 
     def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
         """Add the scores of a set's cliques, (n, L^k), or one row for all of them."""
-        if term.group == DURATION:
-            potentials.arrays[2][...] += scores
+        if term.group in (DURATION, SEGMENT):
+            potentials.arrays[2 if term.group == DURATION else 3][...] += scores
         else:
             super().add_scores(potentials, term, scores)
 
     def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
         """Return a gradient in potentials at the cliques of a set, (n, L^k); summed over them if it is tied."""
-        if term.group != DURATION:
+        if term.group not in (DURATION, SEGMENT):
             return super().clique_residuals(residual, term)
-        rows = residual.arrays[2]
+        rows = residual.arrays[2 if term.group == DURATION else 3]
         return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows
 
 
@@ -61,10 +67,12 @@ class SegmentLikelihood:
     inference = None
     convex = True
 
-    def __init__(self, chains: SegmentedChains, structure: SegmentStructure, *, tied: bool, workers: Workers):
+    def __init__(
+        self, chains: SegmentedChains, structure: SegmentStructure, layout: SegmentLayout, *, workers: Workers
+    ):
         self.chains = chains
         self.n_labels = structure.n_labels
-        self.layout = SegmentLayout(chains.n_positions, structure.n_labels, structure.max_duration, tied=tied)
+        self.layout = layout
         self.workers = workers
         self.doubts: list[str] = []
         self.structure = structure
@@ -80,12 +88,16 @@ class SegmentLikelihood:
         after = np.flatnonzero(~chains.is_start[begins])
         rows = np.zeros_like(after) if self.layout.tied else begins[after]
         np.add.at(counts.edge, (rows, labels[after - 1], labels[after]), weights[begins[after]])
+        if self.layout.means:
+            durations = ends - begins
+            shares = np.repeat(1.0 / durations, durations)
+            counts.arrays[3][np.arange(chains.n_positions), chains.labels] = weights * shares
         return counts
 
     @cached_property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all segmentations that are allowed equally likely."""
-        node, edge, duration = self._constrained(self.layout.zeros())
+        node, edge, duration, *_ = self._constrained(self.layout.zeros())
         return float(
             self.chains.weights @ segment_log_partition(node, edge, duration, self.chains.offsets, self.workers)
         )
@@ -102,19 +114,23 @@ class SegmentLikelihood:
         plain = not (masks.label.any() or masks.start.any() or masks.end.any())
         return None if plain else masks.apply(np.zeros(shape), self.chains.offsets), self.structure.edge_penalties
 
-    def _constrained(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _constrained(self, potentials: Potentials) -> tuple[np.ndarray, ...]:
         positions, steps = self._penalties
         node = potentials.node if positions is None else potentials.node + positions
-        return node, potentials.edge + steps, potentials.arrays[2]
+        return node, potentials.edge + steps, *potentials.arrays[2:]
 
     def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
         """Return the probabilities of the labellings of a set's cliques, (n, L^k).
 
-        Of durations, the share of positions where a segment of this length and label begins.
+        Of durations, the share of positions where a segment of this length and label begins; of means over segments,
+        the expected 1 / d of the segment of this label at a position.
         """
         beliefs: SegmentBeliefs = evaluation.beliefs
         if term.group == DURATION:
             return beliefs.expected_durations / self.clique_weights(term)[:, None]
+        if term.group == SEGMENT:
+            assert beliefs.covers is not None
+            return beliefs.covers
         rows = beliefs.node_marginals
         if term.labels_per_clique == 2:
             rows = beliefs.edge_marginals().reshape(self.chains.n_positions, -1)
@@ -129,16 +145,24 @@ class SegmentLikelihood:
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
-        offsets, weights = self.chains.offsets, self.chains.weights
-        beliefs = infer_segments(*self._constrained(potentials), offsets, weights=weights, workers=self.workers)
-        value = float(beliefs.log_partition @ weights) - self._observed.dot(potentials)
+        offsets, weights, positions = self.chains.offsets, self.chains.weights, self.chains.position_weights[:, None]
+        node, edge, duration, *mean = self._constrained(potentials)
+        beliefs = infer_segments(node, edge, duration, offsets, *mean, weights=weights, workers=self.workers)
+        value = float(beliefs.log_partition @ weights) - self._observed_score(potentials)
         residual = Potentials(
-            beliefs.node_marginals * self.chains.position_weights[:, None],
+            beliefs.node_marginals * positions,
             beliefs.expected_steps.copy(),
             beliefs.expected_durations.copy(),
+            *([] if beliefs.covers is None else [beliefs.covers * positions]),
         )
         residual.add(-1.0, self._observed)
         return Evaluation(value, residual, beliefs)
+
+    def _observed_score(self, potentials: Potentials) -> float:
+        """Return the weighted score of the segments; nodes one by one, as others may be minus infinity."""
+        chosen = potentials.node[np.arange(self.chains.n_positions), self.chains.labels]
+        others = zip(potentials.arrays[1:], self._observed.arrays[1:], strict=True)
+        return float(chosen @ self.chains.position_weights) + sum(dot(scores, counts) for scores, counts in others)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""
@@ -161,6 +185,9 @@ class SegmentStructure:
 
     def check_labels(self, chains: SegmentedChains, classes: np.ndarray) -> None:
         """Raise ValueError at the first label that is forbidden where it stands, or the first segment too long."""
+        if chains.evidence is not None:
+            self._check_evidence(chains)
+            return
         begins, ends, labels = chains.segments
         sequences = np.searchsorted(chains.offsets, begins, side="right") - 1
         within = self.masks.edge.copy()
@@ -186,12 +213,21 @@ class SegmentStructure:
                 "use repeats=True without a constraint on that step."
             )
 
+    def _check_evidence(self, chains: SegmentedChains) -> None:
+        """Raise ValueError at the first chain that what is known of its labels leaves no segmentation."""
+        for sequence in np.flatnonzero(self.impossible(chains, chains.evidence)).tolist():
+            raise ValueError(
+                f"sequence {sequence}: the labels that are known of it leave no segmentation with segments of at most "
+                f"{self.max_duration} positions and steps that are allowed. Raise max_duration, or drop a constraint."
+            )
+
     def check_lengths(self, chains: SegmentedChains) -> None:
         """Raise ValueError at the first chain that cannot be cut into segments."""
         infeasible = self.impossible(chains, None)
         if infeasible.any():
             # Which of them, and what to do, is told where it is inferred.
-            infer_segments(*self._penalties(chains, None), chains.offsets)
+            node, edge, duration = self._penalties(chains, None)
+            infer_segments(node, edge, duration, chains.offsets)
 
     def impossible(self, chains: SegmentedChains, evidence: np.ndarray | None) -> np.ndarray:
         """Return a mask of the chains that cannot be cut into segments, given log-weights (N, L), (S,)."""
@@ -209,9 +245,10 @@ class SegmentStructure:
         return node, self.edge_penalties[None], np.zeros((self.max_duration, self.n_labels))
 
     def layout(self, chains: SegmentedChains, placed: Sequence[Placed]) -> SegmentLayout:
-        """Return where scores go: node, edge and duration."""
+        """Return where scores go: node, edge, duration and, for terms of whole segments, means."""
         tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
-        return SegmentLayout(chains.n_positions, self.n_labels, self.max_duration, tied=tied)
+        means = any(term.group == SEGMENT for term in placed)
+        return SegmentLayout(chains.n_positions, self.n_labels, self.max_duration, tied=tied, means=means)
 
     def plan(self, chains: SegmentedChains, layout: Any = None) -> GraphInference | None:
         """Return None: there is no choice."""
@@ -219,17 +256,17 @@ class SegmentStructure:
 
     def likelihood(
         self, chains: SegmentedChains, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
-    ) -> SegmentLikelihood:
+    ) -> Likelihood:
         """Return the likelihood of labelled chains; MemoryError if transitions of every position do not fit."""
-        tied = self.layout(chains, placed).tied
-        if not tied:
+        layout = self.layout(chains, placed)
+        if not layout.tied:
             check_transitions_fit(chains.n_positions, self.n_labels)
-        return SegmentLikelihood(chains, self, tied=tied, workers=workers)
+        return with_evidence(SegmentLikelihood(chains, self, layout, workers=workers), chains)
 
     def constrained(self, chains: SegmentedChains, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""
         node = self.masks.apply(potentials.node, chains.offsets)
-        return Potentials(node, potentials.edge + self.edge_penalties, potentials.arrays[2])
+        return Potentials(node, potentials.edge + self.edge_penalties, *potentials.arrays[2:])
 
     def answers(
         self,
@@ -240,10 +277,10 @@ class SegmentStructure:
         plan: GraphInference | None = None,
     ) -> SegmentAnswers:
         """Return what can be asked of chains with potentials, constraints included."""
-        node, edge, duration = potentials.arrays
-        return SegmentAnswers(chains, node, edge, duration, workers)
+        node, edge, duration, *mean = potentials.arrays
+        return SegmentAnswers(chains, node, edge, duration, workers, *mean)
 
     def batches(self, chains: SegmentedChains, terms: Sequence[Any], size: int | None = None) -> Iterator[Any]:
         """Cut chains into batches of whole sequences whose potentials fit in memory, ``size`` positions each."""
-        near = [term for term in terms if term.clique.group != DURATION]
+        near = [term for term in terms if term.clique.group not in (DURATION, SEGMENT)]
         return ChainStructure(self.n_labels, self.masks).batches(chains, near, size)

@@ -266,7 +266,7 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.
     """
     terms, n_labels = field.terms, field.structure.n_labels
-    single = [number for number, term in enumerate(terms) if term.labels_per_clique == 1]
+    single = [number for number, term in enumerate(terms) if term.labels_per_clique == 1 and term.group is None]
     features = shared_features([terms[number] for number in single], data)
     deviations = samples.deviations()
     variances = np.zeros((data.n_positions, n_labels))

@@ -1,0 +1,284 @@
+"""Explanations of segments: which positions, durations, means and transitions moved the label of each.
+
+A segment (b, e, y) is compared with the segmentation in which its positions have another label o. Where neighbours may
+not have the same label, it joins those beside it that have o already:
+
+    kept     a a a [b b] a a c           (0, 3, a) (3, 5, b) (5, 7, a)          of which two durations and steps
+    rival    a a a [a a] a a c           (0, 7, a)                              give way to one duration
+
+    difference = score(kept) - score(rival) = log p(kept | x) - log p(rival | x)
+
+Every term is linear in its potentials, so the difference falls apart into one amount per term, and per feature where
+features are explicit: with C (T, L) the weights of kept labels less those of rival ones, 1 at the positions of b .. e
+for positions and 1 / d for means, a term gives sum_t C_t . f(x_t), and its feature f  sum_t z_tf C_t . w_f.
+Cost: the potentials of the sequence, and O(T r L) for explicit features.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.estimators.inspecting.explanations import (
+    check_one_sequence,
+    coordinate_names,
+    feature_names,
+    label_index,
+    pivots_note,
+)
+from kernelfields.fields.segments import DURATION, SEGMENT, bounds_of
+from kernelfields.numerics.parameters import check_count, is_whole
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.term import Term
+from kernelfields.reports.inspection import Contribution, Explanation, SegmentExplanation
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A segment ``begin`` .. ``end`` and what takes its place: segments (begin, end, label) of the same stretch."""
+
+    begin: int
+    end: int
+    label: int
+    other: int
+    kept: list[tuple[int, int, int]]
+    rival: list[tuple[int, int, int]]
+    before: int | None
+    after: int | None
+
+    def steps(self, segments: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+        """Return the steps into, within and out of a stretch: position, label before, label after."""
+        bounded = [] if self.before is None else [(segments[0][0], self.before, segments[0][2])]
+        bounded += [(b[0], a[2], b[2]) for a, b in pairwise(segments)]
+        if self.after is not None:
+            bounded.append((segments[-1][1], segments[-1][2], self.after))
+        return bounded
+
+    def durations(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return durations and labels of the kept segments, and of the rival ones."""
+        kept, rival = ([(end - begin, label) for begin, end, label in each] for each in (self.kept, self.rival))
+        return kept, rival
+
+    def weights(self, shape: tuple[int, int], means: bool) -> np.ndarray:
+        """Return C (T, L): how much more the kept segments take of the score of a label at a position."""
+        weights = np.zeros(shape)
+        for sign, segments in ((1.0, self.kept), (-1.0, self.rival)):
+            for begin, end, label in segments:
+                weights[begin:end, label] += sign / (end - begin) if means else sign
+        return weights
+
+    def broken_rules(self, structure: Any, length: int, classes: Sequence[Any]) -> Iterator[str]:
+        """Yield why the rival segmentation is impossible, where it is."""
+        masks, name = structure.masks, classes[self.other]
+        longest = max(end - begin for begin, end, _ in self.rival)
+        rules = [
+            (longest > structure.max_duration, f"as {name} is no longer than {structure.max_duration} positions"),
+            (masks.label[self.other], f"as {name} is forbidden everywhere"),
+            (self.begin == 0 and masks.start[self.other], f"as {name} is forbidden at the first position"),
+            (self.end == length and masks.end[self.other], f"as {name} is forbidden at the last position"),
+        ]
+        for _, a, b in self.steps(self.rival):
+            rules.append((structure.edge_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
+        yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
+
+
+def explain_segments(
+    crf: Any, x: object, y: Any, top: int, against: object, given_names: object, count: int
+) -> Explanation:
+    """Return what moved the segments of one sequence; see :meth:`SegmentCRF.explain`."""
+    check_count(top, "top")
+    if not is_whole(count) or count < 0:
+        raise ValueError(f"positions must be a whole number of at least 0, got {count!r}")
+    check_one_sequence(x, "explain")
+    data, structure = crf._read([x], None if y is None else [y]), crf.field_.structure
+    if y is not None and data.evidence is not None:
+        raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
+    answers, classes = crf.field_.answers(data, Workers(1)), crf.classes_.tolist()
+    if y is None:
+        labels, mask = answers.best()
+    else:
+        structure.check_labels(data, crf.classes_)
+        labels, mask = data.labels, data.begins | data.is_start
+    begins, ends = bounds_of(mask)
+    segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
+    shares = np.add.reduceat(answers.marginals, begins) / (ends - begins)[:, None]
+    rivals = _rivals(against, classes, len(segments))
+    names = feature_names(crf, given_names)
+    potentials = {term.name: term.scores(data, Workers(1)) for term in crf.field_.terms}
+    explained = []
+    for place in range(len(segments)):
+        chosen = _compared(segments, place, structure, shares[place], classes, rivals[place])
+        amounts = [
+            each
+            for term in crf.field_.terms
+            for each in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
+        ]
+        notes = tuple(chosen.broken_rules(structure, len(labels), classes))
+        explained.append(_explained(chosen, amounts, shares[place], classes, top, notes))
+    return Explanation(tuple(explained))
+
+
+def _rivals(against: Any, classes: list, n_segments: int) -> list[int | None]:
+    """Return the label to compare each segment with, None for the most probable one besides its own."""
+    if against is None:
+        return [None] * n_segments
+    if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
+        return [label_index(classes, against, "against")] * n_segments
+    if len(against) != n_segments:
+        raise ValueError(
+            f"against holds {len(against)} labels, but there are {n_segments} segments: give one label, or one for each"
+        )
+    return [label_index(classes, label, "against") for label in against]
+
+
+def _compared(
+    segments: list[tuple[int, int, int]],
+    place: int,
+    structure: Any,
+    shares: np.ndarray,
+    classes: list,
+    against: int | None,
+) -> Comparison:
+    """Return a segment and its rival: with the label asked for, else the most probable that is possible."""
+    own = segments[place][2]
+    if against is not None and against != own:
+        return _exchanged(segments, place, against, structure.repeats)
+    order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
+    comparisons = [_exchanged(segments, place, other, structure.repeats) for other in order]
+    length = segments[-1][1]
+    return next(
+        (each for each in comparisons if not any(each.broken_rules(structure, length, classes))), comparisons[0]
+    )
+
+
+def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, repeats: bool) -> Comparison:
+    """Return a segment with another label, joined with neighbours that have it unless segments may repeat."""
+    begin, end, label = segments[place]
+    first, last = place, place
+    if not repeats and place > 0 and segments[place - 1][2] == other:
+        first -= 1
+    if not repeats and place + 1 < len(segments) and segments[place + 1][2] == other:
+        last += 1
+    before = segments[first - 1][2] if first > 0 else None
+    after = segments[last + 1][2] if last + 1 < len(segments) else None
+    rival = [(segments[first][0], segments[last][1], other)]
+    return Comparison(begin, end, label, other, segments[first : last + 1], rival, before, after)
+
+
+def _contributions(
+    term: Term,
+    scores: np.ndarray,
+    data: Any,
+    compared: Comparison,
+    names: Sequence[str],
+    classes: list,
+    count: int,
+) -> Iterator[Contribution]:
+    """Yield the amounts of one term in the difference."""
+    if term.group == DURATION:
+        yield from _duration_amounts(term, scores, compared, classes)
+    elif term.labels_per_clique == 2:
+        yield from _step_amounts(term, scores, compared, classes)
+    else:
+        weights = compared.weights((data.n_positions, len(classes)), term.group == SEGMENT)
+        if term.has_pivots:
+            yield _kernel_amount(term, scores, weights, count)
+        else:
+            yield from _feature_amounts(term, data, weights, names)
+
+
+def _duration_amounts(term: Term, scores: np.ndarray, compared: Comparison, classes: list) -> Iterator[Contribution]:
+    for (duration, label), count in _more_often(*compared.durations()):
+        if duration <= len(scores):
+            name = f"{duration} position{'s' * (duration > 1)} of {classes[label]}"
+            amount = count * float(scores[duration - 1, label])
+            yield Contribution("duration", term.name, _counted(name, count, "not "), amount)
+
+
+def _step_amounts(term: Term, scores: np.ndarray, compared: Comparison, classes: list) -> Iterator[Contribution]:
+    own_name = f" ({term.name})" if term.name != term.clique.default_name else ""
+    tied = term.tied_everywhere
+    # Cliques of steps stand at all positions but the first.
+    kept, rival = (
+        [(0 if tied else place - 1, a, b) for place, a, b in compared.steps(segments)]
+        for segments in (compared.kept, compared.rival)
+    )
+    for (row, a, b), count in _more_often(kept, rival):
+        name = _counted(f"transition from {classes[a]} to {classes[b]}{own_name}", count, "no ")
+        amount = count * float(scores[row, a * len(classes) + b])
+        yield Contribution("transition" if tied else "kernel", term.name, name, amount)
+
+
+def _more_often(kept: list[tuple], rival: list[tuple]) -> list[tuple[tuple, int]]:
+    """Return what two lists do not have in common, and how many times more it is in the first."""
+    counts = Counter(kept)
+    counts.subtract(rival)
+    return [(each, count) for each, count in counts.items() if count]
+
+
+def _counted(name: str, count: int, negative: str) -> str:
+    return f"{negative if count < 0 else ''}{name}{f', {abs(count)} times' if abs(count) > 1 else ''}"
+
+
+def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: int) -> Contribution:
+    """Return what a kernel contributes, with the positions that contribute most."""
+    amounts = np.einsum("tl,tl->t", scores, weights)
+    involved = np.flatnonzero(np.any(weights != 0.0, axis=1))
+    largest = involved[np.argsort(-np.abs(amounts[involved]), kind="stable")][:count]
+    listed = largest[np.argsort(-amounts[largest], kind="stable")].tolist()
+    parts = [Contribution("position", term.name, f"position {t}", float(amounts[t])) for t in listed]
+    left = len(involved) - len(parts)
+    if parts and left:
+        rest = float(amounts.sum() - amounts[largest].sum())
+        parts.append(Contribution("rest", term.name, f"{left:,} other position{'s' * (left > 1)}", rest))
+    mean = ", their mean" if term.group == SEGMENT else ""
+    return Contribution(
+        "kernel", term.name, f"{term.name}: {pivots_note(term)}{mean}", float(amounts.sum()), None, tuple(parts)
+    )
+
+
+def _feature_amounts(term: Term, data: Any, weights: np.ndarray, names: Sequence[str]) -> Iterator[Contribution]:
+    """Yield the amounts of explicit features over all positions of a comparison, those of zero left out."""
+    features = term.features(data)
+    table = term.label_coefficients
+    moved = features.T @ weights
+    moved = moved.toarray() if scipy.sparse.issparse(moved) else np.asarray(moved)
+    amounts = np.einsum("fl,fl->f", moved, table.toarray() if scipy.sparse.issparse(table) else table)
+    named = coordinate_names(term, names)
+    mean = ", mean" if term.group == SEGMENT else ""
+    for i in np.flatnonzero(amounts).tolist():
+        yield Contribution("feature", term.name, f"{named[i]}{mean}", float(amounts[i]))
+
+
+def _explained(
+    compared: Comparison,
+    amounts: list[Contribution],
+    shares: np.ndarray,
+    classes: list,
+    top: int,
+    notes: tuple[str, ...],
+) -> SegmentExplanation:
+    """Return the contributions of a segment in falling order, the largest features listed and the others summed up."""
+    features = sorted((each for each in amounts if each.kind == "feature"), key=lambda each: -abs(each.amount))
+    wholes = [each for each in amounts if each.kind != "feature"]
+    left = features[top:]
+    return SegmentExplanation(
+        compared.begin,
+        None,
+        classes[compared.label],
+        classes[compared.other],
+        float(shares[compared.label]),
+        float(shares[compared.other]),
+        sum(each.amount for each in amounts),
+        tuple(sorted([*features[:top], *wholes], key=lambda each: -each.amount)),
+        len(left),
+        sum(each.amount for each in left),
+        notes,
+        end=compared.end,
+    )

@@ -1,0 +1,242 @@
+"""SegmentCRF with kernels on whole segments, its n best, explanations and tables, and labels that are partly known."""
+
+import numpy as np
+import pytest
+
+from kernelfields import ChainCRF, SegmentCRF, SoftTargets
+from kernelfields.engines.dask.engine import Dask
+from kernelfields.engines.torch.engine import Torch
+from kernelfields.fields.segments import SegmentCliques, read_segments
+from kernelfields.models.build import name_cliques
+from tests.oracles.segments import Enumerated
+from tests.samples import labelled_sequences
+
+X, Y = labelled_sequences(n_sequences=12, longest=7, n_labels=3)
+QUICK = {"prior_variance": 1.0, "random_state": 0, "dtype": "float64"}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A field in which means over segments have explicit features."""
+    return SegmentCRF("rbf", segment_kernel="linear", segment_prior_variance=3.0, tol=1e-6, **QUICK).fit(X, Y)
+
+
+def enumerated(model, x):
+    """What enumeration says of one sequence under a fitted field."""
+    answers = next(model._answers([x]))
+    return Enumerated(answers.node, answers.edge, answers.duration, answers.mean)
+
+
+def segments_of(labels):
+    """Runs of equal labels as (begin, end, label)."""
+    begins = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
+    return [(b, e, labels[b]) for b, e in zip(begins, [*begins[1:], len(labels)], strict=True)]
+
+
+def test_answers_with_means_are_those_of_enumeration(fitted):
+    inputs, labels = [x[:5] for x in X[:4]], [y[:5] for y in Y[:4]]
+    marginals, entropies = fitted.predict_marginals(inputs), fitted.entropy(inputs)
+    likelihoods = fitted.log_likelihood(inputs, labels, per_sequence=True)
+    ranked = fitted.predict_nbest(inputs, 5, segments=True)
+    for i, (x, y) in enumerate(zip(inputs, labels, strict=True)):
+        truth = enumerated(fitted, x)
+        np.testing.assert_allclose(marginals[i], truth.marginals, atol=1e-9)
+        np.testing.assert_allclose(entropies[i], truth.entropy, atol=1e-9)
+        own = tuple(segments_of(y.tolist()))
+        np.testing.assert_allclose(likelihoods[i], np.log(truth.probabilities[own]), atol=1e-9)
+        assert [segments for segments, _ in ranked[i]] == [segments for segments, _ in truth.ranked[:5]]
+        chances = [score - truth.log_partition for _, score in truth.ranked[:5]]
+        np.testing.assert_allclose([chance for _, chance in ranked[i]], chances, atol=1e-9)
+
+
+def test_the_n_best_as_labels_begin_with_the_best(fitted):
+    both = fitted.predict_nbest(X, 2), fitted.predict_nbest(X, 2, segments=True)
+    for labels, segments, best in zip(*both, fitted.predict(X), strict=True):
+        np.testing.assert_array_equal(labels[0][0], best)
+        for (row, chance), (written, other) in zip(labels, segments, strict=True):
+            np.testing.assert_array_equal(row, read_segments([written])[0][0])
+            assert chance == pytest.approx(other, abs=1e-12)
+    with pytest.raises(ValueError, match="k must be"):
+        fitted.predict_nbest(X, 0, segments=True)
+
+
+def test_a_short_sequence_has_few_segmentations(fitted):
+    ranked = fitted.predict_nbest([X[0][:1]], 9)[0]
+    np.testing.assert_allclose(np.exp([chance for _, chance in ranked]).sum(), 1.0)
+    assert len(ranked) == 3
+
+
+def test_draws_of_segments_have_their_probabilities(fitted):
+    x = X[0][:3]
+    drawn = fitted.sample([x], 3000, random_state=0, segments=True)[0]
+    shares = {}
+    for segments in drawn:
+        shares[tuple(segments)] = shares.get(tuple(segments), 0.0) + 1 / 3000
+    for segments, chance in enumerated(fitted, x).probabilities.items():
+        assert shares.get(segments, 0.0) == pytest.approx(chance, abs=0.04)
+    assert fitted.sample([x], random_state=0, segments=True)[0] == drawn[0]
+
+
+def test_means_of_single_positions_are_a_part_of_a_chain():
+    shared = {"edge_prior_variance": 1.0, "tol": 1e-8, "random_state": 0, "dtype": "float64"}
+    chain = ChainCRF("rbf", prior_variance=1.0, **shared).fit(X, Y)
+    single = {"max_duration": 1, "repeats": True, "duration_kernel": None}
+    model = SegmentCRF(
+        "rbf", segment_kernel="rbf", prior_variance=0.4, segment_prior_variance=0.6, **single, **shared
+    ).fit(X, Y)
+    np.testing.assert_allclose(model.solution_.value, chain.solution_.value, rtol=1e-7)
+    np.testing.assert_allclose(model.log_likelihood(X, Y), chain.log_likelihood(X, Y), rtol=1e-4)
+
+
+def test_scores_of_segments_are_means_over_their_inputs(fitted):
+    term = next(term for term in fitted.field_.terms if term.group == "segment")
+    answers = next(fitted._answers(X[:1]))
+    np.testing.assert_allclose(answers.mean, X[0] @ term.label_coefficients, atol=1e-12)
+    assert fitted.certificate_.relative_gap < 1e-6
+    assert fitted.certify(X, Y).relative_gap < 1e-5
+
+
+def test_files_keep_means(fitted, tmp_path):
+    pivots = SegmentCRF("rbf", segment_kernel="rbf", max_duration=7, **QUICK).fit(X, Y)
+    for model in (fitted, pivots):
+        model.save(tmp_path / "segments.kfm")
+        again = SegmentCRF.load(tmp_path / "segments.kfm")
+        assert again.get_params() == model.get_params()
+        assert again.predict_segments(X) == model.predict_segments(X)
+        assert again.predict_nbest(X, 3, segments=True) == model.predict_nbest(X, 3, segments=True)
+        assert str(again.explain(X[0])) == str(model.explain(X[0]))
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
+    model = SegmentCRF(
+        "rbf",
+        segment_kernel="linear",
+        edge_kernel="linear" if repeats else None,
+        repeats=repeats,
+        max_duration=7,
+        **QUICK,
+    ).fit(X, Y)
+    for x, y in zip(X[:4], Y[:4], strict=True):
+        for explanation, given in ((model.explain(x), None), (model.explain(x, y, top=1), y)):
+            segments = (
+                [each[:3] for each in model.predict_segments([x])[0]] if given is None else segments_of(y.tolist())
+            )
+            own = model.log_likelihood([x], [segments])
+            for place, each in enumerate(explanation.positions):
+                begin, end, label = segments[place]
+                assert (each.position, each.end, each.label) == (begin, end, label)
+                rival = [*segments[:place], (begin, end, each.other), *segments[place + 1 :]]
+                if not repeats:
+                    rival = segments_of(read_segments([rival])[0][0])
+                other = model.log_likelihood([x], [rival])
+                assert not each.notes
+                assert each.difference == pytest.approx(own - other, abs=1e-9)
+                listed = sum(one.amount for one in each.contributions) + each.more_amount
+                assert listed == pytest.approx(each.difference, abs=1e-12)
+
+
+def test_what_an_explanation_names(fitted):
+    text = str(fitted.explain(X[1], top=2))
+    for words in (" of 0", "transition from", "pivots of RBF", "x0, mean", "position"):
+        assert words in text
+    assert "duration" in {one.kind for each in fitted.explain(X[1]).positions for one in each.contributions}
+    assert fitted.explain(X[1]).to_dict()["positions"][0]["end"] >= 1
+    segments = fitted.predict_segments(X[1:2])[0]
+    other = next(label for label in (0, 1, 2) if label != segments[0].label)
+    assert fitted.explain(X[1], against=other).positions[0].other == other
+    with pytest.raises(ValueError, match="against holds"):
+        fitted.explain(X[1], against=[0] * 50)
+    with pytest.raises(ValueError, match="explain needs all labels of y"):
+        fitted.explain(X[1], [None] * len(X[1]))
+    with pytest.raises(ValueError, match="positions must be a whole number"):
+        fitted.explain(X[1], positions=-1)
+
+
+def test_a_rival_that_is_too_long_is_told():
+    labels = [np.resize([0, 0, 1, 1], len(x)) for x in X]
+    model = SegmentCRF("rbf", max_duration=2, **QUICK).fit(X, labels)
+    long = next(i for i, x in enumerate(X) if len(x) >= 5)
+    inner = model.explain(X[long], labels[long], against=0).positions[1]
+    assert inner.notes == ("0 is impossible here, as 0 is no longer than 2 positions",)
+
+
+def test_tables_and_summaries_know_segments(fitted):
+    table, summary = str(fitted.weights(top=3)), str(fitted.summary())
+    for words in ("duration: label 0", "positions", "segment: label 0", "x = forbidden"):
+        assert words in table
+    assert "sees means over segments, one position" in summary.replace("\n    ", " ")
+    assert f"durations, 1 to {fitted.max_duration_}" in summary.replace("\n    ", " ")
+    assert "SegmentCRF" in fitted._repr_html_()
+    assert {row["set"] for row in fitted.weights().to_rows()} == {"duration", "segment", "transitions"}
+    assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
+
+
+def test_partly_known_labels_are_fitted_by_what_is_known():
+    known = [[None if t % 3 == 1 else int(label) for t, label in enumerate(y)] for y in Y]
+    model = SegmentCRF("rbf", segment_kernel="linear", max_duration=7, tol=1e-5, **QUICK).fit(X, known)
+    norms = sum(0.5 * float(np.vdot(term.known, term.known)) for term in model.field_.terms)
+    np.testing.assert_allclose(model.solution_.value, norms - model.log_likelihood(X, known), rtol=1e-9)
+    assert model.stationarity_ < 1e-3
+    for x, row in zip(X[:3], known[:3], strict=True):
+        chances = enumerated(model, x[:5]).probabilities.items()
+        total = sum(chance for segments, chance in chances if _agrees(segments, row))
+        assert model.log_likelihood([x[:5]], [row[:5]]) == pytest.approx(np.log(total), abs=1e-9)
+    assert model.certify(X, known, scope="span").relative_gap < 0.05
+
+
+def _agrees(segments, row):
+    return all(row[t] in (None, label) for begin, end, label in segments for t in range(begin, end))
+
+
+def test_known_labels_among_many():
+    """Where evidence leaves few of many labels, durations count as before."""
+    random = np.random.default_rng(0)
+    inputs, labels = [random.normal(size=(3, 2)) for _ in range(12)], [random.integers(12, size=3) for _ in range(12)]
+    labels[0], labels[1], labels[2], labels[3] = (np.arange(3) + 3 * i for i in range(4))
+    model = SegmentCRF("rbf", max_duration=3, **QUICK).fit(inputs, labels)
+    known = [{4, 5}, 7, {7, 8}]
+    truth = enumerated(model, inputs[0])
+    chances = np.zeros((3, 12))
+    for segments, chance in truth.probabilities.items():
+        row = read_segments([segments])[0][0]
+        if row[0] in (4, 5) and row[1] == 7 and row[2] in (7, 8):
+            chances[np.arange(3), row] += chance
+    marginals = model.predict_marginals(inputs[:1], known=[known])[0]
+    np.testing.assert_allclose(marginals, chances / chances.sum(axis=1, keepdims=True), atol=1e-9)
+
+
+def test_what_is_refused_of_partly_known_labels():
+    with pytest.raises(ValueError, match="nor how long segments are: give max_duration"):
+        SegmentCRF().fit(X, [[None, *y[1:].tolist()] for y in Y])
+    with pytest.raises(ValueError, match="position by position, not as segments"):
+        SegmentCRF(max_duration=7).fit(X, [[(0, len(y), None)] for y in Y[:-1]] + [segments_of(Y[-1].tolist())])
+    long = max(range(len(Y)), key=lambda i: len(Y[i]))
+    known = [[0] * (len(y) - 1) + [None] if i == long else [None] * len(y) for i, y in enumerate(Y)]
+    known[long - 1][:2] = [1, 2]
+    with pytest.raises(ValueError, match=rf"sequence {long}: the labels that are known .* at most 2 positions"):
+        SegmentCRF(max_duration=2).fit(X, known)
+    targets = SoftTargets([np.full((len(y), 3), 1 / 3) for y in Y], classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="SoftTargets are for single labels and for chains"):
+        SegmentCRF(max_duration=7).fit(X, targets)
+
+
+@pytest.mark.parametrize("engine", ["torch", "dask", Torch(), Dask()])
+def test_other_engines_are_refused(engine):
+    with pytest.raises(ValueError, match="SegmentCRF is fitted by threads of this process: use engine='threads', got"):
+        SegmentCRF(engine=engine).fit(X, Y)
+
+
+def test_collections_are_refused():
+    dask = pytest.importorskip("dask")
+    with pytest.raises(ValueError, match="not in Dask collections"):
+        SegmentCRF().fit([dask.delayed(X)], [dask.delayed(Y)])
+
+
+def test_clique_sets_of_segments_say_what_they_need():
+    with pytest.raises(ValueError, match="give a kernel"):
+        name_cliques([SegmentCliques(None)])
+    with pytest.raises(ValueError, match="leave support='all', l1=0"):
+        name_cliques([SegmentCliques("linear", support="observed")])
+    with pytest.raises(ValueError, match="segment_prior_variance"):
+        SegmentCRF(segment_kernel="rbf", segment_prior_variance=-1.0).fit(X, Y)
