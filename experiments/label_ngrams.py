@@ -54,7 +54,7 @@ SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0,), 5
 FOLDS = (0, 1, 2)
 #: Sentences of tagged text to train on, to choose with, and prior variances: of words and transitions, and of n-grams.
 TAG_ORDERS = (3,)
-TAG_SENTENCES, TAG_SELECTION_SENTENCES = 4000, 1000
+TAG_SENTENCES, TAG_SELECTION_SENTENCES = 4000, 500
 TAG_VARIANCES, TAG_NGRAM_VARIANCES = (0.3, 1.0, 3.0), (0.01, 0.1, 1.0)
 FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
 UNPRINTED = ("description", "accuracy", "by_word")
@@ -224,7 +224,7 @@ def tags(order: int) -> dict:
     begin = time.perf_counter()
     train, dev, test = tagged("train", TAG_SENTENCES), tagged("dev"), tagged("test")
     row = {"part": "tags", "fold": 0, "order": order, **choose_tags(order, train, dev)}
-    print(row, flush=True)
+    print(row, flush=True)  # the rest takes longest
     predicted, models = [], []
     for each in (2, order):
         fitting = time.perf_counter()
