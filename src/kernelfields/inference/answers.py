@@ -162,8 +162,9 @@ class AllowedAnswers(ChainAnswers):
     @cached_property
     def beliefs(self) -> Any:
         """Marginals and log partition functions."""
-        potentials = self.scores, self.edge, self.data.offsets, self.allowed
-        return _lists().infer_allowed(*potentials, workers=self.workers, steps=False)
+        listed, edge = _lists().scored_steps(self.edge)
+        potentials = self.scores, edge, self.data.offsets, self.allowed
+        return _lists().infer_allowed(*potentials, listed=listed, workers=self.workers, steps=False)
 
     def likeliest_labels(self) -> np.ndarray:
         """Return the most probable label of each position by itself, (N,)."""
