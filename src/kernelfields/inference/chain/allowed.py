@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, scored_steps
+from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import infeasible, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
@@ -196,6 +196,15 @@ def runs_of_lists(
         return pieces
     cuts = [pieces[index * len(pieces) // workers.n_threads][0] for index in range(workers.n_threads)]
     return list(pairwise([*cuts, pieces[-1][1]]))
+
+
+def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
+    """Return the label of each position whose entry (A,) is largest, the lowest of equals, (N,)."""
+    from kernelfields.inference.chain.allowed_compiled import largest_entries
+
+    labels = np.empty(allowed.n_positions, dtype=np.int64)
+    largest_entries(_compiled(allowed), entries, labels)
+    return labels
 
 
 def best_allowed(

@@ -283,6 +283,18 @@ def in_logarithms(s, offsets, allowed, scores, log_edge, marginals, edge, weight
 
 
 @njit(nogil=True, cache=True)
+def largest_entries(allowed, entries, out):
+    """Fill out (N,) with the label of the largest entry of each position; ties go to the lowest label."""
+    begin, labels = allowed
+    for t in range(len(out)):
+        place = begin[t]
+        for i in range(begin[t] + 1, begin[t + 1]):
+            if entries[i] > entries[place]:
+                place = i
+        out[t] = labels[place]
+
+
+@njit(nogil=True, cache=True)
 def viterbi(first, last, offsets, allowed, scores, edge, pointers, best_labels, best_scores):
     """Fill the best labels (N,) and scores (S,) of sequences first..last-1; ties go to the lowest label."""
     begin, labels = allowed

@@ -21,6 +21,8 @@ from kernelfields.numerics.threads import Workers
 _LARGE = 2048
 # Of a table of which no more than this share has a score, those alone are looked for.
 _FEW = 0.2
+# A table of so many numbers, 256 KiB, stays in the cache.
+_SMALL = 2**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class ScoredSteps:
         """A bit for each pair, (L, W), and the number of pairs before each word, (L, W)."""
         rows, labels = np.divmod(self.outcomes, self.n_labels)
         begin = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.n_labels))])
-        return marked(begin, labels, self.n_labels)
+        return marked(np.arange(self.n_labels), begin, labels, self.n_labels)
 
     def table(self, values: np.ndarray) -> np.ndarray:
         """Return the scores of all steps, (1, L, L)."""
@@ -44,21 +46,38 @@ class ScoredSteps:
         return table
 
 
-def scored_steps(edge: np.ndarray, share: float = _FEW) -> tuple[ScoredSteps | None, np.ndarray]:
-    """Return the steps of a table (1, L, L) that have a score, and these; where they are not few, None and the table."""
-    if len(edge) > 1 or np.count_nonzero(edge) > share * edge.size:
-        return None, edge
-    outcomes = np.flatnonzero(edge)
-    return ScoredSteps(outcomes, edge.shape[-1]), edge.reshape(-1)[outcomes]
+class StepTable:
+    """Scores of all steps, (1 or N, L, L), and of those that have one, (P,), where looking for these costs less."""
+
+    def __init__(self, edge: np.ndarray):
+        self.edge = edge
+
+    @cached_property
+    def listed(self) -> ScoredSteps | None:
+        """The steps that have a score; None where the table is as good."""
+        edge = self.edge
+        if len(edge) > 1 or not worth_listing(int(np.count_nonzero(edge)), edge.shape[-1]):
+            return None
+        return ScoredSteps(np.flatnonzero(edge), edge.shape[-1])
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The scores of the steps that are listed, (P,); of all where none are."""
+        return self.edge if self.listed is None else self.edge.reshape(-1)[self.listed.outcomes]
 
 
-def marked(begin: np.ndarray, labels: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bits and ranks of pairs of rows with labels, begin (R + 1,)."""
+def worth_listing(n_scored: int, n_labels: int, share: float = _FEW, small: int = _SMALL) -> bool:
+    """Whether looking for the steps that have a score costs less than a table of all: it is large, they are few."""
+    return small < n_labels**2 and n_scored <= share * n_labels**2
+
+
+def marked(rows: np.ndarray, begin: np.ndarray, labels: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return bits and ranks (R, W) of pairs begin[f] .. begin[f + 1] - 1 for f in ``rows`` with sorted labels."""
     from kernelfields.inference.chain.allowed_steps_compiled import mark_pairs
 
-    shape = len(begin) - 1, -(-n_labels // 64)
+    shape = len(rows), -(-n_labels // 64)
     bits, ranks = np.zeros(shape, dtype=np.uint64), np.zeros(shape, dtype=np.uint32)
-    mark_pairs(begin, labels, bits, ranks)
+    mark_pairs(rows, begin, labels, bits, ranks)
     return bits, ranks
 
 

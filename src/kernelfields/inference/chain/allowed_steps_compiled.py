@@ -25,7 +25,7 @@ _HALF = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
-def _bits_set(word):
+def bits_set(word):
     """Return how many bits are set (the sum in parallel that compilers know as one instruction)."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -34,10 +34,10 @@ def _bits_set(word):
 
 
 @njit(nogil=True, cache=True)
-def mark_pairs(begin, outcomes, bits, ranks):
-    """Fill bits and ranks (R, W) for pairs begin[f] .. begin[f + 1] - 1 of row f, whose outcomes are sorted."""
-    for row in range(len(begin) - 1):
-        for pair in range(begin[row], begin[row + 1]):
+def mark_pairs(rows, begin, outcomes, bits, ranks):
+    """Fill bits and ranks (R, W) for pairs begin[f] .. begin[f + 1] - 1 of f = rows[r], whose outcomes are sorted."""
+    for row in range(len(rows)):
+        for pair in range(begin[rows[row]], begin[rows[row] + 1]):
             word = outcomes[pair] >> 6
             if bits[row, word] == 0:
                 ranks[row, word] = pair
@@ -112,7 +112,8 @@ def number_steps(offsets, begin, kinds, slots, large, which, rows):
 def write_steps(first, last, rows, lists, bits, ranks, starts, places, pairs):
     """Write down which places have a score, and their pairs, of blocks first..last-1; return how many.
 
-    Block k is that of the step into position rows[k]. starts (last - first + 1,), places and pairs begin with the first.
+    Block k is that of the step into position rows[k]. starts, one more than the blocks, places and pairs begin with
+    the first of them.
     """
     begin, labels = lists
     longest = 1
@@ -134,7 +135,7 @@ def write_steps(first, last, rows, lists, bits, ranks, starts, places, pairs):
                 word = bits[row, words[j]]
                 if (word >> lows[j]) & _ONE:
                     places[m] = place
-                    pairs[m] = ranks[row, words[j]] + _bits_set(word & ((_ONE << lows[j]) - _ONE))
+                    pairs[m] = ranks[row, words[j]] + bits_set(word & ((_ONE << lows[j]) - _ONE))
                     m += 1
                 place += 1
     starts[last - first] = m

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.inference.chain.allowed import AllowedBeliefs, infer_allowed
-from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks
+from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, worth_listing
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.lists import PairLists
 from kernelfields.objective.designs.pairs import PairTable, Support
@@ -75,17 +75,19 @@ class ListPasses:
 
 
 class _TableSteps:
-    """A table of the scores of all steps, (1, L, L), for a term with a coefficient for each."""
+    """A table of the scores of all steps, (1, L, L)."""
 
     blocks = None
 
-    def __init__(self, likelihood: ChainLikelihood, edge: LocalDesign):
+    def __init__(self, likelihood: ChainLikelihood, edge: LocalDesign | None):
         self._likelihood, self._edge = likelihood, edge
         self.penalties = None if likelihood.masks is None else likelihood.masks.edge
 
     def scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the scores of steps at the coefficients of the term."""
         n_labels = self._likelihood.n_labels
+        if self._edge is None:
+            return np.zeros((1, n_labels, n_labels))
         return self._edge.scores(parts[0]).reshape(1, n_labels, n_labels)
 
     def observed(self, edge: np.ndarray) -> float:
@@ -94,6 +96,7 @@ class _TableSteps:
 
     def gradient(self, expected: np.ndarray) -> np.ndarray:
         """Return the gradient in the coefficients of the term."""
+        assert self._edge is not None
         return self._edge.pull_back((expected[0] - self._likelihood.edge_counts).reshape(1, -1))
 
 
@@ -130,7 +133,11 @@ class _ListedSteps:
 
 
 def _scored_steps(likelihood: ChainLikelihood, edge: LocalDesign | None) -> _TableSteps | _ListedSteps:
-    """Return the steps of a field: those with a coefficient alone where a support says which these are."""
-    if edge is None or edge.term.support is not None:
-        return _ListedSteps(likelihood, None if edge is None else edge.term.support)
+    """Return the steps of a field: those that have a score alone where these are few of many."""
+    support = None if edge is None else edge.term.support
+    if edge is None or support is not None:
+        forbidden = 0 if likelihood.masks is None else np.count_nonzero(likelihood.masks.edge)
+        known = 0 if support is None else support.size
+        if worth_listing(known + int(forbidden), likelihood.n_labels):
+            return _ListedSteps(likelihood, support)
     return _TableSteps(likelihood, edge)
