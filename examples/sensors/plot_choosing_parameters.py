@@ -27,14 +27,14 @@ def game(length):
 
 
 X, y = zip(*(game(30) for _ in range(30)), strict=True)
-X_test, y_test = zip(*(game(30) for _ in range(100)), strict=True)
+X_test, y_test = zip(*(game(30) for _ in range(60)), strict=True)
 
 # %%
 # Features of a width are computed once for all prior variances, which makes a grid of 35 candidates cheap.
 gammas, variances = np.logspace(-1.5, 1.5, 7), np.logspace(-1, 3, 5)
 kernels = [RBF(gamma) for gamma in gammas]
 search = ChainCRFCV(
-    ChainCRF(rank=100), kernels=kernels, prior_variances=variances, halving=False, extend=False, random_state=0
+    ChainCRF(rank=80), kernels=kernels, prior_variances=variances, halving=False, extend=False, random_state=0
 ).fit(X, y)
 scores = np.reshape(search.cv_results_["mean_test_score"], (7, 5))
 best = search.best_params_
