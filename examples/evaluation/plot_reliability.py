@@ -30,7 +30,7 @@ sure = classifier.predict_proba(X[test])[:, None]
 kinds = {"as fitted": sure, f"at temperature {temperature.value:.2f}": temperature(sure)}
 
 # %%
-# ``plot_reliability`` draws into axes of one's own, and the intervals come from resampling.
+# ``plot_reliability`` draws into axes of one's own. Bars above count digits: marks of a dozen of them say little.
 figure, panels = plt.subplots(1, 2, figsize=(8.5, 5.4), layout="compressed", sharey=True)
 predicted = classifier.predict(X[test])[:, None]
 for panel, (name, marginals) in zip(panels, kinds.items(), strict=True):
