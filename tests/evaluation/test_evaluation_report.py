@@ -203,7 +203,7 @@ def test_decodings_are_checked(fitted):
 
 
 def test_single_labels_are_sequences_of_length_one():
-    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     classifier = KernelClassifier("linear").fit(X, y)
     with pytest.raises(TypeError, match=re.escape("of a classifier, evaluate(y[:, None], model.predict(X)[:, None])")):
         evaluate_model(classifier, X, y)
