@@ -28,9 +28,7 @@ family = GridSearchCV(
 ).fit(shares)
 smoothed = GridSearchCV(KernelDensity(), {"bandwidth": np.logspace(-2.2, -0.8, 8)}, scoring=family.scoring).fit(shares)
 for search in (family, smoothed):
-    print(
-        f"{type(search.best_estimator_).__name__}: {search.best_params_}, held out {search.best_score_:.3f} per point"
-    )
+    print(f"{type(search.estimator).__name__}: {search.best_params_}, held out {search.best_score_:.3f} per point")
 
 # %%
 # The data were made, so the true density is known.

@@ -22,7 +22,7 @@ classifier = KernelClassifier("rbf", prior_variance=10.0, rank=200, scale=False,
 X_test, y_test = X[500:], y[500:]
 
 # %%
-# A heat map of ``kernelfields.reports`` leaves out what is zero; the diagonal is taken out here, or it would outshine all.
+# A heat map of ``kernelfields.reports`` leaves out what is zero; the diagonal is taken out, to let the rest be seen.
 probabilities = classifier.predict_proba(X_test)
 predicted = classifier.classes_[probabilities.argmax(axis=1)]
 confusions = confusion_matrix(y_test, predicted)

@@ -28,23 +28,20 @@ comparison = compare(y_test[:, None], first, second, random_state=0)
 print(comparison)
 
 # %%
-# On both sides: how many digits only one of the two got right. That is all that the difference depends on.
+# The difference depends on nothing but the digits that one of the two got right and the other did not.
 right = [labels == y_test for labels in predicted.values()]
 alone = [int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))]
 figure, (own, paired) = plt.subplots(1, 2, figsize=(9.5, 2.9), layout="constrained", width_ratios=[1.2, 1])
 accuracy = comparison.accuracy
-for row, (name, figures, colour) in enumerate(
-    zip(predicted, (accuracy.first, accuracy.second), ("C0", "C1"), strict=True)
-):
+for row, figures in enumerate((accuracy.first, accuracy.second)):
     reach = 100 * np.array([[figures.value - figures.low], [figures.high - figures.value]])
-    own.errorbar(100 * figures.value, row, xerr=reach, fmt="o", ms=9, capsize=4, lw=2, color=colour)
+    own.errorbar(100 * figures.value, row, xerr=reach, fmt="o", ms=9, capsize=4, lw=2, color=f"C{row}")
 own.set(title="each on its own", xlabel="right, per cent", yticks=[0, 1], yticklabels=predicted, ylim=(-0.6, 1.6))
 gain = accuracy.difference
 reach = 100 * np.array([[gain.value - gain.low], [gain.high - gain.value]])
 paired.axvline(0, color="0.6", ls=":")
 paired.errorbar(100 * gain.value, 0, xerr=reach, fmt="D", ms=9, capsize=4, lw=2, color="C5")
 paired.set(title="the difference, paired", xlabel="rbf minus linear, per cent", yticks=[], ylim=(-0.6, 1.0))
-paired.annotate(
-    f"only linear right: {alone[0]}\nonly rbf right: {alone[1]}", (0.98, 0.8), xycoords="axes fraction", ha="right"
-)
+counts = f"only linear right: {alone[0]}\nonly rbf right: {alone[1]}"
+paired.annotate(counts, (0.98, 0.8), xycoords="axes fraction", ha="right")
 plt.show()

@@ -30,9 +30,8 @@ sure = classifier.predict_proba(X[test])[:, None]
 kinds = {"as fitted": sure, f"at temperature {temperature.value:.2f}": temperature(sure)}
 
 # %%
-# ``plot_reliability`` draws into axes of one's own, and the intervals come from resampling.
-figure, panels = plt.subplots(1, 2, figsize=(8.5, 5.4), layout="constrained", sharey=True)
-figure.get_layout_engine().set(rect=(0, 0, 1, 0.95))  # room for the titles above the counts
+# ``plot_reliability`` draws into axes of one's own. Bars above count digits: marks of a dozen of them say little.
+figure, panels = plt.subplots(1, 2, figsize=(8.5, 5.4), layout="compressed", sharey=True)
 predicted = classifier.predict(X[test])[:, None]
 for panel, (name, marginals) in zip(panels, kinds.items(), strict=True):
     found = evaluate(y[test, None], predicted, marginals=marginals, classes=classes, n_resamples=200, random_state=0)

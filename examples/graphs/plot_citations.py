@@ -2,8 +2,8 @@
 Papers that cite each other
 ===========================
 
-Three fields of research, 240 papers, four of each field with a label. A few words tell a little, citations tell the rest:
-``smooth`` mixes the words of a paper with those of its neighbours, and a kernel on the graph lets labels travel.
+Three fields of research, 240 papers, four of each field with a label. Words alone tell little and citations a lot;
+``smooth`` mixes the words of a paper with those of its neighbours, and together they get nearly all right.
 """
 
 import matplotlib.pyplot as plt
@@ -19,15 +19,14 @@ topic = np.repeat([0, 1, 2], 80)
 words = 1.2 * np.eye(3)[topic] + random.normal(size=(240, 3))
 
 # %%
-# Papers cite mostly within their field; both are drawn here, so the truth is known.
+# Places are drawn around the centre of a field, and papers cite mostly what is near; kernels never see the places.
 angle = 2 * np.pi * topic / 3
 places = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.38 * random.normal(size=(240, 2))
 apart = np.linalg.norm(places[:, None] - places[None], axis=2)
 linked = np.triu(random.random((240, 240)) < 0.5 * np.exp(-((apart / 0.3) ** 2)) + 0.001, 1)
 graph = (linked | linked.T).astype(float)
-known = np.concatenate(
-    [random.choice(np.flatnonzero((topic == each) & graph.any(axis=1)), 4, replace=False) for each in range(3)]
-)
+cited = [np.flatnonzero((topic == each) & graph.any(axis=1)) for each in range(3)]
+known = np.concatenate([random.choice(papers, 4, replace=False) for papers in cited])
 
 # %%
 # Inputs of kernels on graphs are numbers of nodes; ``Columns`` puts them beside the words in one table.

@@ -35,7 +35,7 @@ for row, (smooth, words) in zip(panels, ((0.6, "weak"), (1.5, "strong")), strict
     strength = np.diff(field.edge_scores_["edge"][0])[0]
     X_new, _ = zip(*(tile(smooth) for _ in range(20)), strict=True)
     exact = np.concatenate(field.predict_marginals(X_new))[:, 1]
-    for panel, (method, name) in zip(row, methods.items(), strict=True):
+    for panel, method in zip(row, methods, strict=True):
         rough = np.concatenate(field.set_params(inference=method).predict_marginals(X_new))[:, 1]
         panel.plot([0, 1], [0, 1], color="0.6", lw=1)
         panel.plot(exact, rough, ".", ms=4, alpha=0.6)

@@ -43,7 +43,7 @@ truth = np.array([y for _, y in test])
 shares = {name: np.mean(labels == truth) for name, labels in predicted.items()}
 
 # %%
-# The table that gained most, and the scores that were learnt: right of a digit comes the next, below it the next but one.
+# The table that gained most, and the scores: right of a digit comes the next one, below it the next but one.
 best = int(np.argmax((predicted["in the table"] == truth).sum(1) - (predicted["one by one"] == truth).sum(1)))
 figure, panels = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained", width_ratios=[1.2, 1.2, 1, 1])
 picture = test[best][0].reshape(side, side, 8, 8).transpose(0, 2, 1, 3).reshape(8 * side, 8 * side)

@@ -2,8 +2,8 @@
 Sums, products and columns
 ==========================
 
-``Columns`` lets a kernel see some of the inputs only, a sum lets each part have a say of its own, a product asks both at
-once. Each row is a problem, each column a kernel: the one that is made like the problem learns it from fewer points.
+``Columns`` lets a kernel see some of the inputs only, a sum lets each part have a say of its own, a product asks both
+at once. Each row is a problem, each column a kernel: the one that is made like the problem learns it from fewer points.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,7 @@ for row, (problem, function) in zip(panels, problems.items(), strict=True):
     X = random.uniform(-2, 2, size=(200, 2))
     y = (function(X) > 0) ^ (random.random(200) < 0.1)
     truth = function(grid) > 0
-    for panel, (name, kernel) in zip(row, kernels.items(), strict=True):
+    for panel, kernel in zip(row, kernels.values(), strict=True):
         classifier = KernelClassifier(kernel, prior_variance=5.0, random_state=0).fit(X, y)
         probability = classifier.predict_proba(grid)[:, 1].reshape(across.shape)
         panel.imshow(probability, extent=(-2, 2, -2, 2), origin="lower", cmap=shades, vmin=0, vmax=1, alpha=0.85)

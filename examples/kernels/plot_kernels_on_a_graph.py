@@ -9,8 +9,8 @@ time, or by the inverse Laplacian, it fills the room it is in, and hardly passes
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
-from scipy.spatial import Delaunay
 from scipy.sparse import csr_array
+from scipy.spatial import Delaunay
 
 from kernelfields.kernels import GraphDiffusion, GraphLaplacian, Normalized
 

@@ -18,7 +18,7 @@ names = ["rain", "umbrella", "boots", "puddles", "sun", "hat", "ice cream", "que
 true = {(0, 1): 2.5, (0, 3): 2.5, (2, 3): 2.0, (0, 4): -2.5, (4, 5): 2.0, (4, 6): 2.0, (6, 7): 2.5}
 
 # %%
-# Labels by Gibbs sampling: the log-odds of each are a function of the inputs and the log odds ratios with its neighbours.
+# Labels by Gibbs sampling: the log odds of each come from the inputs and from the labels that it meets.
 X = random.normal(size=(400, 3))
 odds = X @ random.normal(size=(3, 8))
 Y = random.integers(2, size=(400, 8))

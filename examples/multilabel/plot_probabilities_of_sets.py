@@ -2,7 +2,7 @@
 The probability of a set of labels
 ==================================
 
-Is the digit even, prime, large, a multiple of three, has it a loop? Of the 32 sets of answers only ten belong to a digit.
+Is a digit even, prime, large, a multiple of three, has it a loop? Of 32 sets of answers only ten belong to a digit.
 A field of all five labels has learnt which; labels on their own spread their mass over sets that cannot be.
 """
 

@@ -2,7 +2,7 @@
 Told one label, surer of the others
 ===================================
 
-What does it change when somebody tells that a noisy digit is even? ``known=`` takes what is known of the labels, and the
+What does it change when somebody tells that a noisy digit is even? ``known=`` takes what is known of labels, and the
 answers are conditional on it. Each row tells one label, and shows what doubt is left in the others: no prime has a
 loop, so that each of the two says most about the other.
 """

@@ -40,8 +40,8 @@ print(f"largest difference of the log-odds: {np.abs(mode - log_odds).max():.1e}"
 print(f"log evidence: {process.log_marginal_likelihood_value_:.6f} and {evidence.value:.6f}")
 
 # %%
-# The process factors a matrix of all pairs of inputs. A field may do with the span of a few of them, its pivots, so that
-# its cost grows with the number of inputs and not with the cube of it. How far is it then from the process?
+# The process factors a matrix of all pairs of inputs. A field may do with the span of a few of them, its pivots: its
+# cost grows with the number of inputs and not with the cube of it. How far is it then from the process?
 ranks, distances = [2, 4, 6, 8, 10, 12, 14, 16, 18, 20], []
 for rank in ranks:
     small = KernelClassifier(RBF(0.5 / length**2), rank=rank, **settings).fit(X, y)
@@ -58,7 +58,6 @@ for label in (0, 1):
 curve.set(xlabel="input", ylabel="log-odds", title="one function, fitted twice", ylim=(-10, 10))
 curve.legend(frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1, 0.06))
 count.semilogy(ranks, distances, "s-", color="C1")
-count.set(
-    xlabel="pivots", ylabel="largest difference of log-odds", title="how many inputs it takes", xticks=ranks[1::2]
-)
+count.set(xlabel="pivots", ylabel="largest difference of log-odds", xticks=ranks[1::2])
+count.set_title("how many inputs it takes")
 plt.show()

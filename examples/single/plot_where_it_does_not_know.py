@@ -2,8 +2,8 @@
 Where a classifier does not know
 ================================
 
-A fit is sure of itself wherever its function is large, and that reaches well beyond what it has seen. ``laplace`` puts a
-Gaussian around the fit; averaged over it, probabilities are high only near the data, and doubt grows with distance.
+A fit is sure of itself wherever its function is large, and that reaches well beyond what it has seen. ``laplace`` puts
+a Gaussian around the fit; averaged over it, probabilities are high only near the data, and doubt grows with distance.
 """
 
 import matplotlib.pyplot as plt

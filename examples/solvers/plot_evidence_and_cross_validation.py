@@ -2,8 +2,8 @@
 Evidence, cross-validation and the truth
 ========================================
 
-Two ways to choose the width of a kernel and the variance of its prior from 120 points: the evidence, from one fit to all
-of them, and three folds. Right, what they try to guess: the likelihood of 4,000 new points. Stars are the best cells.
+Two ways to choose the width of a kernel and the variance of its prior from 120 points: the evidence, from one fit to
+all of them, and three folds. Right, what both try to guess: the likelihood of 4,000 new points. Stars: the best cells.
 """
 
 import matplotlib.pyplot as plt

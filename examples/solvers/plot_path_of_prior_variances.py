@@ -2,8 +2,8 @@
 A path of prior variances
 =========================
 
-From a stiff field to a free one: with ``warm_start=True`` each fit goes on from the last, and every point of the path has
-a certificate of its own. Left, what the freedom does to held-out data; right, the passes that a warm start saves.
+From a stiff field to a free one: with ``warm_start=True`` each fit goes on from the last, and every point of the path
+has a certificate of its own. Left, what the freedom does to held-out data; right, the passes that a warm start saves.
 """
 
 import matplotlib.pyplot as plt

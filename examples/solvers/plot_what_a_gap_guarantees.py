@@ -25,7 +25,7 @@ def fitted(tol):
 
 # %%
 # With prior variance s the objective is a convex function plus norm^2 / (2 s). A gap of g nats therefore leaves the
-# coefficients within sqrt(2 s g) of the best ones, and a score within that times sqrt(k(x, x) + 1), the one for the bias.
+# coefficients within sqrt(2 s g) of the best ones, and a score within that times sqrt(k(x, x) + 1); the 1 is the bias.
 best = fitted(1e-10)
 tolerances = [0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5]
 rows = []

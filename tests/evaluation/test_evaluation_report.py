@@ -1,12 +1,13 @@
 """An evaluation as text, as HTML and as plain data; of a fitted field from end to end."""
 
 import json
+import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier
 from kernelfields.evaluation import compare, evaluate, evaluate_model, token_accuracy
 from kernelfields.reports import report_page
 
@@ -199,6 +200,16 @@ def test_decodings_are_checked(fitted):
         evaluate_model(crf, X, y, decode="best")
     with pytest.raises(TypeError, match="evaluate_model takes a fitted ChainCRF or GraphCRF, got dict"):
         evaluate_model({}, X, y)
+
+
+def test_single_labels_are_sequences_of_length_one():
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
+    classifier = KernelClassifier("linear").fit(X, y)
+    with pytest.raises(TypeError, match=re.escape("of a classifier, evaluate(y[:, None], model.predict(X)[:, None])")):
+        evaluate_model(classifier, X, y)
+    with pytest.raises(ValueError, match=re.escape("as of a classifier, y_true[:, None]")):
+        evaluate(y, classifier.predict(X))
+    assert evaluate(y[:, None], classifier.predict(X)[:, None], n_resamples=0).accuracy.value == 1.0
 
 
 def test_graphs_are_evaluated_like_sequences():

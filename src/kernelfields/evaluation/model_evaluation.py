@@ -38,7 +38,11 @@ def evaluate_model(
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
     if not hasattr(model, "predict_marginals"):
-        raise TypeError(f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}")
+        advice = "; of a classifier, evaluate(y[:, None], model.predict(X)[:, None]) compares the labels"
+        raise TypeError(
+            f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}"
+            f"{advice if hasattr(model, 'predict_proba') else ''}"
+        )
     if any(map(is_partial, y)):
         # Sequences of which nothing is known have no part in any figure.
         told = [number for number, labels in enumerate(y) if _places(single_labels(labels)).size]

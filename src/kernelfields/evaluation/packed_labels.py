@@ -100,7 +100,8 @@ def _list_labels(item: Any, index: int, name: str) -> list:
     if not is_sequence(item):
         raise ValueError(
             f"sequence {index} of {name} is {item!r:.60} ({type(item).__name__}): {name} must be a list with one "
-            f"list of labels per sequence; for a single sequence write [{name}]"
+            f"list of labels per sequence; for a single sequence write [{name}], and for samples with one label each, "
+            f"as of a classifier, {name}[:, None]"
         )
     if getattr(item, "ndim", 1) != 1:
         raise ValueError(f"sequence {index} of {name} has shape {item.shape}, expected one label per position")
