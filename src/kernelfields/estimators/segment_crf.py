@@ -69,7 +69,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     segment_kernel : like kernel, or None, default None
         Kernel between segments as bags of inputs: the mean of k(x, x') over the inputs of both, their windows as in
         ``window``. It judges a segment by what its inputs are on average, however long it is; sums over its positions
-        are those of ``kernel``. Passes then take an exponential for each segment, some ten times as long.
+        are those of ``kernel``. Passes then take an exponential for each segment, and about twice as long.
     shared_duration : bool, default False
         Whether one function of the duration serves all labels.
     max_duration : int or None
