@@ -1,12 +1,16 @@
 """SegmentCRF with kernels on whole segments, its n best, explanations and tables, and labels that are partly known."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, SegmentCRF, SoftTargets
+from kernelfields.cli.models import load_model
 from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.fields.segments import SegmentCliques, read_segments
+from kernelfields.formats.model_file import ModelFileError
 from kernelfields.models.build import name_cliques
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
@@ -227,10 +231,26 @@ def test_other_engines_are_refused(engine):
         SegmentCRF(engine=engine).fit(X, Y)
 
 
-def test_collections_are_refused():
+def test_collections_are_labelled_but_not_fitted(fitted):
     dask = pytest.importorskip("dask")
     with pytest.raises(ValueError, match="not in Dask collections"):
         SegmentCRF().fit([dask.delayed(X)], [dask.delayed(Y)])
+    (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")
+    for ours, here in zip(labels, fitted.predict(X[:3]), strict=True):
+        np.testing.assert_array_equal(ours, here)
+
+
+def test_new_inputs_may_meet_kernels_on_a_device(fitted):
+    pytest.importorskip("torch")
+    there = copy.copy(fitted).set_params(engine="torch")
+    for ours, here in zip(there.predict_marginals(X), fitted.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, here, atol=1e-9)
+
+
+def test_the_command_says_that_segments_are_for_python(fitted, tmp_path):
+    fitted.save(tmp_path / "segments.kfm")
+    with pytest.raises(ModelFileError, match="holds a model of kind 'SegmentCRF', expected 'ChainCRF'"):
+        load_model(tmp_path / "segments.kfm")
 
 
 def test_clique_sets_of_segments_say_what_they_need():
