@@ -64,6 +64,13 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
         fitted.predict_nbest(X, 0, segments=True)
 
 
+def test_nothing_asked_is_nothing_answered(fitted):
+    for ask in (fitted.predict, fitted.predict_segments, fitted.predict_marginals, fitted.sample):
+        assert ask([]) == []
+    assert fitted.predict_nbest([], 2) == fitted.predict_nbest([], 2, segments=True) == []
+    assert fitted.sample([], 2, segments=True) == []
+
+
 def test_a_short_sequence_has_few_segmentations(fitted):
     ranked = fitted.predict_nbest([X[0][:1]], 9)[0]
     np.testing.assert_allclose(np.exp([chance for _, chance in ranked]).sum(), 1.0)

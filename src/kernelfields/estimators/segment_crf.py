@@ -376,6 +376,11 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         averaged = self._averaged(X, kind, None, known)
         return Ragged(rows for chains, marginals, _ in averaged for rows in chains.split(marginals))
 
+    @answers_collections
+    def predict_variances(self, X: object) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of positions, (T, L) arrays, after :meth:`laplace`."""
+        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
+
     def log_likelihood(
         self, X: object, y: object, *, per_sequence: bool = False, known: object = None
     ) -> float | np.ndarray:
