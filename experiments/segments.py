@@ -12,6 +12,7 @@ docs/results/segments.md.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from itertools import product
 from typing import Any
@@ -26,6 +27,7 @@ from experiments.kernel_families import accuracy_of, pack_right, paired, unpack_
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF, SegmentCRF
 from kernelfields.fields.segments import begins_of, bounds_of
+from kernelfields.numerics.threads import available_cores
 
 RESULTS = "segments.json"
 #: Prior variances of the nodes, as parts of the chain's, and of the durations.
@@ -143,6 +145,8 @@ def run(person: str, field: str) -> dict:
         "cv_accuracy": score,
         "selection_seconds": chosen - begin,
         "fit_seconds": fitted - chosen,
+        # The mean number of processes that wanted a core.
+        "beside_other_work": os.getloadavg()[1] > 2 * available_cores(),
         "relative_gap": model.certificate_.relative_gap,
         "log_likelihood": model.log_likelihood([X[i] for i in test], truth) / sum(map(len, truth)),
         "right": {each: pack_right(truth, guesses) for each, guesses in by_decoding.items()},
@@ -230,6 +234,8 @@ def page() -> None:
     sheet.text(
         f"{ends} of {len(PERSONS)} prior variances of durations are at the upper end of the two that were tried."
     )
+    if busy := sorted({row["field"] for row in rows if row.get("beside_other_work")}):
+        sheet.text(f"Seconds of {', '.join(busy)} were measured beside other work of the machine: they are too many.")
     sheet.table(
         [
             "field",

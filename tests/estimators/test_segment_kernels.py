@@ -9,9 +9,11 @@ from kernelfields import ChainCRF, SegmentCRF, SoftTargets
 from kernelfields.cli.models import load_model
 from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.torch.engine import Torch
+from kernelfields.evaluation import evaluate_model
 from kernelfields.fields.segments import SegmentCliques, read_segments
 from kernelfields.formats.model_file import ModelFileError
 from kernelfields.models.build import name_cliques
+from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 
@@ -181,6 +183,13 @@ def test_tables_and_summaries_know_segments(fitted):
     assert "SegmentCRF" in fitted._repr_html_()
     assert {row["set"] for row in fitted.weights().to_rows()} == {"duration", "segment", "transitions"}
     assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
+
+
+def test_a_report_shows_segments_on_a_time_axis(fitted):
+    parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate_model(fitted, X, Y)}
+    page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])
+    for words in ("SegmentCRF", "duration: label 0", "probability of the segment", "means over segments"):
+        assert words in page
 
 
 def test_partly_known_labels_are_fitted_by_what_is_known():
