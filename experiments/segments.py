@@ -1,15 +1,18 @@
 """Gesture phases by segments: a semi-Markov field against a chain on the same features, each person left out in turn.
 
-    python -m experiments.segments [--persons a b c] [--page]
+    python -m experiments.segments [--persons a b c] [--fields chain segments means] [--page]
 
 Features, kernel and prior variance are those that experiments/gestures.py chose for the chain with an RBF kernel, by
 cross-validation between the training people. How to decode (as a whole, or frame by frame) is chosen for both fields in
-the same way, and for segments the prior variances of nodes and durations as well. Writes docs/results/segments.md.
+the same way, and for segments the prior variances of nodes and durations as well. The third field adds means over
+segments to the second as it was chosen: the same kernel, its prior variance chosen alike. Writes
+docs/results/segments.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from itertools import product
 from typing import Any
@@ -24,11 +27,16 @@ from experiments.kernel_families import accuracy_of, pack_right, paired, unpack_
 from experiments.result_pages import ResultPage, percent, points
 from kernelfields import ChainCRF, SegmentCRF
 from kernelfields.fields.segments import begins_of, bounds_of
+from kernelfields.numerics.threads import available_cores
 
 RESULTS = "segments.json"
 #: Prior variances of the nodes, as parts of the chain's, and of the durations.
 NODE_SHARES, DURATION_VARIANCES = (1 / 3, 1.0), (0.3, 3.0)
+#: Prior variances of means over segments.
+MEAN_VARIANCES = (1.0, 10.0)
 DECODINGS = ("viterbi", "posterior")
+#: Fields by their short names.
+FIELDS = {"chain": "chain", "segments": "segments", "means": "segments and means"}
 #: Segments count as found if they overlap a true one of their label by so much of what the two cover.
 OVERLAP = 0.5
 
@@ -60,21 +68,30 @@ def f1_of(counts: Any) -> float:
     return float(2 * found / (guessed + true))
 
 
-def candidates(chain: dict) -> dict[str, list[tuple[dict, Any]]]:
-    """Return for each kind of field what is to be chosen from: words for it, and the estimator."""
+def candidates(field: str, chain: dict) -> list[tuple[dict, Any]]:
+    """Return what is to be chosen from for a field: words for it, and the estimator."""
     kernel = next(each for family in FAMILIES for each in family.kernels if repr(each) == chain["kernel"])
     variance = chain["prior_variance"]
     shared = {"edge_prior_variance": 10.0, "random_state": 0}
-    return {
-        "chain": [({"prior_variance": variance}, ChainCRF(kernel, prior_variance=variance, **shared))],
-        "segments": [
-            (
-                {"prior_variance": share * variance, "duration_prior_variance": duration},
-                SegmentCRF(kernel, prior_variance=share * variance, duration_prior_variance=duration, **shared),
-            )
+    if field == "chain":
+        return [({"prior_variance": variance}, ChainCRF(kernel, prior_variance=variance, **shared))]
+    if field == "segments":
+        grid = [
+            {"prior_variance": share * variance, "duration_prior_variance": duration}
             for share, duration in product(NODE_SHARES, DURATION_VARIANCES)
-        ],
-    }
+        ]
+    else:
+        shared["segment_kernel"] = kernel
+        chosen = row_of("segments.json", field="segments", person=chain["person"])
+        kept = {name: chosen[name] for name in ("prior_variance", "duration_prior_variance")}
+        grid = [{**kept, "segment_prior_variance": own} for own in MEAN_VARIANCES]
+    return [(words, SegmentCRF(kernel, **words, **shared)) for words in grid]
+
+
+def row_of(name: str, **keys: str) -> dict:
+    """Return the stored result that has some values."""
+    rows = read_results(name, EXPERIMENTS)
+    return next(row for row in rows if all(row[key] == value for key, value in keys.items()))
 
 
 def choose(options: list[tuple[dict, Any]], X: list, y: list, people: list[str]) -> tuple[dict, Any, str, float]:
@@ -98,50 +115,46 @@ def choose(options: list[tuple[dict, Any]], X: list, y: list, people: list[str])
     return best
 
 
-def run(person: str) -> list[dict]:
-    """Choose, fit and test both fields with the videos of ``person`` left out."""
+def run(person: str, field: str) -> dict:
+    """Choose, fit and test a field with the videos of ``person`` left out."""
     positions, velocities, y, names = gesture_phases()
     videos = [frame_features(*pair) for pair in zip(positions, velocities, strict=True)]
     train = [i for i, name in enumerate(names) if name[0] != person]
     test = [i for i, name in enumerate(names) if name[0] == person]
-    chain = next(
-        row for row in read_results("gestures.json", EXPERIMENTS) if row["family"] == "RBF" and row["person"] == person
-    )
+    chain = row_of("gestures.json", family="RBF", person=person)
     X, y = views(videos, train)[chain["view"]], [np.asarray(each) for each in y]
     people = [names[i][0] for i in train]
-    rows = []
-    for field, options in candidates(chain).items():
-        begin = time.perf_counter()
-        words, estimator, decode, score = choose(options, [X[i] for i in train], [y[i] for i in train], people)
-        chosen = time.perf_counter()
-        model = clone(estimator).set_params(rank=RANK, decode=decode)
-        model.fit([X[i] for i in train], [y[i] for i in train])
-        fitted = time.perf_counter()
-        truth = [y[i] for i in test]
-        by_decoding = {
-            each: [np.asarray(guess) for guess in model.predict([X[i] for i in test], each)] for each in DECODINGS
-        }
-        rows.append(
-            {
-                "person": person,
-                "field": field,
-                "view": chain["view"],
-                "kernel": chain["kernel"],
-                **words,
-                "decode": decode,
-                "cv_accuracy": score,
-                "selection_seconds": chosen - begin,
-                "fit_seconds": fitted - chosen,
-                "relative_gap": model.certificate_.relative_gap,
-                "log_likelihood": model.log_likelihood([X[i] for i in test], truth) / sum(map(len, truth)),
-                "right": {each: pack_right(truth, guesses) for each, guesses in by_decoding.items()},
-                "found": {
-                    each: [found_segments(t, g) for t, g in zip(truth, guesses, strict=True)]
-                    for each, guesses in by_decoding.items()
-                },
-            }
-        )
-    return rows
+    begin = time.perf_counter()
+    options = candidates(field, chain)
+    words, estimator, decode, score = choose(options, [X[i] for i in train], [y[i] for i in train], people)
+    chosen = time.perf_counter()
+    model = clone(estimator).set_params(rank=RANK, decode=decode)
+    model.fit([X[i] for i in train], [y[i] for i in train])
+    fitted = time.perf_counter()
+    truth = [y[i] for i in test]
+    by_decoding = {
+        each: [np.asarray(guess) for guess in model.predict([X[i] for i in test], each)] for each in DECODINGS
+    }
+    return {
+        "person": person,
+        "field": field,
+        "view": chain["view"],
+        "kernel": chain["kernel"],
+        **words,
+        "decode": decode,
+        "cv_accuracy": score,
+        "selection_seconds": chosen - begin,
+        "fit_seconds": fitted - chosen,
+        # The mean number of processes that wanted a core.
+        "beside_other_work": os.getloadavg()[1] > 2 * available_cores(),
+        "relative_gap": model.certificate_.relative_gap,
+        "log_likelihood": model.log_likelihood([X[i] for i in test], truth) / sum(map(len, truth)),
+        "right": {each: pack_right(truth, guesses) for each, guesses in by_decoding.items()},
+        "found": {
+            each: [found_segments(t, g) for t, g in zip(truth, guesses, strict=True)]
+            for each, guesses in by_decoding.items()
+        },
+    }
 
 
 def page() -> None:
@@ -149,10 +162,10 @@ def page() -> None:
     rows = read_results(RESULTS, EXPERIMENTS)
     by_field = {
         field: sorted((row for row in rows if row["field"] == field), key=lambda row: row["person"])
-        for field in ("chain", "segments")
+        for field in FIELDS.values()
     }
     if any(len(found) < len(PERSONS) for found in by_field.values()):
-        print("no page yet: it needs both fields, tested on every person")
+        print("no page yet: it needs all fields, tested on every person")
         return
     seconds = sum(row["selection_seconds"] + row["fit_seconds"] for row in rows)
     sheet = ResultPage(
@@ -162,31 +175,36 @@ def page() -> None:
     sheet.text(
         f"The {n_videos} videos, features and folds of [gestures](gestures.md): each of {len(PERSONS)} people is left "
         "out in turn. `ChainCRF` and `SegmentCRF` have the RBF kernel and the features that were chosen for the chain "
-        "between the training people; decoding, and the prior variances of segments, are chosen there as well. A "
+        "between the training people; decoding, and the prior variances of segments, are chosen there as well. "
+        "Segments and means have the same kernel between whole segments besides (`segment_kernel`), and its prior "
+        "variance is chosen, all else being that of segments. A "
         f"segment is found if its label is right and it shares {OVERLAP:.0%} of what it and a true one cover together."
     )
     right = {name: _chosen(found, "right") for name, found in by_field.items()}
     hits = {name: _chosen(found, "found") for name, found in by_field.items()}
-    difference = paired(right["chain"], right["segments"])["accuracy"]
+    gains = {name: paired(right["chain"], right[name])["accuracy"] for name in by_field if name != "chain"}
     sheet.table(
         ["field", "frame accuracy", "against the chain, points", *(f"person {p}" for p in PERSONS), "segment F1"],
         [
             [
                 name,
                 percent(*_figures(accuracy_of(right[name])["accuracy"])),
-                "" if name == "chain" else points(difference),
+                "" if name == "chain" else points(gains[name]),
                 *(percent(_accuracy(row, row["decode"])) for row in found),
                 percent(f1_of(hits[name])),
             ]
             for name, found in by_field.items()
         ],
     )
-    low, high = _interval_of_f1(hits["chain"], hits["segments"])
+    for name, gain in gains.items():
+        low, high = _interval_of_f1(hits["chain"], hits[name])
+        sheet.text(
+            f"In frames, {name} against the chain: {verdict(gain)}, by a paired interval from resampling the "
+            f"{n_videos} videos; that of the difference in segment F1 is {100 * low:+.1f} to {100 * high:+.1f} points."
+        )
     sheet.text(
-        f"In frames, segments against the chain: {verdict(difference)}, by a paired interval from resampling the "
-        f"{n_videos} videos; that of the difference in segment F1 is {100 * low:+.1f} to {100 * high:+.1f} points. "
-        f"{n_videos} videos of {len(PERSONS)} people say little about a fourth. One trial of both fields, fitted to "
-        "person b and tested on person c, came before the grid was settled."
+        f"{n_videos} videos of {len(PERSONS)} people say little about a fourth. One trial of chain and segments, "
+        "fitted to person b and tested on person c, came before the grid was settled."
     )
     sheet.heading("Both decodings")
     sheet.text(
@@ -216,6 +234,8 @@ def page() -> None:
     sheet.text(
         f"{ends} of {len(PERSONS)} prior variances of durations are at the upper end of the two that were tried."
     )
+    if busy := sorted({row["field"] for row in rows if row.get("beside_other_work")}):
+        sheet.text(f"Seconds of {', '.join(busy)} were measured beside other work of the machine: they are too many.")
     sheet.table(
         [
             "field",
@@ -224,6 +244,7 @@ def page() -> None:
             "kernel",
             "prior variance",
             "of durations",
+            "of means",
             "decoding",
             "fit, seconds",
         ],
@@ -234,7 +255,10 @@ def page() -> None:
                 row["view"],
                 f"`{row['kernel']}`",
                 f"{row['prior_variance']:g}",
-                f"{row['duration_prior_variance']:g}" if "duration_prior_variance" in row else "",
+                *(
+                    f"{row[part]:g}" if part in row else ""
+                    for part in ("duration_prior_variance", "segment_prior_variance")
+                ),
                 row["decode"],
                 f"{row['fit_seconds']:.1f}",
             ]
@@ -275,17 +299,17 @@ def _interval_of_f1(first: list, second: list, n_draws: int = 2000) -> tuple[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--persons", nargs="+", default=list(PERSONS), choices=PERSONS)
+    parser.add_argument("--fields", nargs="+", default=list(FIELDS), choices=FIELDS)
     parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
-    for person in [] if arguments.page else arguments.persons:
-        rows = run(person)
-        merge_results(RESULTS, rows, ("field", "person"), EXPERIMENTS)
-        for row in rows:
-            print(
-                f"{row['field']} without {person}: {percent(_accuracy(row, row['decode']))}, {row['decode']}, segment "
-                f"F1 {percent(f1_of(row['found'][row['decode']]))}, fit {row['fit_seconds']:.1f} s",
-                flush=True,
-            )
+    for person, name in [] if arguments.page else product(arguments.persons, arguments.fields):
+        row = run(person, FIELDS[name])
+        merge_results(RESULTS, [row], ("field", "person"), EXPERIMENTS)
+        print(
+            f"{row['field']} without {person}: {percent(_accuracy(row, row['decode']))}, {row['decode']}, segment "
+            f"F1 {percent(f1_of(row['found'][row['decode']]))}, fit {row['fit_seconds']:.1f} s",
+            flush=True,
+        )
     page()
 
 

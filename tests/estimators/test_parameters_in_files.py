@@ -17,6 +17,7 @@ from kernelfields import (
     KernelClassifier,
     MultiLabelCRF,
     NodeCliques,
+    SegmentCRF,
     SkipCliques,
 )
 from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
@@ -38,6 +39,21 @@ INSTANCES, INDICATOR = labelled_instances(60)
 QUICK = {"tol": 0.05, "random_state": 3}
 
 FITS = {
+    "segments": lambda: SegmentCRF(
+        2.0 * RBF("scale") + Linear(),
+        edge_kernel="linear",
+        duration_kernel=Matern(1.5),
+        segment_kernel=RBF(0.5) + Linear(),
+        shared_duration=True,
+        max_duration=4,
+        repeats=True,
+        prior_variance=(0.5, 2.0),
+        segment_prior_variance=0.3,
+        basis=RandomCholesky(tol=0.01),
+        constraints=Constraints([(0, 2)], end=[1]),
+        engine=Threads(memory="1GB"),
+        **QUICK,
+    ).fit(*ALLOWED),
     "chain, defaults": lambda: ChainCRF().fit(X, Y),
     "chain, objects": lambda: ChainCRF(
         2.0 * RBF("scale") + Columns(Polynomial(2), 0, 2),

@@ -145,12 +145,15 @@ def test_files_keep_everything(fitted, tmp_path):
 
 
 def test_the_posterior_and_its_averages():
-    model = SegmentCRF("linear", **QUICK).fit(X, Y)
+    model = SegmentCRF("linear", segment_kernel="linear", **QUICK).fit(X, Y)
     evidence = model.laplace(X, Y, n_samples=5, random_state=0)
     assert np.isfinite(evidence.value)
     for kind in ("probit", "sampling"):
         marginals = model.predict_marginals(X, uncertainty=kind)
         np.testing.assert_allclose(np.concatenate(marginals).sum(axis=1), 1.0)
+    for x, variances in zip(X, model.predict_variances(X), strict=True):
+        assert variances.shape == (len(x), 2)
+        assert (variances > 0).all()
 
 
 def test_defaults_choose_durations_and_variance():

@@ -1,13 +1,19 @@
 """SegmentCRF with kernels on whole segments, its n best, explanations and tables, and labels that are partly known."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, SegmentCRF, SoftTargets
+from kernelfields.cli.models import load_model
 from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.torch.engine import Torch
+from kernelfields.evaluation import evaluate_model
 from kernelfields.fields.segments import SegmentCliques, read_segments
+from kernelfields.formats.model_file import ModelFileError
 from kernelfields.models.build import name_cliques
+from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 
@@ -58,6 +64,13 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
             assert chance == pytest.approx(other, abs=1e-12)
     with pytest.raises(ValueError, match="k must be"):
         fitted.predict_nbest(X, 0, segments=True)
+
+
+def test_nothing_asked_is_nothing_answered(fitted):
+    for ask in (fitted.predict, fitted.predict_segments, fitted.predict_marginals, fitted.sample):
+        assert ask([]) == []
+    assert fitted.predict_nbest([], 2) == fitted.predict_nbest([], 2, segments=True) == []
+    assert fitted.sample([], 2, segments=True) == []
 
 
 def test_a_short_sequence_has_few_segmentations(fitted):
@@ -172,6 +185,13 @@ def test_tables_and_summaries_know_segments(fitted):
     assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
 
 
+def test_a_report_shows_segments_on_a_time_axis(fitted):
+    parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate_model(fitted, X, Y)}
+    page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])
+    for words in ("SegmentCRF", "duration: label 0", "probability of the segment", "means over segments"):
+        assert words in page
+
+
 def test_partly_known_labels_are_fitted_by_what_is_known():
     known = [[None if t % 3 == 1 else int(label) for t, label in enumerate(y)] for y in Y]
     model = SegmentCRF("rbf", segment_kernel="linear", max_duration=7, tol=1e-5, **QUICK).fit(X, known)
@@ -227,10 +247,26 @@ def test_other_engines_are_refused(engine):
         SegmentCRF(engine=engine).fit(X, Y)
 
 
-def test_collections_are_refused():
+def test_collections_are_labelled_but_not_fitted(fitted):
     dask = pytest.importorskip("dask")
     with pytest.raises(ValueError, match="not in Dask collections"):
         SegmentCRF().fit([dask.delayed(X)], [dask.delayed(Y)])
+    (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")
+    for ours, here in zip(labels, fitted.predict(X[:3]), strict=True):
+        np.testing.assert_array_equal(ours, here)
+
+
+def test_new_inputs_may_meet_kernels_on_a_device(fitted):
+    pytest.importorskip("torch")
+    there = copy.copy(fitted).set_params(engine="torch")
+    for ours, here in zip(there.predict_marginals(X), fitted.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, here, atol=1e-9)
+
+
+def test_the_command_says_that_segments_are_for_python(fitted, tmp_path):
+    fitted.save(tmp_path / "segments.kfm")
+    with pytest.raises(ModelFileError, match="holds a model of kind 'SegmentCRF', expected 'ChainCRF'"):
+        load_model(tmp_path / "segments.kfm")
 
 
 def test_clique_sets_of_segments_say_what_they_need():

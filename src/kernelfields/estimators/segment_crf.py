@@ -69,7 +69,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     segment_kernel : like kernel, or None, default None
         Kernel between segments as bags of inputs: the mean of k(x, x') over the inputs of both, their windows as in
         ``window``. It judges a segment by what its inputs are on average, however long it is; sums over its positions
-        are those of ``kernel``. Passes then take an exponential for each segment, some ten times as long.
+        are those of ``kernel``. Passes then take an exponential for each segment, and about twice as long.
     shared_duration : bool, default False
         Whether one function of the duration serves all labels.
     max_duration : int or None
@@ -375,6 +375,11 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         kind = resolve_uncertainty(uncertainty, joint=False) if uncertainty is not False else None
         averaged = self._averaged(X, kind, None, known)
         return Ragged(rows for chains, marginals, _ in averaged for rows in chains.split(marginals))
+
+    @answers_collections
+    def predict_variances(self, X: object) -> list[np.ndarray]:
+        """Return the posterior variances of the potentials of positions, (T, L) arrays, after :meth:`laplace`."""
+        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
 
     def log_likelihood(
         self, X: object, y: object, *, per_sequence: bool = False, known: object = None
