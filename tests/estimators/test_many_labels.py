@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, LabelDictionary, PrunedBy
+from kernelfields import ChainCRF, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import allowed as allowed_module
 from kernelfields.inference.chain import allowed_steps as steps_module
@@ -169,6 +169,8 @@ class TestDictionary:
             (LabelDictionary("word", entries=[("a", "b")]), "entries must be a dict"),
             (LabelDictionary("word", entries={"a": "t01"}), "needs a list of labels for 'a'"),
             (LabelDictionary("word", unknown=[]), "allows no label in unknown"),
+            (LabelDictionary("word", unknown=["t01", "t99"]), "names .*'t99'.* in unknown"),
+            (LabelDictionary("word", entries={"w0": ["t99"]}), "names .*'t99'.* for 'w0'"),
             (LabelDictionary("form"), "no position has the feature 'form'"),
             (LabelDictionary(99), "the number of one of"),
             ({"w0": ["t01"]}, "allowed must be a LabelDictionary"),
@@ -187,6 +189,16 @@ def test_no_path_names_sequence_and_position():
     crf = ChainCRF("linear", allowed=rule, constraints=[("q", "p")], **SETTINGS).fit(X, y)
     with pytest.raises(ValueError, match="sequence 1, position 1: the labels that are allowed up to here leave no"):
         crf.predict([X[0], [{"word": "b"}, {"word": "a"}]])
+
+
+def test_labels_of_a_fit_without_a_path_and_cliques_of_longer_reach_are_refused(tagged):
+    X, y = [[{"word": "a"}, {"word": "b"}]], [["p", "q"]]
+    settings = {"allowed": LabelDictionary("word", min_count=1), **SETTINGS}
+    with pytest.raises(ValueError, match="sequence 0, position 1: the labels that are allowed up to here leave no"):
+        ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
+    ahead = [NodeCliques("linear"), SkipCliques(lag=2)]
+    with pytest.raises(ValueError, match="allowed is for fields in which neighbours alone meet"):
+        ChainCRF(cliques=ahead, allowed=LabelDictionary("word")).fit(*tagged)
 
 
 class TestPruning:
