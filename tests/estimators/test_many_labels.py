@@ -11,6 +11,7 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
 from kernelfields.objective.likelihoods.lists import ListPasses
+from kernelfields.objective.stochastic import stochastic_descent
 
 SETTINGS = {"prior_variance": 1.0, "support": "observed", "random_state": 0}
 
@@ -82,6 +83,21 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     diagonal = datafit.curvature_diagonal(evaluation, 0)
     np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest
+
+
+def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
+    data = fitted._read_fitted(*tagged, None)
+    sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
+    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
+    descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
+    loss = descent._epoch(descent._fresh(), descent.visited, 0.0, moving=False)
+    assert loss == pytest.approx(datafit.value_at_zero)
+    state = descent._fresh()
+    descent._epoch(state, descent.visited, 0.05)
+    loss = descent._epoch(state, descent.visited, 0.0, moving=False)
+    assert loss == pytest.approx(datafit.fused.value_and_gradient(descent._coefficients(state))[0])
+    assert loss < datafit.value_at_zero
 
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
