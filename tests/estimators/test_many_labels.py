@@ -85,6 +85,18 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest
 
 
+def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
+    X, y = tagged
+    y = [[None if (i + t) % 4 == 0 else tag for t, tag in enumerate(tags)] for i, tags in enumerate(y)]
+    values = []
+    for share in (1.0, -1.0):
+        always(monkeypatch, share)
+        rule = LabelDictionary("word", min_count=2)
+        crf = ChainCRF("linear", allowed=rule, prior_variance=0.1, support="observed", tol=1e-6).fit(X, y)
+        values.append(crf.solution_.value)
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
