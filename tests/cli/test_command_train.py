@@ -124,6 +124,23 @@ def test_constraints_and_templates(folder):
     assert np.isneginf(crf.field_.structure.masks.edge[crf.classes_.tolist().index("O"), 1])
 
 
+def test_labels_are_allowed_by_a_feature(folder):
+    run("train", "train.conll", "--allowed-by", "U:word=", "--allowed-min-count", 1, "-q")
+    crf = ChainCRF.load("model.safetensors")
+    assert crf.classes_[crf.allowed_.labels_of("U:word=the")].tolist() == ["DET"]
+    assert len(crf.allowed_.labels_of("U:word=unheard")) == 3
+    settings, _ = read_settings("model.toml")
+    assert (settings.allowed_by, settings.allowed_min_count) == ("U:word=", 1)
+    run("train", "train.npz", "--allowed-by", "0", "-q")
+    assert ChainCRF.load("model.safetensors").allowed_.feature == 0
+    for options, message in (
+        (("--allowed-by", "form="), "no position has the feature 'form='"),
+        (("--allowed-min-count", 2), "--allowed-min-count is for --allowed-by"),
+        (("--allowed-by", "U:word=", "--allowed-min-count", 0), "--allowed-min-count must be at least 1"),
+    ):
+        assert message in run("train", "train.conll", *options, "-q", code=2).stderr
+
+
 def test_the_result_as_json(folder):
     document = json.loads(run("train", "train.conll", "-q", "--json", "--dev", "dev.conll").stdout)
     crf = ChainCRF.load(document["model"])

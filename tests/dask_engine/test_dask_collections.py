@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from dask_fits import fitted, on_cluster, on_threads, sequences
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, LabelDictionary
+from kernelfields.engines import Dask
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.dask.collections import sequences_of_frame, sequences_of_rows
 from kernelfields.engines.dask.prediction import predict_collection
@@ -106,3 +107,16 @@ def test_predictions_for_a_collection_are_one(client):
     assert [len(each) for each in best] == [2] * 30
     with pytest.raises(ValueError, match="must be one of"):
         predict_collection(crf, parts, "score")
+
+
+def test_allowed_labels_hold_in_shards_of_lists_and_in_predictions_for_collections(client):
+    X, y = sequences(8)
+    X = [np.column_stack([np.round(x[:, 0]), x[:, 1:]]) for x in X]
+    crf = ChainCRF("rbf", rank=5, allowed=LabelDictionary(0, min_count=1), prior_variance=1.0, random_state=0)
+    crf.set_params(engine=Dask(client)).fit(X, y)
+    there = crf.solution_.value
+    crf.set_params(engine="threads").fit(X, y)
+    assert there == pytest.approx(crf.solution_.value, rel=1e-6)
+    found = predict_collection(crf, bag.from_delayed(delayed_parts(X, [5, 3]))).compute()
+    for ours, theirs in zip(found, crf.predict(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

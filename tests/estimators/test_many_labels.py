@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, LabelDictionary, PrunedBy
+from kernelfields import ChainCRF, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import allowed as allowed_module
 from kernelfields.inference.chain import allowed_steps as steps_module
@@ -11,6 +11,7 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
 from kernelfields.objective.likelihoods.lists import ListPasses
+from kernelfields.objective.stochastic import stochastic_descent
 
 SETTINGS = {"prior_variance": 1.0, "support": "observed", "random_state": 0}
 
@@ -82,6 +83,33 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     diagonal = datafit.curvature_diagonal(evaluation, 0)
     np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest
+
+
+def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
+    X, y = tagged
+    y = [[None if (i + t) % 4 == 0 else tag for t, tag in enumerate(tags)] for i, tags in enumerate(y)]
+    values = []
+    for share in (1.0, -1.0):
+        always(monkeypatch, share)
+        rule = LabelDictionary("word", min_count=2)
+        crf = ChainCRF("linear", allowed=rule, prior_variance=0.1, support="observed", tol=1e-6).fit(X, y)
+        values.append(crf.solution_.value)
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
+def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
+    data = fitted._read_fitted(*tagged, None)
+    sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
+    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
+    descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
+    loss = descent._epoch(descent._fresh(), descent.visited, 0.0, moving=False)
+    assert loss == pytest.approx(datafit.value_at_zero)
+    state = descent._fresh()
+    descent._epoch(state, descent.visited, 0.05)
+    loss = descent._epoch(state, descent.visited, 0.0, moving=False)
+    assert loss == pytest.approx(datafit.fused.value_and_gradient(descent._coefficients(state))[0])
+    assert loss < datafit.value_at_zero
 
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
@@ -169,6 +197,8 @@ class TestDictionary:
             (LabelDictionary("word", entries=[("a", "b")]), "entries must be a dict"),
             (LabelDictionary("word", entries={"a": "t01"}), "needs a list of labels for 'a'"),
             (LabelDictionary("word", unknown=[]), "allows no label in unknown"),
+            (LabelDictionary("word", unknown=["t01", "t99"]), "names .*'t99'.* in unknown"),
+            (LabelDictionary("word", entries={"w0": ["t99"]}), "names .*'t99'.* for 'w0'"),
             (LabelDictionary("form"), "no position has the feature 'form'"),
             (LabelDictionary(99), "the number of one of"),
             ({"w0": ["t01"]}, "allowed must be a LabelDictionary"),
@@ -187,6 +217,16 @@ def test_no_path_names_sequence_and_position():
     crf = ChainCRF("linear", allowed=rule, constraints=[("q", "p")], **SETTINGS).fit(X, y)
     with pytest.raises(ValueError, match="sequence 1, position 1: the labels that are allowed up to here leave no"):
         crf.predict([X[0], [{"word": "b"}, {"word": "a"}]])
+
+
+def test_labels_of_a_fit_without_a_path_and_cliques_of_longer_reach_are_refused(tagged):
+    X, y = [[{"word": "a"}, {"word": "b"}]], [["p", "q"]]
+    settings = {"allowed": LabelDictionary("word", min_count=1), **SETTINGS}
+    with pytest.raises(ValueError, match="sequence 0, position 1: the labels that are allowed up to here leave no"):
+        ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
+    ahead = [NodeCliques("linear"), SkipCliques(lag=2)]
+    with pytest.raises(ValueError, match="allowed is for fields in which neighbours alone meet"):
+        ChainCRF(cliques=ahead, allowed=LabelDictionary("word")).fit(*tagged)
 
 
 class TestPruning:

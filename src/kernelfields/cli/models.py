@@ -34,7 +34,7 @@ from kernelfields.formats import ModelFileError, SequenceFile, Template, format_
 from kernelfields.formats.text_files import input_name
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF
+    from kernelfields import ChainCRF, LabelDictionary
 
 KERNEL_PARAMETERS = tuple(name for name, setting in SETTINGS.items() if setting.part == "kernel")
 #: Which settings say how a format is read.
@@ -363,7 +363,20 @@ def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
 
 def fit_parameters(settings: RunSettings) -> dict[str, Any]:
     """Return the parameters of the estimator that do not describe its clique sets."""
-    return {**settings.part("estimator"), "engine": engine_of(settings)}
+    return {**settings.part("estimator"), "allowed": allowed_by(settings), "engine": engine_of(settings)}
+
+
+def allowed_by(settings: RunSettings) -> LabelDictionary | None:
+    """Return the dictionary of labels that the settings ask for; None for none."""
+    from kernelfields import LabelDictionary
+
+    feature, count = settings.allowed_by, settings.allowed_min_count
+    if feature is None:
+        if count is not None:
+            raise ValueError("--allowed-min-count is for --allowed-by: name a feature, or leave it out")
+        return None
+    named = int(feature) if feature.isdecimal() else feature
+    return LabelDictionary(named) if count is None else LabelDictionary(named, min_count=count)
 
 
 def engine_of(settings: RunSettings) -> Any:

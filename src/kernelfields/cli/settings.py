@@ -249,6 +249,15 @@ class RunSettings:
     constraints: str | None = _field(
         None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
     )
+    allowed_by: str | None = _field(
+        None,
+        "--allowed-by",
+        "Feature that labels have to be seen with: U:word= for text, U02: of a template, the number of a column.",
+        metavar="NAME",
+    )
+    allowed_min_count: int | None = _field(
+        None, "--allowed-min-count", "Values seen less often, 5 unless told, may have any label.", least=1
+    )
 
     search: bool = _search(
         False, "--search", "Choose kernel, its scale or degree, and prior variance by cross-validation."

@@ -80,7 +80,7 @@ class FittedPruning:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
         if not isinstance(answers, AllowedAnswers):
             every = AllowedLabels.of_mask(answers.node > -np.inf)
-            scores = np.ascontiguousarray(answers.node[every.rows, every.labels])
+            scores = every.taken(answers.node)
             answers = AllowedAnswers(answers.data, every, scores, answers.edge, answers.workers)
         allowed = answers.allowed
         values = np.exp(answers.best_with_each()) if self.by == "max-marginal" else answers.beliefs.entries

@@ -166,7 +166,13 @@ def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
             )
         column = chains.inputs[:, [feature]]
         return [f"{value:g}" for value in np.ravel(column if isinstance(column, np.ndarray) else column.toarray())]
-    words = [_word(position, feature) for sequence in X for position in _positions(sequence, feature)]
+    # Plain dicts, the usual case, are asked without a call for each position.
+    found = (
+        position.get(feature) if type(position) is dict else _word(position, feature)
+        for sequence in X
+        for position in _positions(sequence, feature)
+    )
+    words = [value if value is None or type(value) is str else str(value) for value in found]
     if not any(word is not None for word in words) and words:
         raise ValueError(
             f"no position has the feature {feature!r}, which a LabelDictionary looks words up by: name a feature of "
@@ -182,10 +188,9 @@ def _positions(sequence: Any, feature: str) -> Any:
     return sequence
 
 
-def _word(position: Any, feature: str) -> str | None:
+def _word(position: Any, feature: str) -> Any:
     if isinstance(position, Mapping):
-        value = position.get(feature)
-        return value if value is None or isinstance(value, str) else str(value)
+        return position.get(feature)
     if isinstance(position, str | bytes) or not isinstance(position, Iterable):
         return None
     return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)

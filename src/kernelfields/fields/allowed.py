@@ -52,6 +52,15 @@ class AllowedLabels:
         """The position of every entry, (A,)."""
         return np.repeat(np.arange(self.n_positions), np.diff(self.begin))
 
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """Where every entry stands in a table (N, L) laid out flat, (A,)."""
+        return self.rows * np.int64(self.n_labels) + self.labels
+
+    def taken(self, table: np.ndarray) -> np.ndarray:
+        """Return the entries of a table (N, L), (A,)."""
+        return np.ascontiguousarray(table).reshape(-1).take(self.cells)
+
     def __getitem__(self, rows: np.ndarray | slice) -> AllowedLabels:
         """Return the lists of some positions: whole numbers (n,), or a slice."""
         if isinstance(rows, slice):
@@ -75,7 +84,7 @@ class AllowedLabels:
     def places(self, labels: np.ndarray) -> np.ndarray:
         """Return the entry of the label given for each position, (N,), -1 where it is not allowed."""
         # Entries are sorted by position and label, so that one number for both can be searched for.
-        keys = self.rows * np.int64(self.n_labels) + self.labels
+        keys = self.cells
         wanted = np.arange(self.n_positions) * np.int64(self.n_labels) + labels
         found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         return np.where(keys[found] == wanted, found, -1) if len(keys) else np.full(len(wanted), -1)
@@ -99,13 +108,13 @@ class AllowedLabels:
     def penalties(self) -> np.ndarray:
         """Return 0 for allowed labels and minus infinity for others, (N, L)."""
         dense = np.full((self.n_positions, self.n_labels), -np.inf)
-        dense[self.rows, self.labels] = 0.0
+        dense.reshape(-1)[self.cells] = 0.0
         return dense
 
     def spread(self, values: np.ndarray, elsewhere: float = 0.0) -> np.ndarray:
         """Return numbers of entries (A,) as a table (N, L), with one number for labels that are not allowed."""
         table = np.full((self.n_positions, self.n_labels), elsewhere)
-        table[self.rows, self.labels] = values
+        table.reshape(-1)[self.cells] = values
         return table
 
     def check(self, offsets: np.ndarray) -> None:

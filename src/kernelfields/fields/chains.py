@@ -148,7 +148,7 @@ def labelled_runs(chains: Chains) -> Chains:
     starts = np.flatnonzero(begins)
     weights = np.where(known[starts], chains.position_weights[starts], 0.0)
     offsets = np.append(starts, chains.n_positions)
-    return Chains(chains.inputs, offsets, chains.labels, weights)
+    return Chains(chains.inputs, offsets, chains.labels, weights, allowed=chains.allowed)
 
 
 def weigh_classes(chains: Any, classes: np.ndarray, class_weight: Any, *, warn: bool = False) -> Any:

@@ -161,7 +161,7 @@ class AllowedAnswers(ChainAnswers):
         """Return the same once more is known of the labels: log-weights (N, L)."""
         if evidence is None:
             return self
-        known = evidence[self.allowed.rows, self.allowed.labels]
+        known = self.allowed.taken(evidence)
         kept = known > -np.inf
         allowed = self.allowed.kept(kept)
         answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.steps, self.workers)
@@ -201,7 +201,7 @@ def _narrowed(answers: ChainAnswers) -> Any:
     allowed = AllowedLabels.of_mask(answers.node > -np.inf)
     if not _lists().worth_lists(allowed) or not np.diff(allowed.begin).all():
         return answers
-    scores = answers.node[allowed.rows, allowed.labels]
+    scores = allowed.taken(answers.node)
     lists = AllowedAnswers(answers.data, allowed, scores, answers.edge, answers.workers)
     lists.evidence = answers.evidence
     return lists

@@ -36,6 +36,6 @@ def _by_tables(field: Any, data: Any, lists: AllowedLabels, workers: Workers, pl
     for batch in field.batches(data, at_once):
         potentials = field.potentials(batch, field.layout(batch), workers, place)
         here = lists[row : row + batch.n_positions]
-        parts.append(potentials.node[here.rows, here.labels])
+        parts.append(here.taken(potentials.node))
         row += batch.n_positions
     return np.concatenate(parts)

@@ -28,6 +28,8 @@ _SAMPLE = 500
 _FIRST_RATE = 0.1
 _MOST_HALVINGS = 30
 _MOST_DOUBLINGS = 12
+# So many passes over lists of allowed labels an epoch may cost.
+_PASSES = 40
 
 
 @dataclass
@@ -107,10 +109,11 @@ class StochasticDescent:
         from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
+        nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
+        rows = features.indptr, features.indices, features.data
         return (
-            SparseChains(
-                chains.offsets, chains.labels, chains.weights, features.indptr, features.indices, features.data
-            ),
+            SparseChains(chains.offsets, chains.labels, chains.weights, *rows, *lists),
             WeightedPairs(support.begin, support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
@@ -159,8 +162,10 @@ class StochasticDescent:
         return self.parts(state.scale * state.node, state.edge)
 
 
-def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -> StochasticDescent | None:
-    """Return the descent of a field of the right kind, else None."""
+def stochastic_descent(
+    likelihood: Likelihood, designs: Sequence[LocalDesign], passes: int = _PASSES
+) -> StochasticDescent | None:
+    """Return the descent of a field of the right kind, else None; an epoch may cost some ``passes`` over lists."""
     node, plain = designs[0], likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
     sparse_node = node.labels_per_clique == 1 and node.positions is None and node.sparse
     if not isinstance(plain, ChainLikelihood) or len(designs) > 2:
@@ -172,7 +177,9 @@ def stochastic_descent(likelihood: Likelihood, designs: Sequence[LocalDesign]) -
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
-    if plain.chains.allowed is not None:
+    allowed = plain.chains.allowed
+    # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
+    if allowed is not None and allowed.step_pairs * passes < plain.n_labels**2:
         return None
     if plain.chains.evidence is None:
         return StochasticDescent(plain.chains, node, edge, plain.n_labels, plain.masks)

@@ -1,8 +1,8 @@
 """Stochastic steps on a sparse chain field, one sequence after another, compiled.
 
 Per sequence: scores from the pairs of its features, forward-backward with scaling, and a step. What constraints forbid
-has a penalty of minus infinity, hence probability zero and no part in a step. Sequences whose probabilities leave the
-range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
+or lists do not allow has a penalty of minus infinity, hence probability zero and no part in a step. Sequences whose
+probabilities leave the range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
 
 *Descent* moves coefficients along the gradient of the sequence:
 
@@ -30,7 +30,10 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 
 class SparseChains(NamedTuple):
-    """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r)."""
+    """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r).
+
+    ``first`` and ``allowed`` are the lists of fields/allowed.py, empty where all labels are allowed.
+    """
 
     offsets: np.ndarray
     labels: np.ndarray
@@ -38,6 +41,8 @@ class SparseChains(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
+    first: np.ndarray
+    allowed: np.ndarray
 
 
 class WeightedPairs(NamedTuple):
@@ -196,7 +201,7 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
 
     With ``moving`` False nothing is changed, and the loss is that of the present coefficients.
     """
-    offsets, labels, weights, indptr, indices, values = sequences
+    offsets, labels, weights, indptr, indices, values, first, allowed = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
     room = _room(order, offsets, n_labels)
@@ -208,7 +213,10 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
             room.steps[before[p], after[p]] = edge[p]
         for t in range(length):
             row = scores[t]
-            row[:] = 0.0
+            row[:] = 0.0 if len(first) == 0 else -np.inf
+            if len(first):
+                for i in range(first[start + t], first[start + t + 1]):
+                    row[allowed[i]] = 0.0
             for k in range(indptr[start + t], indptr[start + t + 1]):
                 f, value = indices[k], values[k]
                 for p in range(begin[f], begin[f + 1]):
@@ -269,7 +277,7 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
 
     ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
     """
-    offsets, labels, weights, indptr, indices, values = sequences
+    offsets, labels, weights, indptr, indices, values, first, allowed = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
     room = _room(order, offsets, n_labels)
@@ -285,7 +293,10 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
             room.steps[before[p], after[p]] = priors.edge_variance * _soft(edge[p], priors.edge_l1)
         for t in range(length):
             row = scores[t]
-            row[:] = 0.0
+            row[:] = 0.0 if len(first) == 0 else -np.inf
+            if len(first):
+                for i in range(first[start + t], first[start + t + 1]):
+                    row[allowed[i]] = 0.0
             for k in range(indptr[start + t], indptr[start + t + 1]):
                 f, value = indices[k], values[k] * variance
                 for p in range(begin[f], begin[f + 1]):

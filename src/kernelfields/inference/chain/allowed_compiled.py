@@ -86,8 +86,13 @@ def forward_backward(
                 else:
                     for i in range(n_before):
                         row, place = t * stride + labels[base + before + i] * width, block + i * size
-                        for j in range(size):
-                            blocks[place + j] = values[row + labels[lo + j]]
+                        # A list of all labels needs no looking up.
+                        if size == width:
+                            for j in range(size):
+                                blocks[place + j] = values[row + j]
+                        else:
+                            for j in range(size):
+                                blocks[place + j] = values[row + labels[lo + j]]
                 for j in range(size):
                     predicted[j] = 0.0
                 whole = n_before - n_before % 4
@@ -183,8 +188,12 @@ def forward_backward(
             else:
                 for i in range(n_before):
                     row, place = t * stride + labels[base + before + i] * width, block + i * size
-                    for j in range(size):
-                        steps[row + labels[lo + j]] += blocks[place + j]
+                    if size == width:
+                        for j in range(size):
+                            steps[row + j] += blocks[place + j]
+                    else:
+                        for j in range(size):
+                            steps[row + labels[lo + j]] += blocks[place + j]
 
 
 @njit(nogil=True, cache=True)

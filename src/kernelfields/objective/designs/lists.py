@@ -3,8 +3,8 @@
     gathered_scores    new data: (P, 1) coefficients -> (A,) scores of allowed labels
     PairLists          data of a fit: the same, and (A,) residuals -> (P, 1) gradients
 
-A fit walks its data many times, so which pairs meet an entry is written down once: 8 or 12 bytes for each feature of a
-position and each of its allowed labels that have a coefficient together.
+A fit walks its data many times, so which pairs meet an entry is written down once: 4 bytes, and the value where not all
+are one, for each feature of a position and each of its allowed labels that have a coefficient together.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class PairLists:
         self._pairs = np.empty(self._indptr[-1], dtype=np.uint32)  # unsigned: compiled code need not look for -1
         self._values = np.empty(self._indptr[-1], dtype=features.data.dtype)
         fill_matches(*arrays, self._indptr[:-1].copy(), self._pairs, self._values)
+        if (self._values == 1.0).all():
+            self._values = self._values[:0].copy()  # features that are there or not need no weights
         self._size, self._workers = support.size, workers
         self._pieces = workers.weighted_pieces(self._indptr, _WORK)
         wanted = max(1, min(len(self._pieces), workers.n_threads, copies))

@@ -119,19 +119,29 @@ def fill_matches(features, support, lists, places, pairs, weights):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def product(first, last, indptr, pairs, weights, coefficients, scores):
-    """Fill scores of entries first..last-1."""
+    """Fill scores of entries first..last-1; no weights stand for ones."""
+    ones = len(weights) == 0
     for i in range(first, last):
         total = 0.0
-        for m in range(indptr[i], indptr[i + 1]):
-            total += weights[m] * coefficients[pairs[m]]
+        if ones:
+            for m in range(indptr[i], indptr[i + 1]):
+                total += coefficients[pairs[m]]
+        else:
+            for m in range(indptr[i], indptr[i + 1]):
+                total += weights[m] * coefficients[pairs[m]]
         scores[i] = total
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def scatter(first, last, indptr, pairs, weights, residual, squared, gradient):
-    """Add what residuals of entries first..last-1 make of every pair, (P,); with squared values if asked for."""
+    """Add what residuals of entries first..last-1 make of every pair, (P,); with squared weights if asked for."""
+    ones = len(weights) == 0
     for i in range(first, last):
         value = residual[i]
-        for m in range(indptr[i], indptr[i + 1]):
-            weight = weights[m]
-            gradient[pairs[m]] += (weight * weight if squared else weight) * value
+        if ones:
+            for m in range(indptr[i], indptr[i + 1]):
+                gradient[pairs[m]] += value
+        else:
+            for m in range(indptr[i], indptr[i + 1]):
+                weight = weights[m]
+                gradient[pairs[m]] += (weight * weight if squared else weight) * value

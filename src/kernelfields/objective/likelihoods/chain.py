@@ -183,7 +183,7 @@ class ChainLikelihood:
             edge = edge + self.masks.edge
         if self.allowed is not None and self.walks_lists:
             return infer_allowed(
-                node[self.allowed.rows, self.allowed.labels],
+                self.allowed.taken(node),
                 edge,
                 self.chains.offsets,
                 self.allowed,
@@ -350,7 +350,7 @@ class ChainStructure:
             return self.masks.contradictions(evidence, chains.offsets)
         allowed = without_forbidden(chains.allowed, self.masks, chains)
         if evidence is not None:
-            allowed = allowed.kept(evidence[allowed.rows, allowed.labels] > -np.inf)
+            allowed = allowed.kept(allowed.taken(evidence) > -np.inf)
         if not self.masks.edge.any() and np.diff(allowed.begin).all():
             return np.full(chains.n_sequences, -1)
         return rows_without_path(allowed, chains.offsets, self.masks.edge == 0)
