@@ -62,6 +62,7 @@ class Arcs(NamedTuple):
     ahead: Lists  # (S), arcs that count for a state and for all states that back off to it
     own: Lists  # (S), arcs that count for a state alone: the covered ones
     is_parent: np.ndarray  # (S,)
+    edges: np.ndarray  # (A,), the edge that each arc scores, a L + b
 
 
 class TooManyNgrams(MemoryError):
@@ -83,8 +84,6 @@ class NgramAutomaton:
         self.n_states = int(self._first[-1])
         self.arcs = self._find_arcs()
         self.n_arcs = len(self.arcs.target)
-        #: Which edge each arc scores, a L + b.
-        self.arc_edges = self.arcs.last[self.arc_states] * n_labels + self.arc_labels
 
     def _refuse_too_many(self, ngrams: Sequence[tuple[int, np.ndarray | None]], most: float) -> None:
         for length, some in ngrams:
@@ -198,7 +197,8 @@ class NgramAutomaton:
         into, own = _lists(target, np.arange(len(target)), n_states), _lists(source[arcs], arcs, n_states)
         is_parent = np.zeros(n_states, dtype=np.bool_)
         is_parent[parents] = True
-        return Arcs(fail, last, target, mass, parents, sums, into, ahead, own, is_parent)
+        edges = last[source] * self.n_labels + self.arc_labels
+        return Arcs(fail, last, target, mass, parents, sums, into, ahead, own, is_parent, edges)
 
     @cached_property
     def incidence(self) -> scipy.sparse.csr_array:
@@ -228,13 +228,12 @@ class NgramAutomaton:
         return table
 
     def arc_scores(self, edge: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the scores of arcs, (A,), for edge (L, L) and the weights of all n-grams, (P,)."""
-        return edge.reshape(-1)[self.arc_edges] + self.incidence @ weights
+        """Return the scores of arcs, (A,), for edges (L^2,) and the weights of all n-grams, (P,)."""
+        return edge[self.arcs.edges] + self.incidence @ weights
 
     def split(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return sums over arcs (A,) as sums over edges (L, L) and over n-grams (P,)."""
-        edge = np.bincount(self.arc_edges, counts, minlength=self.n_labels**2)
-        return edge.reshape(self.n_labels, self.n_labels), self.incidence.T @ counts
+        """Return sums over arcs (A,) as sums over edges (L^2,) and over n-grams (P,)."""
+        return np.bincount(self.arcs.edges, counts, minlength=self.n_labels**2), self.incidence.T @ counts
 
 
 def _lists(owner: np.ndarray, items: np.ndarray, n_owners: int) -> Lists:

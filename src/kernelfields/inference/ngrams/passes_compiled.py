@@ -1,7 +1,8 @@
 """Scaled forward-backward over the arcs of an automaton, and its derivative along a direction; compiled.
 
 Sequences are worked on side by side, in *lanes*, the longest first: a state or an arc is a row of numbers, one for
-each lane, and sums of rows run in vector registers. With E(arc) = exp(score - shift), mass and gaps as in automaton.py:
+each lane, and sums of rows run in vector registers. With E(arc) = exp(score - shift), mass and gaps as in automaton.py,
+and where edges differ from position to position E_t(arc) = E(arc) exp(edge_t - top of edge_t) in its place:
 
     f_t(y)      = exp(u_t(y) - top_t) / scale_{t-1}                      1 in the place of scale_0
     a_t(s)      = f_t(last label of s) sum over arcs into s of E(arc) mass_{t-1}(arc)
@@ -33,6 +34,15 @@ from kernelfields.inference.sums_compiled import REORDER
 LEAST_SCALE, MOST_FUTURE = 1e-100, 1e150
 
 
+class Edges(NamedTuple):
+    """Edges that differ from position to position, a row for each but the first of a sequence; else without rows."""
+
+    values: np.ndarray  # (M, L^2), their exponentials, one at most
+    changes: np.ndarray  # (M, L^2), the direction, or without rows
+    posterior: np.ndarray  # (M, L^2), to be filled, or without rows
+    starts: np.ndarray  # (lanes,), the row into position t is that much before row t
+
+
 class Room(NamedTuple):
     """Arrays to work in; numba takes longer to compile an allocation than a loop."""
 
@@ -48,10 +58,13 @@ class Room(NamedTuple):
     tops: np.ndarray  # (lanes,)
     posterior: np.ndarray  # (L, lanes)
     means: np.ndarray  # (lanes,), E x
+    edges: np.ndarray  # (kinds, L^2 or none, lanes), of one position
 
     @classmethod
-    def of(cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int) -> Room:
-        """Return room for lanes of which the longest has so many positions."""
+    def of(
+        cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int, own_edges: bool
+    ) -> Room:
+        """Return room for lanes of which the longest has so many positions; edges may be those of each position."""
         n_states, positions = len(arcs.fail), min(segment, longest)
         n_segments = max(1, (longest - 2 + segment) // segment)
         n_rows = n_states + len(arcs.sums.begin) - 1
@@ -68,6 +81,7 @@ class Room(NamedTuple):
             np.empty(n_lanes),
             np.empty((n_labels, n_lanes)),
             np.zeros(n_lanes),
+            np.empty((kinds, n_labels**2 if own_edges else 0, n_lanes)),
         )
 
 
@@ -88,8 +102,17 @@ def _add(active, rows, begin, end, source, out, place):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _add_arcs(active, arcs, begin, end, transfer, rows, source, out, place):
-    """Add E(arc) times the row of source that each of arcs[begin:end] has to a row of out."""
+def _add_arcs(active, arcs, begin, end, transfer, rows, source, out, place, edge_of, edges):
+    """Add E(arc) times the row of source that each of arcs[begin:end] has to a row of out.
+
+    Times the row of its edge, too, where those have rows (L^2, lanes) of their own.
+    """
+    if len(edges):
+        for i in range(begin, end):
+            step, row, edge = transfer[arcs[i]], rows[arcs[i]], edge_of[arcs[i]]
+            for b in range(active):
+                out[place, b] += step * source[row, b] * edges[edge, b]
+        return
     fours = end - (end - begin) % 4
     for i in range(begin, fours, 4):
         one, two, three, four = arcs[i], arcs[i + 1], arcs[i + 2], arcs[i + 3]
@@ -134,23 +157,23 @@ def _weights(active, t, starts, node, scales, factors, tops):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _advance(active, arcs, transfer, factors, before, now, scales):
+def _advance(active, arcs, transfer, factors, before, now, scales, edges):
     """Fill the masses of states at t, in the panel ``now``, from the panel before."""
     for b in range(active):
         scales[b] = 0.0
     into = arcs.into
     for s in range(len(arcs.fail)):
-        label = arcs.last[s]
+        label, begin, end = arcs.last[s], into.begin[s], into.begin[s + 1]
         for b in range(active):
             now[s, b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, before, now, s)
+        _add_arcs(active, into.items, begin, end, transfer, arcs.mass, before, now, s, arcs.edges, edges)
         for b in range(active):
             now[s, b] *= factors[label, b]
             scales[b] += now[s, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _retreat(active, arcs, transfer, ahead, shared, beta):
+def _retreat(active, arcs, transfer, ahead, shared, beta, edges):
     """Fill beta_{t-1} from h_t."""
     for q in range(len(arcs.fail)):
         shorter = arcs.fail[q]
@@ -158,12 +181,20 @@ def _retreat(active, arcs, transfer, ahead, shared, beta):
         for b in range(active):
             out[q, b] = 0.0 if shorter < 0 else shared[shorter, b]
         begin, end = arcs.ahead.begin[q], arcs.ahead.begin[q + 1]
-        _add_arcs(active, arcs.ahead.items, begin, end, transfer, arcs.target, ahead, out, q)
+        _add_arcs(active, arcs.ahead.items, begin, end, transfer, arcs.target, ahead, out, q, arcs.edges, edges)
         if arcs.is_parent[q]:
             for b in range(active):
                 beta[q, b] = shared[q, b]
             begin, end = arcs.own.begin[q], arcs.own.begin[q + 1]
-            _add_arcs(active, arcs.own.items, begin, end, transfer, arcs.target, ahead, beta, q)
+            _add_arcs(active, arcs.own.items, begin, end, transfer, arcs.target, ahead, beta, q, arcs.edges, edges)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _add_states(active, more, beta):
+    """Add rows of all states."""
+    for s in range(len(beta)):
+        for b in range(active):
+            beta[s, b] += more[s, b]
 
 
 @njit(nogil=True, cache=True)
@@ -193,16 +224,18 @@ def _start(starts, node, arcs, factors, panel, scales, tops):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i):
-    """Fill da_t and its panel; ``steps`` are E and dE."""
+def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i, edges):
+    """Fill da_t and its panel; ``steps`` are E and dE, edges those of t and their derivatives."""
     into, transfer, slopes = arcs.into, steps[0], steps[1]
     before, d_before, mass, out = panels[i], d_panels[i], panels[i + 1], d_panels[i + 1]
     for s in range(len(arcs.fail)):
-        label = arcs.last[s]
+        label, begin, end = arcs.last[s], into.begin[s], into.begin[s + 1]
         for b in range(active):
             out[s, b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, d_before, out, s)
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], slopes, arcs.mass, before, out, s)
+        _add_arcs(active, into.items, begin, end, transfer, arcs.mass, d_before, out, s, arcs.edges, edges[0])
+        _add_arcs(active, into.items, begin, end, slopes, arcs.mass, before, out, s, arcs.edges, edges[0])
+        if edges.shape[1]:
+            _add_arcs(active, into.items, begin, end, transfer, arcs.mass, before, out, s, arcs.edges, edges[1])
         for b in range(active):
             out[s, b] = out[s, b] * factors[i + 1, label, b] + mass[s, b] * d_node[starts[b] + t, label]
     _fill_panel(active, arcs, out)
@@ -265,6 +298,42 @@ def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means,
                 each[starts[b] + t, arc] = transfer[0, arc] * panels[0, i, mass, b] * aheads[0, target, b]
 
 
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _fill_edges(active, t, given, edges):
+    """Fill the edges into position t, (L^2, lanes), and their derivatives."""
+    for b in range(active if edges.shape[1] else 0):
+        row = given.starts[b] + t
+        for e in range(edges.shape[1]):
+            edges[0, e, b] = given.values[row, e]
+            if len(edges) > 1:
+                edges[1, e, b] = given.values[row, e] * given.changes[row, e]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _count_edges(active, t, i, given, starts, weights, arcs, transfer, panels, aheads, edges, means, counts, each):
+    """Do as _count does where edges have rows of their own; their posteriors are those of ``given``."""
+    for b in range(active if len(given.posterior) else 0):
+        for e in range(edges.shape[1]):
+            given.posterior[given.starts[b] + t, e] = 0.0
+    for arc in range(transfer.shape[1]):
+        mass, target, edge, total = arcs.mass[arc], arcs.target[arc], arcs.edges[arc], 0.0
+        for b in range(active):
+            step = transfer[0, arc] * edges[0, edge, b]
+            share = panels[0, i, mass, b] * aheads[0, target, b] * step
+            if len(panels) > 1:
+                slope = transfer[1, arc] * edges[0, edge, b] + transfer[0, arc] * edges[1, edge, b]
+                share = panels[0, i, mass, b] * (step * aheads[1, target, b] + slope * aheads[0, target, b]) - (
+                    means[b] * share
+                )
+                share += panels[1, i, mass, b] * aheads[0, target, b] * step
+            total += weights[b] * share
+            if len(given.posterior):
+                given.posterior[given.starts[b] + t, edge] += share
+            if len(each):
+                each[starts[b] + t, arc] = share
+        counts[arc] += total
+
+
 @njit(nogil=True, cache=True)
 def _keep(part, kept, kept_scales, panels, scales):
     """Keep the masses of states with which a segment begins."""
@@ -287,17 +356,17 @@ def _change_segment(back, part, segment, kept, kept_scales, panels, scales):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segment, room, results, counts, each):
+def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift, segment, room, results, counts, each):
     """Fill the ``results`` of some sequences and add the weighted posteriors of arcs to counts (A,).
 
     starts and lengths (lanes,) are those of the sequences, the longest first. steps (1, A) are E, results are log Z
     (lanes,), flags of trouble (lanes,) and marginals (N, L). With steps (2, A), E and dE, and d_node (N, L), marginals
     and counts are derivatives, and the expected score of the direction stands in the place of log Z. ``segment`` is
-    for how many positions panels are kept, ``room`` a :class:`Room`. Where a lane is troubled, sums over lanes are not
-    to be used.
+    for how many positions panels are kept, ``room`` a :class:`Room`, ``given`` the :class:`Edges`; what their tops are
+    is left out of log Z. Where a lane is troubled, sums over lanes are not to be used.
     """
     log_sums, troubled, marginals = results
-    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means = room
+    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means, edges = room
     n_lanes, longest, n_labels, n_states, kinds = len(starts), lengths[0], node.shape[1], len(arcs.fail), len(steps)
     n_segments = len(kept_scales)
     _start(starts, node, arcs, factors[0], panels[0, 0], scales[0], tops)
@@ -322,10 +391,11 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
         for t in range(begin, end):
             i, active = t - begin, _active(t, lengths)
             _weights(active, t, starts, node, scales[i], factors[i + 1], tops)
-            _advance(active, arcs, steps[0], factors[i + 1], panels[0, i], panels[0, i + 1], scales[i + 1])
+            _fill_edges(active, t, given, edges)
+            _advance(active, arcs, steps[0], factors[i + 1], panels[0, i], panels[0, i + 1], scales[i + 1], edges[0])
             _fill_panel(active, arcs, panels[0, i + 1])
             if kinds > 1:
-                _advance_along(active, t, starts, d_node, arcs, steps, factors, panels[0], panels[1], i)
+                _advance_along(active, t, starts, d_node, arcs, steps, factors, panels[0], panels[1], i, edges)
             for b in range(active if turn < n_segments else 0):
                 if scales[i + 1, b] > LEAST_SCALE:
                     log_sums[b] += math.log(scales[i + 1, b]) + tops[b] + shift
@@ -350,14 +420,21 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
             if t < begin:
                 continue
             _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads)
-            _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
-            _retreat(active, arcs, steps[0], aheads[0], shared, betas[0])
+            if edges.shape[1]:
+                _fill_edges(active, t, given, edges)
+                _count_edges(
+                    active, t, i, given, starts, weights, arcs, steps, panels, aheads, edges, means, counts, each
+                )
+            else:
+                _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
+            _retreat(active, arcs, steps[0], aheads[0], shared, betas[0], edges[0])
             if kinds > 1:
-                _retreat(active, arcs, steps[0], aheads[1], shared, betas[1])
-                _retreat(active, arcs, steps[1], aheads[0], shared, more)
-                for s in range(n_states):
-                    for b in range(active):
-                        betas[1, s, b] += more[s, b]
+                _retreat(active, arcs, steps[0], aheads[1], shared, betas[1], edges[0])
+                _retreat(active, arcs, steps[1], aheads[0], shared, more, edges[0])
+                _add_states(active, more, betas[1])
+                if edges.shape[1]:
+                    _retreat(active, arcs, steps[0], aheads[0], shared, more, edges[1])
+                    _add_states(active, more, betas[1])
     if kinds > 1:
         for b in range(n_lanes):
             log_sums[b] = means[b]
