@@ -186,8 +186,9 @@ class NgramInference(GraphInference):
         scores = node[np.arange(self.n_nodes), labels]
         for members, places, table in zip(self.members, self.places_of(labels), factors, strict=True):
             known = np.flatnonzero(places >= 0)
-            rows = table.reshape(len(table), -1) if table.size else np.zeros((0, 1))
-            scores[members[known, -1]] += rows[known if len(table) > 1 else 0, places[known]] if len(known) else 0.0
+            if len(known):
+                rows = table.reshape(len(table), -1)
+                scores[members[known, -1]] += rows[known if len(table) > 1 else 0, places[known]]
         return np.add.reduceat(scores, self.offsets[:-1])
 
     def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
