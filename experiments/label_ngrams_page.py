@@ -160,12 +160,13 @@ def _new(rows: list[dict], length: int) -> float:
 
 def _tags(page: ResultPage, rows: list[dict]) -> None:
     row = rows[-1]
-    n_train, _, n_test = row["n_sentences"]
+    n_train, n_dev, n_test = row["n_sentences"]
     page.heading("Tags of English words: second order against first")
     page.text(
         f"UD English EWT, {row['n_labels']} fine tags, the usual features of words; the first {n_train:,} sentences of "
         f"the training part ({row['n_train']:,} words), {n_test:,} sentences to test on. Second order adds a weight "
-        "for each run of three tags that occurs in training. Prior variances were chosen on the development part: "
+        "for each run of three tags that occurs twice or more in training. Prior variances were chosen on the first "
+        f"{n_dev:,} sentences of the development part, with {row['n_selection']:,} to train on: "
         f"{row['variance']:g} for words and transitions, at first order, and {row['ngram_variance']:g} for runs of "
         "three. The interval of 95 % is from paired resamples of test sentences. Inference by "
         f"{row['description']}."

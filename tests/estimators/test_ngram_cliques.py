@@ -57,6 +57,7 @@ def assert_same_answers(one, other):
         [OrderCliques(order=2), EndCliques()],
         [OrderCliques(order=3, support="observed"), OrderCliques(order=2, prior_variance=0.3)],
         [NgramCliques(order=3, support="all"), NgramCliques(order=3, name="again", min_freq=2.0)],
+        [NGRAMS, EdgeCliques("linear", prior_variance=0.5, name="seeing")],
     ],
 )
 def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
@@ -174,6 +175,21 @@ def test_long_ngrams_of_many_labels_need_no_tables():
     crf = ChainCRF(cliques=[NodeCliques("linear"), NgramCliques(order=8)], tol=1e-2, random_state=0).fit(inputs, labels)
     assert crf.score(inputs, labels) > 0.2
     assert "arcs" in crf.inference_.description
+
+
+def test_explanations_and_best_labellings_where_edges_see_inputs():
+    crf = field(NGRAMS, EdgeCliques("linear", name="seeing"), tol=1e-3).fit(X, y)
+    explained = crf.explain(X[2], y[2])
+    other = [*y[2][:2], explained.positions[2].other, *y[2][3:]]
+    difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
+    assert explained.positions[2].difference == pytest.approx(difference, abs=1e-9)
+    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6)]), per_sequence=True)
+    best = crf.predict_nbest([X[2]], 3)[0]
+    scores = [crf.log_likelihood([X[2]], [labels]) for labels, *_ in best]
+    np.testing.assert_allclose(scores, np.sort(logs)[:-4:-1], atol=1e-10)
+    drawn = crf.sample([X[2]], 300, random_state=0)[0]
+    shares = (np.asarray(drawn)[:, :, None] == crf.classes_).mean(axis=0)
+    np.testing.assert_allclose(shares, crf.predict_marginals([X[2]])[0], atol=0.12)
 
 
 def test_other_cliques_of_long_reach_need_junction_trees():

@@ -16,9 +16,19 @@ LENGTHS = (1, 6, 3, 5, 2, 6, 4)
 
 
 class Problem:
-    """Random potentials of short chains, with some n-grams of some lengths."""
+    """Random potentials of short chains, with some n-grams of some lengths; edges may differ between positions."""
 
-    def __init__(self, seed, n_labels=3, spread=1.0, forbidden=False, orders=(3, 4, 5), lengths=LENGTHS, **options):
+    def __init__(
+        self,
+        seed,
+        n_labels=3,
+        spread=1.0,
+        forbidden=False,
+        orders=(3, 4, 5),
+        lengths=LENGTHS,
+        own_edges=False,
+        **options,
+    ):
         random = np.random.default_rng(seed)
         self.random, self.n_labels, self.offsets = random, n_labels, offsets_of(lengths)
         ngrams = []
@@ -31,7 +41,7 @@ class Problem:
         self.node = spread * random.normal(size=(self.offsets[-1], n_labels))
         sizes = [len(some) for _, some in self.inference.automaton.ngrams]
         self.tables = [
-            spread * random.normal(size=(1, n_labels, n_labels)),
+            spread * random.normal(size=self.inference.table_shape(0, not own_edges)),
             *(spread * random.normal(size=(1, size)) for size in sizes),
         ]
         if forbidden:
@@ -55,8 +65,13 @@ class Problem:
         for table in self.dense():
             order = table.ndim - 1
             for t in range(order - 1, rows.stop - rows.start):
-                scores = scores + table[0][tuple(labellings[:, t - order + 1 : t + 1].T)]
+                row = self.row(table, sequence, t)
+                scores = scores + table[row][tuple(labellings[:, t - order + 1 : t + 1].T)]
         return labellings, scores
+
+    def row(self, table, sequence, t):
+        """Row of a table that scores what ends at a position of a sequence."""
+        return self.offsets[sequence] - sequence + t - 1 if table.ndim == 3 and len(table) > 1 else 0
 
     def infer(self, step=0.0, direction=None):
         """Beliefs at the potentials, or a step along a direction."""
@@ -77,6 +92,9 @@ class Problem:
         (4, {"orders": (3,), "n_labels": 2, "panel_bytes": 4000}),
         (5, {"spread": 400.0}),  # beyond the range of doubles: in logarithms
         (6, {"spread": 400.0, "forbidden": True, "orders": (3, 4), "lanes": 3}),
+        (7, {"own_edges": True}),
+        (8, {"own_edges": True, "forbidden": True, "orders": (3,), "lanes": 2, "panel_bytes": 1}),
+        (9, {"own_edges": True, "spread": 400.0}),
     ],
 )
 def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, options):
@@ -96,7 +114,8 @@ def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, 
         for table in counts:
             order = table.ndim - 1
             for t in range(order - 1, end - begin):
-                np.add.at(table[0], tuple(labellings[:, t - order + 1 : t + 1].T), problem.weights[i] * shares)
+                at = tuple(labellings[:, t - order + 1 : t + 1].T)
+                np.add.at(table[problem.row(table, i, t)], at, problem.weights[i] * shares)
         ordered = np.sort(scores[np.isfinite(scores)])[::-1][:4]
         np.testing.assert_allclose(listed_scores[i], ordered, rtol=1e-12, atol=1e-12)
         assert best[i] == pytest.approx(ordered[0], rel=1e-12)
@@ -110,9 +129,9 @@ def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, 
         np.testing.assert_allclose(found[0], table.reshape(-1)[some], atol=1e-9)
 
 
-@pytest.mark.parametrize(("seed", "spread"), [(0, 1.0), (1, 1.0), (2, 60.0)])
-def test_hessian_products_are_differences_of_gradients(seed, spread):
-    problem = Problem(seed, spread=spread, lanes=4, panel_bytes=20_000)
+@pytest.mark.parametrize(("seed", "spread", "own_edges"), [(0, 1.0, False), (1, 1.0, True), (2, 60.0, False)])
+def test_hessian_products_are_differences_of_gradients(seed, spread, own_edges):
+    problem = Problem(seed, spread=spread, own_edges=own_edges, lanes=4, panel_bytes=20_000)
     direction = (
         problem.random.normal(size=problem.node.shape),
         [problem.random.normal(size=table.shape) for table in problem.tables],
@@ -124,13 +143,14 @@ def test_hessian_products_are_differences_of_gradients(seed, spread):
         np.testing.assert_allclose(found, (up - down) / 2e-6, atol=2e-8)
 
 
-def test_logarithms_and_scaled_passes_agree():
+@pytest.mark.parametrize("own_edges", [False, True])
+def test_logarithms_and_scaled_passes_agree(own_edges):
     """The same potentials, by compiled passes and in logarithms, with their Hessian products."""
-    problem = Problem(7)
+    problem = Problem(7, own_edges=own_edges)
     scaled, direction = problem.infer(), (problem.node**2, [np.sin(table) for table in problem.tables])
     exact = problem.infer()
     exact._rescued = set(range(len(LENGTHS)))
-    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node))
+    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.edge_marginals)
     np.testing.assert_allclose(marginals, scaled.node_marginals, atol=1e-12)
     np.testing.assert_allclose(counts, scaled.counts, atol=1e-12)
     np.testing.assert_allclose(exact.factor_marginals(1), scaled.factor_marginals(1), atol=1e-12)
@@ -147,7 +167,7 @@ def expectations(problem, direction):
     moved = Problem.__new__(Problem)
     moved.__dict__ = problem.__dict__ | {"node": direction[0], "tables": direction[1]}
     logs, node = [], np.zeros((2, *problem.node.shape))
-    tables = [np.zeros((2, *table.shape[1:])) for table in problem.dense()]
+    tables = [np.zeros((2, *table.shape)) for table in problem.dense()]
     for i, (begin, end) in enumerate(itertools.pairwise(problem.offsets)):
         labellings, scores = problem.enumerated(i)
         logs.append(np.logaddexp.reduce(scores))
@@ -157,9 +177,10 @@ def expectations(problem, direction):
         both = np.stack([shares, shares * (slopes - shares @ slopes / shares.sum())])
         node[:, begin:end] = np.tensordot(both, labellings[:, :, None] == np.arange(problem.n_labels), 1)
         for table in tables:
-            order = table.ndim - 1
-            for t in range(order, end - begin + 1):
-                np.add.at(table, (slice(None), *labellings[:, t - order : t].T), both)
+            order = table.ndim - 2
+            for t in range(order - 1, end - begin):
+                at = (slice(None), *labellings[:, t - order + 1 : t + 1].T)
+                np.add.at(table[:, problem.row(table[0], i, t)], at, both)
     listed = [slice(None), *(some for _, some in problem.inference.automaton.ngrams)]
     sums = [table.reshape(2, -1)[:, some] for table, some in zip(tables, listed, strict=True)]
     return np.array(logs), np.hstack([node.reshape(2, -1), *sums])
@@ -182,6 +203,7 @@ def test_hundreds_of_nats_and_what_is_forbidden_leave_no_trace_of_rounding(first
             lengths=lengths,
             lanes=int(random.choice([1, 64])),
             panel_bytes=int(random.choice([1, 2**25])),
+            own_edges=bool(seed % 2),
         )
         if seed % 3:
             problem.node[random.random(problem.node.shape) < 0.25] = -np.inf
@@ -211,8 +233,9 @@ def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarit
     np.testing.assert_allclose(beliefs.node_marginals, np.tile(shares, (6, 1)), rtol=1e-12)
 
 
-def test_junction_trees_say_the_same():
-    problem = Problem(8, forbidden=True, orders=(3, 4))
+@pytest.mark.parametrize("own_edges", [False, True])
+def test_junction_trees_say_the_same(own_edges):
+    problem = Problem(8, forbidden=True, orders=(3, 4), own_edges=own_edges)
     tables, members = problem.dense(), list(problem.inference.members)
     junction = plan_inference(problem.offsets, members, problem.n_labels, "junction")
     known = junction.infer(problem.node, tables, weights=problem.weights)
@@ -240,8 +263,9 @@ def test_without_ngrams_it_is_the_plain_chain():
     np.testing.assert_allclose(beliefs.gradient()[1][0], known.gradient()[1], atol=1e-13)
 
 
-def test_samples_have_the_marginals():
-    problem = Problem(9, lengths=(5, 3))
+@pytest.mark.parametrize("own_edges", [False, True])
+def test_samples_have_the_marginals(own_edges):
+    problem = Problem(9, lengths=(5, 3), own_edges=own_edges)
     drawn = problem.inference.sample(problem.node, problem.tables, 4000, 0)
     shares = (drawn[:, :, None] == np.arange(3)).mean(axis=0)
     np.testing.assert_allclose(shares, problem.infer().node_marginals, atol=0.035)

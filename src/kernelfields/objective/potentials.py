@@ -153,11 +153,15 @@ class NgramLayout:
     """The potentials of chains whose labels meet in n-grams that see no inputs, one table for each length.
 
     node (N, L),  edge (1, L, L),  one table (1, P) for each length: a weight for every n-gram that some term lists
+
+    Where edges see inputs, they are (M, L, L), without a row for the first position of a sequence.
     """
 
-    def __init__(self, n_positions: int, n_labels: int, placed: Sequence[Placed]):
+    def __init__(self, n_positions: int, n_sequences: int, n_labels: int, placed: Sequence[Placed]):
         self.n_positions = n_positions
         self.n_labels = n_labels
+        self.tied = all(term.tied_everywhere for term in placed if term.labels_per_clique == 2)
+        self._n_edges = 1 if self.tied else n_positions - n_sequences
         orders = {str(term.group): term.labels_per_clique for term in placed if term.labels_per_clique > 2}
         #: Groups of n-grams and the numbers of their labels, shortest first.
         self.groups = sorted(orders.items(), key=lambda item: item[1])
@@ -167,7 +171,7 @@ class NgramLayout:
     def zeros(self) -> Potentials:
         """Return potentials of zero."""
         sizes = [self.n_labels**length if some is None else len(some) for length, some in self.ngrams]
-        edge = np.zeros((1, self.n_labels, self.n_labels))
+        edge = np.zeros((self._n_edges, self.n_labels, self.n_labels))
         return Potentials(np.zeros((self.n_positions, self.n_labels)), edge, *(np.zeros((1, size)) for size in sizes))
 
     def index(self, group: str | None) -> int:
@@ -187,7 +191,7 @@ class NgramLayout:
         if term.labels_per_clique > 2:
             potentials.factors[self.index(term.group)][:, self.places(term)] += scores
         elif term.labels_per_clique == 2:
-            potentials.edge[...] += scores.reshape(potentials.edge.shape)
+            potentials.edge[...] += scores.reshape(len(scores), self.n_labels, self.n_labels)
         elif term.positions is None:
             potentials.node[...] += scores
         else:
@@ -198,8 +202,9 @@ class NgramLayout:
         if term.labels_per_clique > 2:
             return residual.factors[self.index(term.group)][:, self.places(term)]
         if term.labels_per_clique == 2:
-            return residual.edge.reshape(1, -1)
-        rows = residual.node if term.positions is None else residual.node[term.positions]
+            rows = residual.edge.reshape(self._n_edges, self.n_labels**2)
+        else:
+            rows = residual.node if term.positions is None else residual.node[term.positions]
         return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows
 
 

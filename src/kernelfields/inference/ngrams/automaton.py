@@ -45,6 +45,15 @@ class Lists(NamedTuple):
     items: np.ndarray
 
 
+class Sums(NamedTuple):
+    """Sums of arcs, in the order in which they are to be made: row out[i] is row base[i] and arcs of list i."""
+
+    begin: np.ndarray
+    items: np.ndarray
+    out: np.ndarray
+    base: np.ndarray
+
+
 class Arcs(NamedTuple):
     """What compiled passes ask of an automaton; all whole numbers.
 
@@ -58,10 +67,11 @@ class Arcs(NamedTuple):
     mass: np.ndarray  # (A,), row of the panel
     parents: np.ndarray  # states with children, shorter ones first, in the order of their totals
     sums: Lists  # for totals, those of longer states first, and then covered arcs: the rows to add up
-    into: Lists  # (S), arcs by target
+    into: Sums  # (S), arcs by target; the base is a row of zeros
+    back: Sums  # rows of beta, then of what states share with those that back off to them, then one of zeros
     ahead: Lists  # (S), arcs that count for a state and for all states that back off to it
     own: Lists  # (S), arcs that count for a state alone: the covered ones
-    is_parent: np.ndarray  # (S,)
+    edges: np.ndarray  # (A,), the edge that each arc scores, a L + b
 
 
 class TooManyNgrams(MemoryError):
@@ -83,8 +93,6 @@ class NgramAutomaton:
         self.n_states = int(self._first[-1])
         self.arcs = self._find_arcs()
         self.n_arcs = len(self.arcs.target)
-        #: Which edge each arc scores, a L + b.
-        self.arc_edges = self.arcs.last[self.arc_states] * n_labels + self.arc_labels
 
     def _refuse_too_many(self, ngrams: Sequence[tuple[int, np.ndarray | None]], most: float) -> None:
         for length, some in ngrams:
@@ -195,10 +203,12 @@ class NgramAutomaton:
         sums = _lists(rows - n_states, added, len(parents) + len(arcs))
         plain = np.flatnonzero(~covered)
         ahead = _lists(np.concatenate([source[plain], gap_child]), np.concatenate([plain, gap_arc]), n_states)
-        into, own = _lists(target, np.arange(len(target)), n_states), _lists(source[arcs], arcs, n_states)
-        is_parent = np.zeros(n_states, dtype=np.bool_)
-        is_parent[parents] = True
-        return Arcs(fail, last, target, mass, parents, sums, into, ahead, own, is_parent)
+        own = _lists(source[arcs], arcs, n_states)
+        states = np.arange(n_states)
+        into = Sums(*_lists(target, np.arange(len(target)), n_states), states, np.zeros_like(states))
+        back = _back(fail, parents, ahead, own)
+        edges = last[source] * self.n_labels + self.arc_labels
+        return Arcs(fail, last, target, mass, parents, sums, into, back, ahead, own, edges)
 
     @cached_property
     def incidence(self) -> scipy.sparse.csr_array:
@@ -228,18 +238,31 @@ class NgramAutomaton:
         return table
 
     def arc_scores(self, edge: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the scores of arcs, (A,), for edge (L, L) and the weights of all n-grams, (P,)."""
-        return edge.reshape(-1)[self.arc_edges] + self.incidence @ weights
+        """Return the scores of arcs, (A,), for edges (L^2,) and the weights of all n-grams, (P,)."""
+        return edge[self.arcs.edges] + self.incidence @ weights
 
     def split(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return sums over arcs (A,) as sums over edges (L, L) and over n-grams (P,)."""
-        edge = np.bincount(self.arc_edges, counts, minlength=self.n_labels**2)
-        return edge.reshape(self.n_labels, self.n_labels), self.incidence.T @ counts
+        """Return sums over arcs (A,) as sums over edges (L^2,) and over n-grams (P,)."""
+        return np.bincount(self.arcs.edges, counts, minlength=self.n_labels**2), self.incidence.T @ counts
 
 
 def _lists(owner: np.ndarray, items: np.ndarray, n_owners: int) -> Lists:
     begin, order = grouped(owner, n_owners)
     return Lists(begin, items[order])
+
+
+def _back(fail: np.ndarray, parents: np.ndarray, ahead: Lists, own: Lists) -> Sums:
+    """Return the sums of a step back: what a state shares, if others back off to it, and then its beta."""
+    n_states = len(fail)
+    states, shares = np.arange(n_states), np.zeros(n_states, dtype=np.bool_)
+    shares[parents] = True
+    first = states + np.cumsum(shares) - shares
+    owner = np.concatenate([np.repeat(first, np.diff(ahead.begin)), np.repeat(first + 1, np.diff(own.begin))])
+    out, base = np.empty((2, n_states + len(parents)), dtype=np.int64)
+    out[first], base[first] = np.where(shares, n_states + states, states), n_states + fail
+    base[first[fail < 0]] = 2 * n_states
+    out[first[parents] + 1], base[first[parents] + 1] = parents, n_states + parents
+    return Sums(*_lists(owner, np.concatenate([ahead.items, own.items]), len(out)), out, base)
 
 
 def _labellings(n_labels: int, length: int, some: np.ndarray | None) -> np.ndarray:

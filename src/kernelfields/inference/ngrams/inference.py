@@ -1,7 +1,8 @@
 """Exact inference on chains whose labels meet in n-grams, by an automaton; see automaton.py for what it does.
 
     node     (N, L)      potentials of labels
-    edge     (1, L, L)   of neighbours
+    edge     (1, L, L)   of neighbours, everywhere, or
+             (M, L, L)   those of each position but the first of a sequence
     tables   (1, P)      weights of n-grams, one array for each length, in the order of their labellings
 
 Sequences are sorted by length and worked on in batches of lanes, batches in runs that do not depend on the number of
@@ -36,6 +37,10 @@ _FEWEST_POSITIONS = 16
 _MOST_RUNS = 16
 # Sums over arcs of all runs, in numbers.
 _SUMMED = 2**24
+
+
+#: Changes of the scores of arcs (A,), of node potentials (N, L) and of edges, (M, L^2) or without rows.
+Direction = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class NgramInference(GraphInference):
@@ -84,31 +89,50 @@ class NgramInference(GraphInference):
         return [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
 
     def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
-        """Return the shape of a group's potentials: all are tied."""
-        return (1, self.n_labels, self.n_labels) if group == 0 else (1, self._sizes[group - 1])
+        """Return the shape of a group's potentials: all but edges are tied."""
+        return super().table_shape(group, tied) if group == 0 else (1, self._sizes[group - 1])
 
-    def arc_scores(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the scores of arcs, (A,), for the tables of edges and n-grams."""
+    def arc_scores(self, tables: Sequence[np.ndarray], edge: np.ndarray | None = None) -> np.ndarray:
+        """Return the scores of arcs, (A,), for the tables of n-grams and an edge (L, L), none by default."""
         weights = np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables[1:])])
-        return self.automaton.arc_scores(tables[0], weights)
+        return self.automaton.arc_scores(np.zeros(self.n_labels**2) if edge is None else edge.reshape(-1), weights)
 
-    def tables_of(self, counts: np.ndarray) -> list[np.ndarray]:
-        """Return sums over arcs (A,) in the shapes of the potentials."""
-        edge, ngrams = self.automaton.split(counts)
+    def scores(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of arcs, (A,), and of the edges that are those of each position, (M, L^2) or no rows."""
+        if len(tables[0]) == 1:
+            return self.arc_scores(tables, tables[0]), np.zeros((0, 0))
+        return self.arc_scores(tables), tables[0].reshape(len(tables[0]), self.n_labels**2)
+
+    def edge_rows(self, sequence: int) -> slice:
+        """Return the rows of the edges of a sequence."""
+        begin, end = self.offsets[sequence : sequence + 2].tolist()
+        return slice(begin - sequence, end - sequence - 1)
+
+    def position_scores(self, scores: np.ndarray, edge: np.ndarray, sequence: int) -> np.ndarray:
+        """Return the scores of the arcs into every position of a sequence, (T, A); see ``scores``."""
+        begin, end = self.offsets[sequence : sequence + 2].tolist()
+        if not edge.size:
+            return np.broadcast_to(scores, (end - begin, len(scores)))
+        return np.concatenate([scores[None], scores + edge[self.edge_rows(sequence)][:, self.automaton.arcs.edges]])
+
+    def tables_of(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
+        """Return sums over arcs (A,) in the shapes of the potentials; edges (M, L^2) if they are those of positions."""
+        summed, ngrams = self.automaton.split(counts)
         parts = np.split(ngrams, np.cumsum(self._sizes)[:-1]) if self._sizes else []
-        return [edge[None], *(part[None] for part in parts)]
+        rows = edge if edge.shape[1] else summed[None]
+        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *(part[None] for part in parts)]
 
     def _infer(self, given: GraphPotentials, workers: Workers) -> NgramBeliefs:
         beliefs = NgramBeliefs(self, given, np.empty(self.n_graphs), np.empty_like(given.node), workers)
-        beliefs.counts = beliefs.run(beliefs.log_partition, beliefs.node_marginals)
+        beliefs.counts = beliefs.run(beliefs.log_partition, beliefs.node_marginals, beliefs.edge_marginals)
         return beliefs
 
     def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.ngrams.decoding_compiled import best_labellings
 
-        automaton, scores = self.automaton, self.arc_scores(given.tables)
+        automaton, scores, edge = self.automaton, self.arc_scores(given.tables), self._edges(given)
         labels, totals = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
-        shared = automaton.arcs, automaton.arc_of, scores, given.node, labels, totals
+        shared = automaton.arcs, automaton.arc_of, scores, edge, given.node, labels, totals
         workers.each(
             lambda first, last: best_labellings(first, last, self.offsets, *shared),
             workers.runs(self.offsets, self.n_labels),
@@ -116,19 +140,25 @@ class NgramInference(GraphInference):
         raise_if_infeasible(totals)
         return labels, totals
 
+    def _edges(self, given: GraphPotentials, sequence: int | None = None) -> np.ndarray:
+        """Return the edges of a sequence, or of all of them, as decoding_compiled.py takes them."""
+        edge = given.tables[0].reshape(len(given.tables[0]), self.n_labels**2)
+        return edge if sequence is None or len(edge) == 1 else edge[self.edge_rows(sequence)]
+
     def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
         from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
 
-        automaton, scores = self.automaton, self.arc_scores(given.tables)
+        automaton, scores, both = self.automaton, self.arc_scores(given.tables), self.scores(given.tables)
         labels, uniforms = np.zeros((n_samples, self.n_nodes), np.int64), random.random((n_samples, self.n_nodes))
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
             node = given.node[begin:end]
-            futures = log_futures(automaton, scores, node)
+            futures = log_futures(automaton, self.position_scores(*both, sequence), node)
             if np.isneginf(node[0] + futures[0, : self.n_labels]).all():
                 raise infeasible(sequence)
             drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
             shares = np.ascontiguousarray(uniforms[:, begin:end])
-            draw_labellings(automaton.arcs, automaton.arc_of, scores, node, futures, shares, drawn)
+            edge = self._edges(given, sequence)
+            draw_labellings(automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn)
             labels[:, begin:end] = drawn
         return labels
 
@@ -139,11 +169,11 @@ class NgramInference(GraphInference):
         from kernelfields.inference.ngrams.decoding_compiled import best_futures
 
         given = self.check_potentials(node, factors)
-        scores, found = self.arc_scores(given.tables), []
+        scores, both, found = self.arc_scores(given.tables), self.scores(given.tables), []
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
             futures = np.empty((end - begin, self.automaton.n_states))
-            best_futures(self.automaton.arcs, scores, given.node[begin:end], futures)
-            best = self._best_first(scores, given.node[begin:end], futures, k)
+            best_futures(self.automaton.arcs, scores, self._edges(given, sequence), given.node[begin:end], futures)
+            best = self._best_first(self.position_scores(*both, sequence), given.node[begin:end], futures, k)
             if not best:
                 raise infeasible(sequence)
             found.append(best)
@@ -155,8 +185,10 @@ class NgramInference(GraphInference):
         """Return the score of a labelling (N,) of each sequence, (S,)."""
         scores = node[np.arange(self.n_nodes), labels]
         for members, places, table in zip(self.members, self.places_of(labels), factors, strict=True):
-            known = places >= 0
-            scores[members[known, -1]] += table.reshape(-1)[places[known]]
+            known = np.flatnonzero(places >= 0)
+            if len(known):
+                rows = table.reshape(len(table), -1)
+                scores[members[known, -1]] += rows[known if len(table) > 1 else 0, places[known]]
         return np.add.reduceat(scores, self.offsets[:-1])
 
     def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
@@ -182,7 +214,7 @@ class NgramInference(GraphInference):
                 best.append((score, labels))
                 continue
             reached = targets[arc_of[state]] if t else np.arange(n_labels)
-            so_far = score + node[t] + (scores[arc_of[state]] if t else 0.0)
+            so_far = score + node[t] + (scores[t][arc_of[state]] if t else 0.0)
             ends = so_far + futures[t][reached]
             for label in np.flatnonzero(ends > -np.inf).tolist():
                 item = -float(ends[label]), (*labels, label), float(so_far[label]), int(reached[label])
@@ -195,30 +227,39 @@ class NgramBeliefs(GraphBeliefs):
 
     inference: NgramInference
     counts: np.ndarray
+    #: Of the edges that are those of each position, (M, L^2); else without rows.
+    edge_marginals: np.ndarray
 
     def __init__(self, inference, given, log_partition, node_marginals, workers):
         super().__init__(inference, given, log_partition, node_marginals, workers)
         self._given = given
-        self._scores = inference.arc_scores(given.tables)
+        self._scores, self._edge = inference.scores(given.tables)
+        self.edge_marginals = np.empty_like(self._edge)
         top = self._scores.max()
         self._shift = float(top) if np.isfinite(top) else 0.0
         self._steps = np.exp(self._scores - self._shift)
+        tops = self._edge.max(axis=1, initial=-np.inf)
+        self._edge_tops = np.where(np.isfinite(tops), tops, 0.0)
+        self._edge_steps = np.exp(self._edge - self._edge_tops[:, None])
         self._rescued: set[int] = set()
 
     def _weights(self) -> np.ndarray:
         return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
 
     def run(
-        self, first: np.ndarray, second: np.ndarray, direction: tuple[np.ndarray, np.ndarray] | None = None
+        self, first: np.ndarray, second: np.ndarray, third: np.ndarray, direction: Direction | None = None
     ) -> np.ndarray:
-        """Fill log Z (S,) and marginals (N, L), or expected scores and derivatives; return weighted sums over arcs."""
+        """Fill log Z (S,), marginals (N, L) and those of edges, or expected scores and derivatives.
+
+        Return weighted sums over arcs. ``third`` is (M, L^2), or without rows.
+        """
         inference = self.inference
         totals = np.zeros((len(inference._runs), inference.automaton.n_arcs))
         numbers = {begin: number for number, (begin, _) in enumerate(inference._runs)}
 
         def each(begin: int, end: int) -> None:
             for batch in inference._batches[begin:end]:
-                self._batch(batch, first, second, totals[numbers[begin]], direction)
+                self._batch(batch, (first, second, third), totals[numbers[begin]], direction)
 
         self._workers.each(each, inference._runs)
         return totals.sum(axis=0)
@@ -226,19 +267,19 @@ class NgramBeliefs(GraphBeliefs):
     def _batch(
         self,
         batch: np.ndarray,
-        first: np.ndarray,
-        second: np.ndarray,
+        filled: tuple[np.ndarray, np.ndarray, np.ndarray],
         counts: np.ndarray,
-        direction: tuple[np.ndarray, np.ndarray] | None,
+        direction: Direction | None,
     ) -> None:
         """Do the sequences of a batch; those that are troubled in logarithms, the others again without them."""
+        first, second, third = filled
         troubled = np.array([sequence in self._rescued for sequence in batch.tolist()])
         while not troubled.all():
             some = batch[~troubled]
             log_sums, flags = np.empty(len(some)), np.zeros(len(some), dtype=np.bool_)
-            sums = self._passes(some, self._given.node, (log_sums, flags, second), direction)
+            sums = self._passes(some, self._given.node, (log_sums, flags, second), third, direction)
             if not flags.any():
-                first[some] = log_sums
+                first[some] = log_sums if direction is not None else log_sums + self._tops_of(some)
                 counts += sums
                 break
             troubled[np.flatnonzero(~troubled)[flags]] = True
@@ -246,27 +287,42 @@ class NgramBeliefs(GraphBeliefs):
             self._rescued.add(sequence)
             rows, exact = self._in_logarithms(sequence, direction)
             first[sequence], second[rows] = exact.log_partition, exact.marginals
+            if len(third):
+                third[self.inference.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
             counts += self._weights()[sequence] * exact.arcs.sum(axis=0)
+
+    def _tops_of(self, batch: np.ndarray) -> np.ndarray:
+        """Return what the exponentials of the edges of some sequences leave out of log Z."""
+        if not len(self._edge_tops):
+            return np.zeros(len(batch))
+        return np.array([self._edge_tops[self.inference.edge_rows(sequence)].sum() for sequence in batch.tolist()])
+
+    def _edges_of(self, arcs: np.ndarray) -> np.ndarray:
+        """Return posteriors of arcs (n, A) as those of edges (n, L^2)."""
+        automaton = self.inference.automaton
+        ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arcs.edges)
+        return arcs @ scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, self.inference.n_labels**2))
 
     def _passes(
         self,
         batch: np.ndarray,
         node: np.ndarray,
         results: tuple[np.ndarray, np.ndarray, np.ndarray],
-        direction: tuple[np.ndarray, np.ndarray] | None = None,
+        edge_posterior: np.ndarray,
+        direction: Direction | None = None,
         each: np.ndarray | None = None,
     ) -> np.ndarray:
         """Run the compiled passes over a batch; return sums over arcs.
 
         With ``each``, to be filled with the posteriors of arcs, the batch is one sequence, and node its rows.
         """
-        from kernelfields.inference.ngrams.passes_compiled import Room, run_lanes
+        from kernelfields.inference.ngrams.passes_compiled import Edges, Room, run_lanes
 
         inference, offsets = self.inference, self.inference.offsets
         kinds = 1 if direction is None else 2
         lengths, arcs = offsets[batch + 1] - offsets[batch], inference.automaton.arcs
         segment = max(2, int(inference._panel_bytes // (kinds * inference._bytes_per_position() * len(batch))))
-        d_scores, d_node = (None, np.zeros((0, 0))) if direction is None else direction
+        d_scores, d_node, d_edge = (None, np.zeros((0, 0)), np.zeros((0, 0))) if direction is None else direction
         steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
         sums = np.zeros(inference.automaton.n_arcs)
         run_lanes(
@@ -276,52 +332,62 @@ class NgramBeliefs(GraphBeliefs):
             arcs,
             node,
             d_node,
+            Edges(self._edge_steps, d_edge, edge_posterior, offsets[batch] - batch - 1),
             steps,
             self._shift,
             segment,
-            Room.of(arcs, inference.n_labels, len(batch), int(lengths[0]), segment, kinds),
+            Room.of(arcs, inference.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
             results,
             sums,
             np.zeros((0, 0)) if each is None else each,
         )
         return sums
 
-    def _in_logarithms(
-        self, sequence: int, direction: tuple[np.ndarray, np.ndarray] | None
-    ) -> tuple[slice, SequenceBeliefs]:
-        rows = slice(int(self.inference.offsets[sequence]), int(self.inference.offsets[sequence + 1]))
-        known = self.inference.automaton, self._scores, self._given.node[rows]
+    def _in_logarithms(self, sequence: int, direction: Direction | None) -> tuple[slice, SequenceBeliefs]:
+        inference = self.inference
+        rows = slice(int(inference.offsets[sequence]), int(inference.offsets[sequence + 1]))
+        scores = inference.position_scores(self._scores, self._edge, sequence)
+        known = inference.automaton, scores, self._given.node[rows]
         if direction is not None:
-            return rows, responses_in_logarithms(*known, direction[0], direction[1][rows])
+            d_scores, d_node, d_edge = direction
+            changes = inference.position_scores(d_scores, d_edge, sequence)
+            return rows, responses_in_logarithms(*known, changes, d_node[rows])
         exact = infer_in_logarithms(*known)
         if exact.log_partition == -np.inf:
             raise infeasible(sequence)
         return rows, exact
 
     def _expected_tables(self) -> list[np.ndarray]:
-        return self.inference.tables_of(self.counts)
+        weighted = self.edge_marginals
+        if len(weighted):
+            weighted = self._weighted(weighted, self.inference.factor_graphs(0))
+        return self.inference.tables_of(self.counts, weighted)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        d_marginals, means = np.empty_like(d_node), np.empty_like(self.log_partition)
-        direction = self.inference.arc_scores(d_tables), d_node
-        counts = self.run(means, d_marginals, direction)
-        return self._weighted(d_marginals, self.inference.node_graphs), self.inference.tables_of(counts)
+        inference = self.inference
+        d_marginals, means, d_edges = map(np.empty_like, (d_node, self.log_partition, self._edge))
+        d_scores, d_edge = inference.scores(d_tables)
+        counts = self.run(means, d_marginals, d_edges, (d_scores, d_node, d_edge))
+        if len(d_edges):
+            d_edges = self._weighted(d_edges, inference.factor_graphs(0))
+        return self._weighted(d_marginals, inference.node_graphs), inference.tables_of(counts, d_edges)
 
     def expected_scores(self) -> np.ndarray:
         """Return the expected score of a labelling of each sequence, (S,)."""
-        scores, node = (np.where(np.isneginf(each), 0.0, each) for each in (self._scores, self._given.node))
+        parts = self._scores, self._given.node, self._edge
+        scores, node, edge = (np.where(np.isneginf(each), 0.0, each) for each in parts)
         means = np.empty_like(self.log_partition)
-        self.run(means, np.empty_like(node), (scores, node))
+        self.run(means, np.empty_like(node), np.empty_like(edge), (scores, node, edge))
         return means
 
     def factor_marginals(self, group: int) -> np.ndarray:
         """Return the marginals of edges (M, L, L), or of the n-grams of a group (M, P), at every place for one."""
         inference, automaton = self.inference, self.inference.automaton
         shape = inference.table_shape(group, True)[1:]
-        if group == 0:
-            ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arc_edges)
-            wanted = scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, inference.n_labels**2))
-        else:
+        if group == 0 and self.edge_marginals.size:
+            return self.edge_marginals.reshape(-1, *shape)
+        wanted = None
+        if group > 0:
             begin = sum(inference._sizes[: group - 1])
             wanted = automaton.incidence[:, begin : begin + shape[0]]
         places = np.full(inference.n_nodes, -1)
@@ -330,7 +396,8 @@ class NgramBeliefs(GraphBeliefs):
         for sequence, (begin, end) in enumerate(pairwise(inference.offsets.tolist())):
             some = np.flatnonzero(places[begin:end] >= 0)
             if len(some):
-                marginals[places[begin:end][some]] = self._arcs_of(sequence)[some] @ wanted
+                arcs = self._arcs_of(sequence)[some]
+                marginals[places[begin:end][some]] = self._edges_of(arcs) if wanted is None else arcs @ wanted
         return marginals.reshape(len(marginals), *shape)
 
     def _arcs_of(self, sequence: int) -> np.ndarray:
@@ -340,7 +407,7 @@ class NgramBeliefs(GraphBeliefs):
         begin, end = self.inference.offsets[sequence : sequence + 2].tolist()
         node, each = self._given.node[begin:end], np.zeros((end - begin, self.inference.automaton.n_arcs))
         results = np.empty(1), np.zeros(1, dtype=np.bool_), np.empty_like(node)
-        self._passes(np.array([sequence]), node, results, each=each)
+        self._passes(np.array([sequence]), node, results, np.zeros((0, 0)), each=each)
         return each
 
 

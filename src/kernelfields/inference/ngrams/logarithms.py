@@ -7,7 +7,8 @@ With F_t(s) the log of the sum over all continuations of state s at position t, 
     p_t(s', y) = sum over s with target(s, y) = s' of p_{t-1}(s) P_t(y | s)
 
 and derivatives along a direction by the rules of calculus. Probabilities are only multiplied and added, so that none
-that matters underflows. Arrays: node (T, L), scores (A,). Cost O(T S L) in NumPy.
+that matters underflows. Arrays: node (T, L); scores (T, A), those of the arcs into every position, the first row
+unused. Cost O(T S L) in NumPy.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class SequenceBeliefs(NamedTuple):
 def log_futures(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Return F, (T, S)."""
     arc_of = automaton.arc_of
-    targets, steps = automaton.arcs.target[arc_of], scores[arc_of]
+    targets = automaton.arcs.target[arc_of]
     futures = np.zeros((len(node), automaton.n_states))
     for t in range(len(node) - 1, 0, -1):
-        futures[t - 1] = _log_sum(steps + node[t] + futures[t][targets])
+        futures[t - 1] = _log_sum(scores[t][arc_of] + node[t] + futures[t][targets])
     return futures
 
 
@@ -63,9 +64,9 @@ def _beliefs(
     shares = np.zeros((len(node), n_states, n_labels))
     for t in range(len(node) - 1, 0, -1):
         with np.errstate(invalid="ignore"):
-            shares[t] = np.exp(scores[arc_of] + node[t] + futures[t][targets] - futures[t - 1][:, None])
+            shares[t] = np.exp(scores[t][arc_of] + node[t] + futures[t][targets] - futures[t - 1][:, None])
         shares[t][np.isneginf(futures[t - 1])] = 0.0
-        slopes = d_scores[arc_of] + d_node[t] + d_futures[t][targets]
+        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets]
         d_futures[t - 1] = np.sum(shares[t] * slopes, axis=1)
     first = node[0] + futures[0, :n_labels]
     log_partition = float(_log_sum(first[None])[0])
@@ -81,7 +82,7 @@ def _beliefs(
     marginals[0] = (states if direction is None else d_states)[:n_labels]
     for t in range(1, len(node)):
         joint = states[:, None] * shares[t]
-        slopes = d_scores[arc_of] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
+        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
         d_joint = d_states[:, None] * shares[t] + joint * slopes
         states = np.bincount(targets.ravel(), joint.ravel(), n_states).astype(np.float64, copy=False)
         d_states = np.bincount(targets.ravel(), d_joint.ravel(), n_states).astype(np.float64, copy=False)

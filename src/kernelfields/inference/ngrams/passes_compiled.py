@@ -1,7 +1,8 @@
 """Scaled forward-backward over the arcs of an automaton, and its derivative along a direction; compiled.
 
 Sequences are worked on side by side, in *lanes*, the longest first: a state or an arc is a row of numbers, one for
-each lane, and sums of rows run in vector registers. With E(arc) = exp(score - shift), mass and gaps as in automaton.py:
+each lane, and sums of rows run in vector registers. With E(arc) = exp(score - shift), mass and gaps as in automaton.py,
+and where edges differ from position to position E_t(arc) = E(arc) exp(edge_t - top of edge_t) in its place:
 
     f_t(y)      = exp(u_t(y) - top_t) / scale_{t-1}                      1 in the place of scale_0
     a_t(s)      = f_t(last label of s) sum over arcs into s of E(arc) mass_{t-1}(arc)
@@ -33,6 +34,15 @@ from kernelfields.inference.sums_compiled import REORDER
 LEAST_SCALE, MOST_FUTURE = 1e-100, 1e150
 
 
+class Edges(NamedTuple):
+    """Edges that differ from position to position, a row for each but the first of a sequence; else without rows."""
+
+    values: np.ndarray  # (M, L^2), their exponentials, one at most
+    changes: np.ndarray  # (M, L^2), the direction, or without rows
+    posterior: np.ndarray  # (M, L^2), to be filled, or without rows
+    starts: np.ndarray  # (lanes,), the row into position t is that much before row t
+
+
 class Room(NamedTuple):
     """Arrays to work in; numba takes longer to compile an allocation than a loop."""
 
@@ -42,16 +52,19 @@ class Room(NamedTuple):
     scales: np.ndarray  # (positions + 1, lanes)
     factors: np.ndarray  # (positions + 1, L, lanes), f
     aheads: np.ndarray  # (kinds, S, lanes), h
-    shared: np.ndarray  # (S, lanes)
-    betas: np.ndarray  # (kinds, S, lanes)
-    more: np.ndarray  # (S, lanes)
+    betas: np.ndarray  # (kinds, 2 S + 1, lanes), of states, what they share, and zeros
+    more: np.ndarray  # (2 S + 1, lanes)
     tops: np.ndarray  # (lanes,)
     posterior: np.ndarray  # (L, lanes)
     means: np.ndarray  # (lanes,), E x
+    edges: np.ndarray  # (kinds, L^2 or none, lanes), of one position
+    zero: np.ndarray  # (1, lanes)
 
     @classmethod
-    def of(cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int) -> Room:
-        """Return room for lanes of which the longest has so many positions."""
+    def of(
+        cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int, own_edges: bool
+    ) -> Room:
+        """Return room for lanes of which the longest has so many positions; edges may be those of each position."""
         n_states, positions = len(arcs.fail), min(segment, longest)
         n_segments = max(1, (longest - 2 + segment) // segment)
         n_rows = n_states + len(arcs.sums.begin) - 1
@@ -62,61 +75,81 @@ class Room(NamedTuple):
             np.empty((positions + 1, n_lanes)),
             np.empty((positions + 1, n_labels, n_lanes)),
             np.empty((kinds, n_states, n_lanes)),
-            np.empty((n_states, n_lanes)),
-            np.zeros((kinds, n_states, n_lanes)),
-            np.empty((n_states, n_lanes)),
+            np.zeros((kinds, 2 * n_states + 1, n_lanes)),
+            np.zeros((2 * n_states + 1, n_lanes)),
             np.empty(n_lanes),
             np.empty((n_labels, n_lanes)),
             np.zeros(n_lanes),
+            np.empty((kinds, n_labels**2 if own_edges else 0, n_lanes)),
+            np.zeros((1, n_lanes)),
         )
 
 
-# Rows are named by matrix and number: a view of a row would count its references at every step. Four at a time: the
-# row that they are added to is read and written once.
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _add(active, rows, begin, end, source, out, place):
-    """Add rows[begin:end] of source to a row of out."""
-    fours = end - (end - begin) % 4
-    for i in range(begin, fours, 4):
-        one, two, three, four = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-        for b in range(active):
-            out[place, b] += (source[one, b] + source[two, b]) + (source[three, b] + source[four, b])
-    for i in range(fours, end):
-        row = rows[i]
-        for b in range(active):
-            out[place, b] += source[row, b]
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _add_arcs(active, arcs, begin, end, transfer, rows, source, out, place):
-    """Add E(arc) times the row of source that each of arcs[begin:end] has to a row of out."""
-    fours = end - (end - begin) % 4
-    for i in range(begin, fours, 4):
-        one, two, three, four = arcs[i], arcs[i + 1], arcs[i + 2], arcs[i + 3]
-        first, second, third, fourth = transfer[one], transfer[two], transfer[three], transfer[four]
-        one, two, three, four = rows[one], rows[two], rows[three], rows[four]
-        for b in range(active):
-            left = first * source[one, b] + second * source[two, b]
-            right = third * source[three, b] + fourth * source[four, b]
-            out[place, b] += left + right
-    for i in range(fours, end):
-        step, row = transfer[arcs[i]], rows[arcs[i]]
-        for b in range(active):
-            out[place, b] += step * source[row, b]
-
-
+# Rows are named by matrix and number: a view of a row would count its references at every step. A call, or the start of
+# a loop over lanes, costs as much as dozens of lanes: one call for all sums of a step, and four rows at a time.
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def _fill_panel(active, arcs, panel):
     """Fill totals and the masses of covered arcs, given those of states."""
     n_states, n_parents = len(arcs.fail), len(arcs.parents)
-    n_sums = len(arcs.sums.begin) - 1
+    n_sums, rows = len(arcs.sums.begin) - 1, arcs.sums.items
     for i in range(n_sums):
         # Totals of longer states first: those of shorter ones are made of them.
         place = n_parents - 1 - i if i < n_parents else i
+        begin, end, out = arcs.sums.begin[place], arcs.sums.begin[place + 1], n_states + place
+        fours = end - (end - begin) % 4
         for b in range(active):
-            panel[n_states + place, b] = 0.0
-        begin, end = arcs.sums.begin[place], arcs.sums.begin[place + 1]
-        _add(active, arcs.sums.items, begin, end, panel, panel, n_states + place)
+            panel[out, b] = 0.0
+        for k in range(begin, fours, 4):
+            one, two, three, four = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+            for b in range(active):
+                panel[out, b] += (panel[one, b] + panel[two, b]) + (panel[three, b] + panel[four, b])
+        for k in range(fours, end):
+            one = rows[k]
+            for b in range(active):
+                panel[out, b] += panel[one, b]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _sum_arcs(active, sums, transfer, rows, source, bases, outs, edge_of, edges):
+    """Fill rows of outs with rows of bases and E(arc) times the rows of source that arcs have.
+
+    Times the rows of their edges, too, where those have rows (L^2, lanes) of their own.
+    """
+    arcs = sums.items
+    for i in range(len(sums.out)):
+        begin, end, out, base = sums.begin[i], sums.begin[i + 1], sums.out[i], sums.base[i]
+        if len(edges):
+            for b in range(active):
+                outs[out, b] = bases[base, b]
+            for k in range(begin, end):
+                first, one, edge = transfer[arcs[k]], rows[arcs[k]], edge_of[arcs[k]]
+                for b in range(active):
+                    outs[out, b] += first * source[one, b] * edges[edge, b]
+            continue
+        left = (end - begin) % 4
+        if left == 0:
+            for b in range(active):
+                outs[out, b] = bases[base, b]
+        elif left == 1:
+            first, one = transfer[arcs[begin]], rows[arcs[begin]]
+            for b in range(active):
+                outs[out, b] = bases[base, b] + first * source[one, b]
+        else:
+            first, one = transfer[arcs[begin]], rows[arcs[begin]]
+            second, two = transfer[arcs[begin + 1]], rows[arcs[begin + 1]]
+            third = transfer[arcs[begin + 2]] if left == 3 else 0.0
+            three = rows[arcs[begin + 2]] if left == 3 else two
+            for b in range(active):
+                more = second * source[two, b] + third * source[three, b]
+                outs[out, b] = bases[base, b] + first * source[one, b] + more
+        for k in range(begin + left, end, 4):
+            first, one = transfer[arcs[k]], rows[arcs[k]]
+            second, two = transfer[arcs[k + 1]], rows[arcs[k + 1]]
+            third, three = transfer[arcs[k + 2]], rows[arcs[k + 2]]
+            fourth, four = transfer[arcs[k + 3]], rows[arcs[k + 3]]
+            for b in range(active):
+                more = first * source[one, b] + second * source[two, b]
+                outs[out, b] += more + (third * source[three, b] + fourth * source[four, b])
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -134,36 +167,30 @@ def _weights(active, t, starts, node, scales, factors, tops):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _advance(active, arcs, transfer, factors, before, now, scales):
+def _advance(active, arcs, transfer, factors, before, now, scales, edges, zero):
     """Fill the masses of states at t, in the panel ``now``, from the panel before."""
+    _sum_arcs(active, arcs.into, transfer, arcs.mass, before, zero, now, arcs.edges, edges)
     for b in range(active):
         scales[b] = 0.0
-    into = arcs.into
     for s in range(len(arcs.fail)):
         label = arcs.last[s]
-        for b in range(active):
-            now[s, b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, before, now, s)
         for b in range(active):
             now[s, b] *= factors[label, b]
             scales[b] += now[s, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _retreat(active, arcs, transfer, ahead, shared, beta):
+def _retreat(active, arcs, transfer, ahead, beta, edges):
     """Fill beta_{t-1} from h_t."""
-    for q in range(len(arcs.fail)):
-        shorter = arcs.fail[q]
-        out = shared if arcs.is_parent[q] else beta
+    _sum_arcs(active, arcs.back, transfer, arcs.target, ahead, beta, beta, arcs.edges, edges)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _add_states(active, n_states, more, out):
+    """Add the rows of all states."""
+    for s in range(n_states):
         for b in range(active):
-            out[q, b] = 0.0 if shorter < 0 else shared[shorter, b]
-        begin, end = arcs.ahead.begin[q], arcs.ahead.begin[q + 1]
-        _add_arcs(active, arcs.ahead.items, begin, end, transfer, arcs.target, ahead, out, q)
-        if arcs.is_parent[q]:
-            for b in range(active):
-                beta[q, b] = shared[q, b]
-            begin, end = arcs.own.begin[q], arcs.own.begin[q + 1]
-            _add_arcs(active, arcs.own.items, begin, end, transfer, arcs.target, ahead, beta, q)
+            out[s, b] += more[s, b]
 
 
 @njit(nogil=True, cache=True)
@@ -193,16 +220,18 @@ def _start(starts, node, arcs, factors, panel, scales, tops):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i):
-    """Fill da_t and its panel; ``steps`` are E and dE."""
-    into, transfer, slopes = arcs.into, steps[0], steps[1]
-    before, d_before, mass, out = panels[i], d_panels[i], panels[i + 1], d_panels[i + 1]
+def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i, edges, zero, more):
+    """Fill da_t and its panel; ``steps`` are E and dE, edges those of t and their derivatives."""
+    into, rows, pairs, transfer, slopes = arcs.into, arcs.mass, arcs.edges, steps[0], steps[1]
+    before, mass, out = panels[i], panels[i + 1], d_panels[i + 1]
+    _sum_arcs(active, into, transfer, rows, d_panels[i], zero, out, pairs, edges[0])
+    _sum_arcs(active, into, slopes, rows, before, zero, more, pairs, edges[0])
+    _add_states(active, len(arcs.fail), more, out)
+    if edges.shape[1]:
+        _sum_arcs(active, into, transfer, rows, before, zero, more, pairs, edges[1])
+        _add_states(active, len(arcs.fail), more, out)
     for s in range(len(arcs.fail)):
         label = arcs.last[s]
-        for b in range(active):
-            out[s, b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, d_before, out, s)
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], slopes, arcs.mass, before, out, s)
         for b in range(active):
             out[s, b] = out[s, b] * factors[i + 1, label, b] + mass[s, b] * d_node[starts[b] + t, label]
     _fill_panel(active, arcs, out)
@@ -265,6 +294,42 @@ def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means,
                 each[starts[b] + t, arc] = transfer[0, arc] * panels[0, i, mass, b] * aheads[0, target, b]
 
 
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _fill_edges(active, t, given, edges):
+    """Fill the edges into position t, (L^2, lanes), and their derivatives."""
+    for b in range(active if edges.shape[1] else 0):
+        row = given.starts[b] + t
+        for e in range(edges.shape[1]):
+            edges[0, e, b] = given.values[row, e]
+            if len(edges) > 1:
+                edges[1, e, b] = given.values[row, e] * given.changes[row, e]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _count_edges(active, t, i, given, starts, weights, arcs, transfer, panels, aheads, edges, means, counts, each):
+    """Do as _count does where edges have rows of their own; their posteriors are those of ``given``."""
+    for b in range(active if len(given.posterior) else 0):
+        for e in range(edges.shape[1]):
+            given.posterior[given.starts[b] + t, e] = 0.0
+    for arc in range(transfer.shape[1]):
+        mass, target, edge, total = arcs.mass[arc], arcs.target[arc], arcs.edges[arc], 0.0
+        for b in range(active):
+            step = transfer[0, arc] * edges[0, edge, b]
+            share = panels[0, i, mass, b] * aheads[0, target, b] * step
+            if len(panels) > 1:
+                slope = transfer[1, arc] * edges[0, edge, b] + transfer[0, arc] * edges[1, edge, b]
+                share = panels[0, i, mass, b] * (step * aheads[1, target, b] + slope * aheads[0, target, b]) - (
+                    means[b] * share
+                )
+                share += panels[1, i, mass, b] * aheads[0, target, b] * step
+            total += weights[b] * share
+            if len(given.posterior):
+                given.posterior[given.starts[b] + t, edge] += share
+            if len(each):
+                each[starts[b] + t, arc] = share
+        counts[arc] += total
+
+
 @njit(nogil=True, cache=True)
 def _keep(part, kept, kept_scales, panels, scales):
     """Keep the masses of states with which a segment begins."""
@@ -287,17 +352,17 @@ def _change_segment(back, part, segment, kept, kept_scales, panels, scales):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segment, room, results, counts, each):
+def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift, segment, room, results, counts, each):
     """Fill the ``results`` of some sequences and add the weighted posteriors of arcs to counts (A,).
 
     starts and lengths (lanes,) are those of the sequences, the longest first. steps (1, A) are E, results are log Z
     (lanes,), flags of trouble (lanes,) and marginals (N, L). With steps (2, A), E and dE, and d_node (N, L), marginals
     and counts are derivatives, and the expected score of the direction stands in the place of log Z. ``segment`` is
-    for how many positions panels are kept, ``room`` a :class:`Room`. Where a lane is troubled, sums over lanes are not
-    to be used.
+    for how many positions panels are kept, ``room`` a :class:`Room`, ``given`` the :class:`Edges`; what their tops are
+    is left out of log Z. Where a lane is troubled, sums over lanes are not to be used.
     """
     log_sums, troubled, marginals = results
-    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means = room
+    kept, kept_scales, panels, scales, factors, aheads, betas, more, tops, posterior, means, edges, zero = room
     n_lanes, longest, n_labels, n_states, kinds = len(starts), lengths[0], node.shape[1], len(arcs.fail), len(steps)
     n_segments = len(kept_scales)
     _start(starts, node, arcs, factors[0], panels[0, 0], scales[0], tops)
@@ -322,10 +387,14 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
         for t in range(begin, end):
             i, active = t - begin, _active(t, lengths)
             _weights(active, t, starts, node, scales[i], factors[i + 1], tops)
-            _advance(active, arcs, steps[0], factors[i + 1], panels[0, i], panels[0, i + 1], scales[i + 1])
+            _fill_edges(active, t, given, edges)
+            before, now = panels[0, i], panels[0, i + 1]
+            _advance(active, arcs, steps[0], factors[i + 1], before, now, scales[i + 1], edges[0], zero)
             _fill_panel(active, arcs, panels[0, i + 1])
             if kinds > 1:
-                _advance_along(active, t, starts, d_node, arcs, steps, factors, panels[0], panels[1], i)
+                _advance_along(
+                    active, t, starts, d_node, arcs, steps, factors, panels[0], panels[1], i, edges, zero, more
+                )
             for b in range(active if turn < n_segments else 0):
                 if scales[i + 1, b] > LEAST_SCALE:
                     log_sums[b] += math.log(scales[i + 1, b]) + tops[b] + shift
@@ -350,14 +419,21 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
             if t < begin:
                 continue
             _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads)
-            _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
-            _retreat(active, arcs, steps[0], aheads[0], shared, betas[0])
+            if edges.shape[1]:
+                _fill_edges(active, t, given, edges)
+                _count_edges(
+                    active, t, i, given, starts, weights, arcs, steps, panels, aheads, edges, means, counts, each
+                )
+            else:
+                _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
+            _retreat(active, arcs, steps[0], aheads[0], betas[0], edges[0])
             if kinds > 1:
-                _retreat(active, arcs, steps[0], aheads[1], shared, betas[1])
-                _retreat(active, arcs, steps[1], aheads[0], shared, more)
-                for s in range(n_states):
-                    for b in range(active):
-                        betas[1, s, b] += more[s, b]
+                _retreat(active, arcs, steps[0], aheads[1], betas[1], edges[0])
+                _retreat(active, arcs, steps[1], aheads[0], more, edges[0])
+                _add_states(active, n_states, more, betas[1])
+                if edges.shape[1]:
+                    _retreat(active, arcs, steps[0], aheads[0], more, edges[1])
+                    _add_states(active, n_states, more, betas[1])
     if kinds > 1:
         for b in range(n_lanes):
             log_sums[b] = means[b]

@@ -365,7 +365,7 @@ class ChainStructure:
     def layout(self, chains: Chains, placed: Sequence[Placed]) -> ChainLayout | NgramLayout | GraphLayout:
         """Return where scores go: node and edge; n-grams; groups of factors if others meet that are not neighbours."""
         if only_ngrams(placed):
-            return NgramLayout(chains.n_positions, self.n_labels, placed)
+            return NgramLayout(chains.n_positions, chains.n_sequences, self.n_labels, placed)
         if reaches_far(placed):
             return GraphLayout(chain_graphs(chains, (term.group for term in placed)), self.n_labels, placed)
         return ChainLayout.of_terms(chains.n_positions, self.n_labels, placed)
@@ -385,7 +385,9 @@ class ChainStructure:
         if only_ngrams(placed):
             from kernelfields.objective.likelihoods.ngrams import NgramLikelihood
 
-            layout = NgramLayout(chains.n_positions, self.n_labels, placed)
+            layout = NgramLayout(chains.n_positions, chains.n_sequences, self.n_labels, placed)
+            if not layout.tied:
+                check_transitions_fit(chains.n_positions, self.n_labels)
             inference: Any = plan or self.plan(chains, layout)
             masks = self.masks if self.forbids else None
             return with_evidence(NgramLikelihood(chains, layout, inference, masks=masks, workers=workers), chains)
@@ -440,7 +442,8 @@ class ChainStructure:
         limit = size or max(1, min(_BATCH_POSITIONS, _NODE_BYTES // (8 * self.n_labels)))
         reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
         if reach or (reaches_far(terms) and not only_ngrams(terms)):
-            reach = max(term.clique.steps_back[0] for term in terms)
+            # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
+            reach = reach if only_ngrams(terms) else max(term.clique.steps_back[0] for term in terms)
             limit = max(1, min(limit, _EDGE_BYTES // (8 * self.n_labels ** (reach + 1))))
         begin = 0
         while begin < chains.n_sequences:
@@ -451,14 +454,9 @@ class ChainStructure:
 
 
 def only_ngrams(placed: Sequence[Any]) -> bool:
-    """Whether labels that are not neighbours meet in n-grams alone, and nothing but single labels sees inputs."""
-    meeting = [term for term in placed if term.group is not None]
-    far = [term for term in meeting if term.group not in _NEIGHBOURS]
-    return (
-        bool(far)
-        and all(term.group.startswith("order") for term in far)
-        and all(term.tied_everywhere for term in meeting)
-    )
+    """Whether labels that are not neighbours meet in n-grams alone, and those see no inputs."""
+    far = [term for term in placed if term.group not in _NEIGHBOURS]
+    return bool(far) and all(term.group.startswith("order") and term.tied_everywhere for term in far)
 
 
 def _refuse_far(layout: Any) -> None:

@@ -55,9 +55,10 @@ class NgramLikelihood:
         observed.node[np.arange(len(labels)), labels] = weights
         tables = zip(observed.factors, self.inference.members, self.inference.places_of(labels), strict=True)
         for table, members, places in tables:
-            known = places >= 0
-            counts = np.bincount(places[known], weights[members[known, -1]], minlength=table.size)
-            table[...] = counts.reshape(table.shape)
+            known = np.flatnonzero(places >= 0)
+            # One row for all places, or one for each.
+            cells = places[known] + (known * table[0].size if len(table) > 1 else 0)
+            table[...] = np.bincount(cells, weights[members[known, -1]], minlength=table.size).reshape(table.shape)
         return observed
 
     @property
