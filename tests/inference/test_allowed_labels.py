@@ -15,10 +15,12 @@ from kernelfields.inference.chain.allowed import (
 )
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.partial import PartialLikelihood
 from kernelfields.objective.potentials import Potentials
+from tests.samples import faint_chain
 
 LENGTHS = np.array([4, 1, 6, 3])
 OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -64,6 +66,15 @@ def test_marginals_and_gradients_are_those_of_all_labels(scale, forbid, tied):
         direction = np.ones_like(node), np.cos(np.arange(edge.size)).reshape(edge.shape)
         for ours, theirs in zip(found.hessian_product(*direction), dense.hessian_product(*direction), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("nats", range(10))
+def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
+    node, edge, offsets = faint_chain(nats)
+    exact = infer_in_logarithms(node, edge)
+    found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)
 
 
 @pytest.mark.parametrize("tied", [True, False])

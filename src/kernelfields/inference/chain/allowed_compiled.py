@@ -19,11 +19,8 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.chain.scaled_compiled import TINY
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER, shift
-
-# Inverses of numbers above this bound, and sums of them, are finite: nothing else may reach the table of steps.
-_LEAST = 1e-290
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -82,14 +79,18 @@ def forward_backward(
             for j in range(size):
                 alpha[lo + j] = predicted[j] * math.exp(scores[lo + j] - top)
                 scale += alpha[lo + j]
-            if not scale > TINY:
-                fine = False
+            fine = scale > TINY
+            if not scale > LEAST_SCALE:
+                for j in range(size):
+                    if alpha[lo + j] < LEAST_PREDICTED and reachable[j] > 0.0 and scores[lo + j] > -math.inf:
+                        fine = False
+            if not fine:
                 break
             inverse_scale = 1.0 / scale
             for j in range(size):
                 alpha[lo + j] *= inverse_scale
                 inverse[lo + j] = 1.0 / predicted[j] if alpha[lo + j] > 0.0 else 0.0
-                if alpha[lo + j] > 0.0 and predicted[j] < _LEAST:
+                if alpha[lo + j] > 0.0 and predicted[j] < LEAST_PREDICTED:
                     fine = False
                 if alpha[lo + j] < TINY:
                     if scores[lo + j] == -math.inf:
