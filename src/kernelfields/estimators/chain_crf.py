@@ -257,7 +257,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             check_prior_variances(self.edge_prior_variance, "edge_prior_variance")
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
-        check_rule(self.allowed)
+        if self.allowed is not None:
+            check_rule(self.allowed)
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         if self.candidates is not None and not isinstance(self.cliques, str):
