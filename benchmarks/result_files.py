@@ -55,6 +55,30 @@ def write_results(name: str, rows: object, folder: Path = RESULTS) -> Path:
         "rows": rows,
     }
     path = folder / name
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(_compact(document) + "\n")
     print(f"wrote {path.relative_to(CHECKOUT)}")
     return path
+
+
+def _compact(value: object, depth: int = 0) -> str:
+    """Return JSON with an entry a line, and lists of numbers, or of such lists, on one line."""
+    inner = "\n" + " " * (depth + 1)
+    if isinstance(value, dict) and value:
+        return (
+            "{"
+            + ",".join(f"{inner}{json.dumps(key)}: {_compact(value[key], depth + 1)}" for key in value)
+            + inner[:-1]
+            + "}"
+        )
+    if isinstance(value, list | tuple) and not _numbers(value):
+        return "[" + ",".join(inner + _compact(each, depth + 1) for each in value) + inner[:-1] + "]"
+    return json.dumps(value)
+
+
+def _numbers(value: object) -> bool:
+    """Whether a value is a number, or a list of such values."""
+    return (
+        all(map(_numbers, value))
+        if isinstance(value, list | tuple)
+        else value is None or isinstance(value, int | float)
+    )

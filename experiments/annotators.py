@@ -44,6 +44,7 @@ from kernelfields.evaluation.resampling import Resampling
 RESULT = "annotators.json"
 KEYS = ("language", "model", "fold")
 N_FOLDS = 3
+FOLDS = KFold(N_FOLDS, shuffle=True, random_state=0)
 VARIANCES = [0.03, 0.3, 3.0]
 ANNOTATORS, ONE = "annotators", "one listener"
 TIES = {"vote, ties marked": 1, "vote, ties not marked": 0}
@@ -120,7 +121,7 @@ def run(language: str, folds: list[int], models: list[str] | None) -> None:
     """Choose, fit and test fold by fold; every row is written when it is there."""
     sentences, said = utterances(language)
     words = (AFRIKAANS, AFRIKAANS_ENDINGS) if language == "afrikaans" else ({}, "")
-    for fold, (train, test) in enumerate(KFold(N_FOLDS, shuffle=True, random_state=0).split(sentences)):
+    for fold, (train, test) in enumerate(FOLDS.split(sentences)):
         if fold not in folds:
             continue
         lexicon = Lexicon([sentences[i] for i in train], *words)
@@ -149,14 +150,12 @@ def run(language: str, folds: list[int], models: list[str] | None) -> None:
                 "prior_variance": chosen[0],
                 "listener": chosen[1],
                 "seconds": time.perf_counter() - begin,
-                "utterances": test.tolist(),
                 "log_likelihoods": np.round(log_likelihoods, 6).tolist(),
-                "words": [len(x) for x in X_test],
                 "confusions": [matrix.tolist() for matrix in fitted.confusions_.values()],
                 "rises": float(np.diff(fitted.objective_path_).max()) if model == ANNOTATORS else None,
             }
             merge_results(RESULT, [row], KEYS, EXPERIMENTS)
-            mean = log_likelihoods.sum() / sum(row["words"])
+            mean = log_likelihoods.sum() / sum(map(len, X_test))
             print(f"{language} fold {fold}, {model}: {mean:.4f} a word, {chosen}, {row['seconds']:.0f} s", flush=True)
 
 
@@ -178,12 +177,13 @@ def count_passes(language: str = "afrikaans", n_utterances: int = 660) -> None:
         )
 
 
-def pooled(rows: list[dict], language: str, model: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the log-likelihood and the number of words of every utterance, each held out once."""
-    own = sorted((row for row in rows if (row["language"], row["model"]) == (language, model)), key=lambda r: r["fold"])
-    order = np.argsort(np.concatenate([row["utterances"] for row in own]))
-    values = np.concatenate([row["log_likelihoods"] for row in own])[order]
-    return values, np.concatenate([row["words"] for row in own])[order]
+def pooled(rows: list[dict], language: str, model: str) -> np.ndarray:
+    """Return the log-likelihood of every utterance, each held out once."""
+    own = {row["fold"]: row["log_likelihoods"] for row in rows if (row["language"], row["model"]) == (language, model)}
+    values = np.empty(sum(map(len, own.values())))
+    for fold, (_, test) in enumerate(FOLDS.split(values)):
+        values[test] = own[fold]
+    return values
 
 
 def page() -> None:
@@ -213,10 +213,10 @@ def page() -> None:
     table = []
     verdicts = []
     for language in done:
-        ours, words = pooled(rows, language, ANNOTATORS)
+        ours, words = pooled(rows, language, ANNOTATORS), np.array([len(each) for each in utterances(language)[1]])
         table.append([language, ANNOTATORS, len(ours), f"{int(words.sum()):,}", f"{ours.sum() / words.sum():.4f}", ""])
         for model in models_of(language)[1:]:
-            theirs, _ = pooled(rows, language, model)
+            theirs = pooled(rows, language, model)
             sums = Resampling(10_000, random_state=0).sums({"gain": ours - theirs, "words": words})
             gain = Resampling(10_000, random_state=0).estimate((sums["gain"] / sums["words"])[:, 0], len(ours))
             mean = f"{theirs.sum() / words.sum():.4f}"

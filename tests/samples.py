@@ -48,6 +48,19 @@ def any_chain_potentials(rng, n_labels, spread, forbidden):
     return chain_potentials(rng, n_labels, spread, forbidden, tied=rng.random() < 0.5, lengths=lengths)
 
 
+def faint_chain(nats, backwards=False):
+    """Potentials of one chain whose end decides for a label that was all but lost in its middle.
+
+    Before the middle is scaled to one, the label is a number of few digits, fewer the more ``nats``; after that it
+    looks like one of many, and only logarithms know better.
+    """
+    node = np.array([[0.0, -300.0, -300.0], [-506.0 - nats, 0.0, -253.0], [0.0, -520.0 - nats, -520.0 - nats]])
+    edge = np.stack([np.zeros((3, 3)), np.tile([-230.0, -230.0, 0.0], (3, 1)), -600.0 * (1.0 - np.eye(3))])
+    if backwards:
+        node, edge = node[::-1].copy(), np.concatenate([edge[:1], edge[:0:-1].transpose(0, 2, 1)])
+    return node, edge, np.array([0, 3])
+
+
 def random_chains(lengths=(3, 1, 4, 2), n_labels=3, n_features=2, seed=0, weighted=False):
     """Chains with normal inputs and random labels; every label occurs."""
     random = np.random.default_rng(seed)

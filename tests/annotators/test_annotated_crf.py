@@ -48,6 +48,11 @@ def test_the_objective_never_rises(settings):
     assert np.all(np.diff(path) <= 1e-9 * abs(path[0]))
 
 
+def test_a_fit_ends_where_an_objective_with_several_minima_is_flat(fitted):
+    assert fitted.estimator_.solution_.reason == "stationary"
+    assert fitted.estimator_.solution_.converged
+
+
 def test_the_objective_is_penalty_less_likelihood_less_prior(fitted):
     field = fitted.estimator_
     penalty = sum(np.sum(term.known**2) / (2 * term.prior_variance) for term in field.field_.terms)

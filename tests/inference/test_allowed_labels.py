@@ -16,10 +16,12 @@ from kernelfields.inference.chain.allowed import (
 from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.partial import PartialLikelihood
 from kernelfields.objective.potentials import Potentials
+from tests.samples import faint_chain
 
 LENGTHS = np.array([4, 1, 6, 3])
 OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -148,6 +150,15 @@ def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
     assert table.values.tolist() == [2.0, 2.0]
     np.testing.assert_array_equal(table.listed.table(table.values), edge)
     assert StepTable(np.ones((1, 4, 4))).listed is None
+
+
+@pytest.mark.parametrize("nats", range(10))
+def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
+    node, edge, offsets = faint_chain(nats)
+    exact = infer_in_logarithms(node, edge)
+    found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -12,8 +12,10 @@ from small_graphs import (
 )
 
 from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.inference.plan import plan_inference
 from kernelfields.numerics.threads import Workers
+from tests.samples import faint_chain
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
@@ -171,3 +173,13 @@ def test_a_plan_says_how_many_trees_there_are():
     members = [np.array([[0, 1], [0, 2], [4, 5]])]  # a tree of three nodes and a single one; a tree of two
     plan = plan_inference(np.array([0, 4, 6]), members, 3)
     assert plan.description == "two passes over 3 trees in 2 graphs, 3 labels: exact"
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("nats", range(10))
+def test_labels_of_few_digits_are_inferred_in_logarithms(nats, backwards):
+    node, edge, offsets = faint_chain(nats, backwards)
+    exact = infer_in_logarithms(node, edge)
+    found = plan_inference(offsets, [np.array([[0, 1], [1, 2]])], 3, "tree").infer(node, [edge[1:]])
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12, atol=1e-100)

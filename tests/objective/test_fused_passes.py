@@ -1,5 +1,7 @@
 """Fused passes: the same value, gradient and curvature as with potentials kept for all positions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.fused import fused_passes
 from kernelfields.objective.posterior import Direction, LogPosterior
 from tests.samples import chain_datafit, design_of
@@ -16,7 +19,7 @@ from tests.samples import chain_datafit, design_of
 N_LABELS, N_FEATURES = 5, 40
 
 
-def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=None, l1=0.0):
+def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=None, l1=0.0, evidence=None):
     """A field on random sparse rows, with observed support."""
     random = np.random.default_rng(3)
     offsets = np.concatenate([[0], np.cumsum(random.integers(1, 9, size=30))])
@@ -24,6 +27,8 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
     Z = sp.random_array((n, N_FEATURES), density=0.1, rng=random, format="csr") if features is None else features
     labels = random.integers(0, N_LABELS, size=n)
     chains = Chains(Z, offsets, labels, random.uniform(0.2, 3.0, size=30) if weighted else None)
+    if evidence is not None:
+        chains = replace(chains, evidence=evidence(random, labels))
     shared = {"n_labels": N_LABELS, "l1": l1}
     node = design_of(
         "node",
@@ -67,6 +72,39 @@ def test_value_gradient_and_curvature_are_the_same(variant):
     np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
     np.testing.assert_allclose(fused.metric_at(point), plain.metric_at(expected), rtol=1e-11)
     np.testing.assert_allclose(point.potentials.node, expected.potentials.node, atol=1e-12)
+
+
+def two_of_all(random, labels):
+    """Evidence that leaves the label and one more, (N, L)."""
+    evidence = np.full((len(labels), N_LABELS), -np.inf)
+    evidence[np.arange(len(labels)), labels] = 0.0
+    evidence[np.arange(len(labels)), random.integers(0, N_LABELS, len(labels))] = 0.0
+    return evidence
+
+
+@pytest.mark.parametrize("variant", [{}, {"weighted": True, "threads": 2}, {"edges": False}], ids=str)
+def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypatch):
+    posterior = sparse_field(**variant, evidence=two_of_all)
+    posterior.prefer_fused_passes()
+    assert posterior.fused
+    random, counted, infer = np.random.default_rng(0), [], ChainLikelihood.infer
+    theta, other = random.normal(size=(2, posterior.size))
+
+    def counting(likelihood, potentials):
+        counted.append(likelihood.chains.n_positions)
+        return infer(likelihood, potentials)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChainLikelihood, "infer", counting)
+        frozen = posterior.frozen(theta)
+    assert sum(counted) == len(posterior.datafit.likelihood.inner.labels)
+    plain = LogPosterior(frozen.datafit)
+    assert frozen.fused
+    assert not plain.fused
+    for each in (theta, other):
+        walked, kept = frozen.at(each), plain.at(each)
+        assert walked.value == pytest.approx(kept.value, rel=1e-12)
+        np.testing.assert_allclose(walked.gradient, kept.gradient, atol=1e-10)
 
 
 def test_constraints_hold_in_every_block():

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.samples import chain_potentials
+from tests.samples import chain_potentials, faint_chain
 
 torch = pytest.importorskip("torch")
 
 from kernelfields.engines.torch.chains import infer_step_chains  # noqa: E402
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder  # noqa: E402
 from kernelfields.inference.chain.beliefs import infer_chains  # noqa: E402
+from kernelfields.inference.chain.logarithms import infer_in_logarithms  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402
 
 
@@ -242,3 +243,11 @@ def test_compiled_kernels_equal_their_plain_twin(n_labels, forbidden):
     assert compiled.rescued == plain.rescued
     for ours in (compiled, plain):
         assert_same(ours, infer_chains(node, edge, offsets, position_weights=weights), directions, 1e-9)
+
+
+@pytest.mark.parametrize("nats", range(10))
+def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
+    node, edge, offsets = faint_chain(nats)
+    found, exact = OnDevice(node, edge, offsets), infer_in_logarithms(node, edge)
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.back(found.beliefs.node_marginals), exact.node_marginals, rtol=1e-12)

@@ -16,17 +16,15 @@ Cost: one fit to labels that are partly known, and an inference for each update 
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelfields.annotators.annotations import UNSAID, Annotations
-from kernelfields.models.partial import PartialLabels, needs_hessian
+from kernelfields.models.partial import FittingSteps, PartialLabels
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Iteration, Solution, minimize
+from kernelfields.solvers.loop import Solution
 
 # The objective counts as settled when two steps bring less than this share of the tolerance.
 _SETTLED = 0.1
@@ -108,36 +106,25 @@ class AnnotatedLabels(PartialLabels):
         if posterior.datafit.likelihood.layout.zeros().node.shape[0] != n_rows:  # type: ignore[attr-defined]
             raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
         random, start, first = options["random"], options.pop("start"), self.confusions.matrices
-        best: tuple[Solution, np.ndarray, list[float]] | None = None
+        best: tuple[Solution, np.ndarray] | None = None
         for attempt in range(1 + self.n_restarts):
             if attempt:
                 self.confusions.matrices = first
                 start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, 1.0)
-            steps = _Steps(self, posterior)
-            found = steps.run(solver, start, **options)
+            found = self._descend(posterior, solver, start, **options)
             if best is None or found.value < best[0].value:
-                best = found, self.confusions.matrices, steps.path
+                best = found, self.confusions.matrices
             if found.reason in ("interrupted", "callback"):
                 break
         assert best is not None
-        solution, self.confusions.matrices, self.path = best
-        posterior.datafit.tell(self.confusions.log_evidence())  # type: ignore[attr-defined]
+        solution, self.confusions.matrices = best
+        self.path = [each.value for each in solution.history]
+        self._tell(posterior)
         return replace(solution, reason=found.reason) if found.reason in ("interrupted", "callback") else solution
 
-
-class _Steps:
-    """Steps of field and confusions in turn, from one start."""
-
-    def __init__(self, settings: AnnotatedLabels, posterior: LogPosterior):
-        self._settings, self._posterior = settings, posterior
-        self._datafit: Any = posterior.datafit
-        self._history: list[Iteration] = []
-        self._iterations, self._name = 0, ""
-        self._begin, self._passes = time.perf_counter(), posterior.passes
-        self.path: list[float] = []
-
-    def run(
+    def _descend(
         self,
+        posterior: LogPosterior,
         solver: Any,
         start: np.ndarray | None,
         *,
@@ -148,85 +135,38 @@ class _Steps:
         monitor: Any = None,
         say: Any = None,
     ) -> Solution:
-        """Make steps until neither the field nor the confusions bring anything."""
-        theta, tol = np.zeros(self._posterior.size) if start is None else start, max(tol, _FINEST)
-        self._datafit.tell(self._settings.confusions.log_evidence())
-        self._record(theta)
+        """Fit field and confusions in turn, from one start, until neither brings anything."""
+        tol = max(tol, _FINEST)
+        steps = FittingSteps(posterior, solver, random, tol)
+        self._tell(posterior)
+        self._go_to(steps, np.zeros(posterior.size) if start is None else start)
         reason = None
         while reason is None:
             if say is not None:
-                say(f"field and confusions, step {len(self.path)}: objective {self.path[-1]:.6g}")
-            most = max(1, min(self._settings.inner_iterations, max_iter - self._iterations))
-            theta, reason = self._fit_field(theta, solver, most, random, tol, watch, monitor)
-            self._update_confusions(theta)
-            self._record(theta)
-            reason = reason or self._end(tol, max_iter)
-        return self._outcome(theta, reason)
+                say(f"field and confusions, step {len(steps.history)}: objective {steps.history[-1].value:.6g}")
+            most = max(1, min(self.inner_iterations, max_iter - steps.iterations))
+            objective = posterior.frozen(steps.point.theta) if self.completes(solver) else posterior
+            theta, reason = steps.fit(objective, most, watch, monitor)
+            self._update_confusions(posterior, theta)
+            self._go_to(steps, theta)
+            reason = reason or self._end(steps, tol, max_iter)
+        return steps.outcome(reason)
 
-    def _fit_field(
-        self, theta: np.ndarray, solver: Any, most: int, random: Any, tol: float, watch: Any, monitor: Any
-    ) -> tuple[np.ndarray, str | None]:
-        """Return better coefficients, and why there should be no further step, None if there should."""
-        settings, done = self._settings, self._iterations
-        completes = settings.method == "em" or (settings.method == "auto" and needs_hessian(solver))
-        objective = self._posterior.frozen(theta) if completes else self._posterior
-        rule = resolve_solver(solver, objective, tol, random)
-        self._name = f"em+{rule.name}"
+    def _tell(self, posterior: LogPosterior) -> None:
+        posterior.datafit.tell(self.confusions.log_evidence())  # type: ignore[attr-defined]
 
-        def watch_all(iteration: Iteration) -> object:
-            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
+    def _go_to(self, steps: FittingSteps, theta: np.ndarray) -> None:
+        steps.go_to(steps.posterior.at(theta), penalty=-self.confusions.log_prior())
 
-        # The confusions are about to change, so that a far closer fit to these would be lost.
-        found = minimize(
-            objective, rule, start=theta, tol=_SETTLED * tol, max_iter=most, watch=watch_all, monitor=monitor
-        )
-        self._datafit.passes = objective.passes
-        self._iterations += max(1, found.iterations)
-        return found.theta, found.reason if found.reason in ("interrupted", "callback", "early") else None
+    def _update_confusions(self, posterior: LogPosterior, theta: np.ndarray) -> None:
+        completed = posterior.datafit.completed(posterior.split(theta))  # type: ignore[attr-defined]
+        for _ in range(self.updates):
+            self.confusions.update(completed())
+            self._tell(posterior)
 
-    def _update_confusions(self, theta: np.ndarray) -> None:
-        completed = self._datafit.completed(self._posterior.split(theta))
-        for _ in range(self._settings.updates):
-            self._settings.confusions.update(completed())
-            self._datafit.tell(self._settings.confusions.log_evidence())
-
-    def _record(self, theta: np.ndarray) -> None:
-        posterior, point = self._posterior, self._posterior.at(theta)
-        value = point.value - self._settings.confusions.log_prior()
-        self._parts = posterior.gap_parts(point)
-        self.path.append(value)
-        self._history.append(
-            Iteration(
-                iteration=self._iterations,
-                passes=posterior.passes - self._passes,
-                seconds=time.perf_counter() - self._begin,
-                value=value,
-                lower_bound=value - sum(self._parts.values()),
-                gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
-                step=1.0 if self._history else 0.0,
-                coefficient_norm=float(np.sqrt(theta @ theta)),
-            )
-        )
-
-    def _end(self, tol: float, max_iter: int) -> str | None:
-        gained = self.path[-2] - self.path[-1]
-        if self._history[-1].relative_gap <= tol and gained <= _SETTLED * tol * abs(self.path[-1]):
-            return "gap"
-        out_of_steps = len(self.path) > self._settings.max_steps or self._iterations >= max_iter
+    def _end(self, steps: FittingSteps, tol: float, max_iter: int) -> str | None:
+        before, last = (each.value for each in steps.history[-2:])
+        if steps.stationary and before - last <= _SETTLED * tol * abs(last):
+            return "stationary"
+        out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= max_iter
         return "max_iter" if out_of_steps else None
-
-    def _outcome(self, theta: np.ndarray, reason: str) -> Solution:
-        last = self._history[-1]
-        return Solution(
-            theta=theta,
-            solver=self._name,
-            value=last.value,
-            lower_bound=last.lower_bound,
-            gradient_norm=last.gradient_norm,
-            iterations=self._iterations,
-            passes=last.passes,
-            seconds=last.seconds,
-            reason=reason,
-            history=list(self._history),
-            gap_parts=self._parts,
-        )

@@ -165,6 +165,11 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         check_solver(self.solver)
         check_callbacks(self.callbacks)
         resolve_dtype(self.dtype)
+        self._partial_settings()
+
+    def _partial_settings(self) -> PartialLabels:
+        """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
+        return resolve_partial_labels(getattr(self, "partial_labels", None))
 
     def _set_views(self) -> None:
         """Expose the fitted terms under the names a user looks for."""
@@ -221,7 +226,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
         watchers = [*check_callbacks(self.callbacks), progress]
         structure, engine = self._structure(classes, data), self._engine(data)
-        partial = resolve_partial_labels(getattr(self, "partial_labels", None))
+        partial = self._partial_settings()
         criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
             data = reader.scale(data, always=self.scale is True)
@@ -296,7 +301,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
 
     def _engine(self, data: Any) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        local = resolve_partial_labels(getattr(self, "partial_labels", None)).ask_of_unlabelled
+        local = self._partial_settings().ask_of_unlabelled
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:

@@ -36,7 +36,7 @@ from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variances, check_support, is_auto
@@ -257,8 +257,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             check_prior_variances(self.edge_prior_variance, "edge_prior_variance")
         check_class_weight(self.class_weight)
         check_count(self.patience, "patience")
-        resolve_partial_labels(self.partial_labels)
-        check_rule(self.allowed)
+        if self.allowed is not None:
+            check_rule(self.allowed)
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         if self.candidates is not None and not isinstance(self.cliques, str):
@@ -319,7 +319,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         else:
             reader = ChainReader()
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
-            known = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
+            known = self._partial_settings().classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         self._structure(classes, chains).check_labels(chains, classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes

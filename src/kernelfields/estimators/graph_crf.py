@@ -36,7 +36,7 @@ from kernelfields.fields.reading import check_class_weight
 from kernelfields.inference.plan import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_prior_variance, check_support
 from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
@@ -177,7 +177,6 @@ class GraphCRF(FieldEstimator):
         check_prior_variance(self.prior_variance, "prior_variance", auto=True)
         check_method(self.inference)
         check_class_weight(self.class_weight)
-        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
@@ -186,7 +185,7 @@ class GraphCRF(FieldEstimator):
             reader, classes = part_of
             graphs = reader.read(X, y, sample_weight, classes)
         else:
-            reader, declared = GraphReader(), resolve_partial_labels(self.partial_labels).classes
+            reader, declared = GraphReader(), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
 

@@ -33,7 +33,7 @@ from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.inference.answers import infer_labels
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled_rows
 from kernelfields.numerics.parameters import check_prior_variance
 from kernelfields.objective.designs.design import Design
@@ -150,7 +150,6 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _check_parameters(self) -> None:
         for variance in self._variances_given:
             check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
-        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     @property
@@ -161,7 +160,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
-        declared = resolve_partial_labels(self.partial_labels).classes if part_of is None else part_of[1]
+        declared = self._partial_settings().classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and declared is not None and part_of is None):
             inputs = reader.learn(self, X)
             data, classes = self._partly_labelled(inputs, y, sample_weight, declared)

@@ -27,7 +27,7 @@ from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import InstanceTerms, pair_names
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
@@ -167,7 +167,6 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         check_choice(self.decision, "decision", ("auto", "f1", "hamming", "subset"))
         check_method(self.inference, (*METHODS, "table"))
         check_class_weight(self.class_weight)
-        resolve_partial_labels(self.partial_labels)
         super()._check_parameters()
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:

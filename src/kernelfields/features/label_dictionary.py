@@ -132,14 +132,14 @@ def rebuild_rule(described: Mapping[str, Any] | None) -> Any:
     return RULES[described["kind"]](described)
 
 
-def readable_again(X: Any, rule: Any) -> Any:
-    """Return X, as a list if it is an iterator and a rule of allowed labels has to see it, too."""
-    return list(X) if isinstance(X, Iterator) and rule is not None else X
+def readable_again(X: Any) -> Any:
+    """Return X, as a list if it is an iterator: a rule of allowed labels has to see it, too."""
+    return list(X) if isinstance(X, Iterator) else X
 
 
 def with_allowed(X: Any, chains: Chains, rule: Any) -> Chains:
-    """Return chains with the labels that a rule allows; without a rule as they are."""
-    return chains if rule is None else replace(chains, allowed=rule.lists(X, chains))
+    """Return chains with the labels that a rule allows."""
+    return replace(chains, allowed=rule.lists(X, chains))
 
 
 def refuse_elsewhere(allowed: Any) -> None:
@@ -149,11 +149,10 @@ def refuse_elsewhere(allowed: Any) -> None:
 
 
 def check_rule(allowed: Any) -> None:
-    """Raise unless ``allowed`` is None or can say which labels are allowed."""
-    if allowed is not None and not hasattr(allowed, "learn"):
+    """Raise unless ``allowed`` can say which labels are allowed."""
+    if not hasattr(allowed, "learn"):
         raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
-    if allowed is not None:
-        allowed.check()
+    allowed.check()
 
 
 def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:

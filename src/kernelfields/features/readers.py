@@ -103,10 +103,10 @@ class ChainReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        X, y = open_groups(readable_again(X, allowed), y)
+        X, y = open_groups(X if allowed is None else readable_again(X), y)
         chains, known = _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
         self.allowed = None if allowed is None else allowed.learn(X, chains, known)
-        return with_allowed(X, chains, self.allowed).admitting_labels(), known
+        return chains if allowed is None else with_allowed(X, chains, self.allowed).admitting_labels(), known
 
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
@@ -123,7 +123,7 @@ class ChainReader:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, classes: np.ndarray | None = None) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X, y = open_groups(readable_again(X, self.allowed), y, self.columns)
+        X, y = open_groups(X if self.allowed is None else readable_again(X), y, self.columns)
         refuse_containers(X, "X")
         if self.encoder is not None:
             try:
@@ -140,7 +140,7 @@ class ChainReader:
             check_columns(X, self.columns, "sequence")
             inputs = _as_fitted(inputs, self, Chains.part)
         chains = Chains(inputs, offsets) if y is None else _labelled(inputs, offsets, y, sample_weight, classes)[0]
-        chains = with_allowed(X, chains, self.allowed)
+        chains = chains if self.allowed is None else with_allowed(X, chains, self.allowed)
         return chains if self.scaling is None else replace(chains, inputs=self.scaling(inputs))
 
     def width(self, clique: CliqueSet) -> int:

@@ -33,10 +33,9 @@ from kernelfields.numerics.parameters import is_whole
 # have all their digits as long as these bounds hold; where one does not, the pass is taken in logarithms.
 #: Least probability: products of two numbers above it are still normal doubles relative to one.
 TINY = 1e-250
-#: Least sum at a position before it is scaled to one: labels of TINY are normal doubles before, too.
+#: Where the sum at a position is less before it is scaled to one, numbers of TINY after it have to be looked at before.
 LEAST_SCALE = 1e-40
-#: Least probability before the scores of a position are seen. What is smaller has lost digits to steps that underflow;
-#: with the bounds above, only labels that cannot be have no more than that.
+#: Least probability before scaling, of labels at a position and of steps into it: what is smaller has lost digits.
 LEAST_PREDICTED = 1e-290
 
 # The use of minus infinity in chains, for error messages.

@@ -84,6 +84,10 @@ class PartialLabels(BaseEstimator):
         """Whether anything is asked of data without labels."""
         return bool(self.entropy_weight) or not isinstance(self.expectations, tuple | list) or bool(self.expectations)
 
+    def completes(self, solver: Any) -> bool:
+        """Whether labels are completed and then fitted to, rather than the objective itself minimised."""
+        return self.method == "em" or (self.method == "auto" and needs_hessian(solver))
+
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
         check_choice(self.method, "method", ("auto", "direct", "em"))
@@ -162,7 +166,6 @@ def minimize_partial(
     say: Callable[[str], None] | None = None,
 ) -> Solution:
     """Return the lowest of the minima that were found."""
-    complete = settings.method == "em" or (settings.method == "auto" and needs_hessian(solver))
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
     best: Solution | None = None
     for attempt in range(1 + settings.n_restarts):
@@ -170,9 +173,8 @@ def minimize_partial(
             start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, _LARGEST_START)
         if attempt and say is not None:
             say(f"start {attempt + 1} of {1 + settings.n_restarts}, drawn from the prior")
-        if complete:
-            completion = _Completion(posterior, start)
-            found = completion.run(solver, settings.inner_iterations, random, say, **options)
+        if settings.completes(solver):
+            found = complete_labels(posterior, start, solver, settings.inner_iterations, random, say, **options)
         else:
             found = minimize(posterior, resolve_solver(solver, posterior, tol, random), start=start, **options)
         if best is None or found.value < best.value:
@@ -188,114 +190,112 @@ def needs_hessian(solver: Any) -> bool:
     return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
 
 
-class _Completion:
-    """Steps that complete the labels and fit to them; ``history`` has a line for each of them."""
+class FittingSteps:
+    """Steps of a fit, each some iterations of a solver on an objective that touches the one to be minimised.
 
-    def __init__(self, posterior: LogPosterior, start: np.ndarray | None):
-        self._posterior = posterior
-        self._begin, self._passes_before = time.perf_counter(), posterior.passes
-        self._iterations, self._name = 0, "em"
+    ``history`` has a line for each step, the start first.
+    """
+
+    def __init__(self, posterior: LogPosterior, solver: Any, random: np.random.Generator, tol: float):
+        self.posterior = posterior
+        self.iterations = 0
         self.history: list[Iteration] = []
-        self._go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
+        self._solver, self._random, self._tol = solver, random, tol
+        self._begin, self._passes_before = time.perf_counter(), posterior.passes
+        self._name = "em"
 
-    def _go_to(self, point: Point) -> None:
-        self._point = point
+    @property
+    def stationary(self) -> bool:
+        """Whether the objective is flat to within the tolerance where the last step led."""
+        return self.history[-1].relative_gap <= SINGLE_CUT * self._tol
+
+    def go_to(self, point: Point, penalty: float = 0.0) -> None:
+        """Take a point as the next one; ``penalty`` is added to the objective there."""
+        self.point, self._gap_parts = point, self.posterior.gap_parts(point)
+        value = point.value + penalty
         self.history.append(
             Iteration(
-                iteration=self._iterations,
-                passes=self._posterior.passes - self._passes_before,
+                iteration=self.iterations,
+                passes=self.posterior.passes - self._passes_before,
                 seconds=time.perf_counter() - self._begin,
-                value=point.value,
-                lower_bound=point.value - sum(self._posterior.gap_parts(point).values()),
+                value=value,
+                lower_bound=value - sum(self._gap_parts.values()),
                 gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
                 step=1.0 if self.history else 0.0,
                 coefficient_norm=float(np.sqrt(point.theta @ point.theta)),
             )
         )
 
-    def outcome(self, reason: str) -> Solution:
-        """Return the solution if the fit ends here."""
-        last, point = self.history[-1], self._point
-        return Solution(
-            theta=point.theta,
-            solver=self._name,
-            value=point.value,
-            lower_bound=last.lower_bound,
-            gradient_norm=last.gradient_norm,
-            iterations=self._iterations,
-            passes=self._posterior.passes - self._passes_before,
-            seconds=time.perf_counter() - self._begin,
-            reason=reason,
-            history=list(self.history),
-            gap_parts=self._posterior.gap_parts(point),
-        )
-
-    def run(
-        self,
-        solver: Any,
-        inner_iterations: int,
-        random: np.random.Generator,
-        say: Callable[[str], None] | None,
-        *,
-        tol: float,
-        max_iter: int,
-        watch: Watcher | None,
-        monitor: Monitor | None,
-        keep: Keeper | None,
-    ) -> Solution:
-        """Make steps until the objective is stationary; Ctrl-C keeps the last of them."""
-        try:
-            while (reason := self._end(tol, max_iter)) is None:
-                if say is not None:
-                    say(f"completing the labels, step {len(self.history)}: objective {self._point.value:.6g}")
-                most = min(inner_iterations, max_iter - self._iterations)
-                reason = self._step(solver, most, random, tol, watch, monitor)
-                if keep is not None:
-                    keep(lambda: self.outcome("interrupted"))
-                if reason is not None:
-                    break
-        except KeyboardInterrupt:
-            reason = "interrupted"
-        return self.outcome(reason)
-
-    def _end(self, tol: float, max_iter: int) -> str | None:
-        if self.history[-1].relative_gap <= SINGLE_CUT * tol:
-            return "stationary"
-        return "max_iter" if self._iterations >= max_iter else None
-
-    def _step(
-        self,
-        solver: Any,
-        most: int,
-        random: np.random.Generator,
-        tol: float,
-        watch: Watcher | None,
-        monitor: Monitor | None,
-    ) -> str | None:
-        """Complete the labels and fit to them; return why there should be no further step, None if there should."""
-        posterior, done = self._posterior, self._iterations
-        convex = posterior.frozen(self._point.theta)
-        rule = resolve_solver(solver, convex, tol, random)
+    def fit(
+        self, objective: LogPosterior, most: int, watch: Watcher | None, monitor: Monitor | None
+    ) -> tuple[np.ndarray, str | None]:
+        """Return better coefficients, and why there should be no further step, None if there should."""
+        done, rule = self.iterations, resolve_solver(self._solver, objective, self._tol, self._random)
         self._name = f"em+{rule.name}"
 
         def watch_all(iteration: Iteration) -> object:
             return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
 
-        inner = minimize(
-            convex,
-            rule,
-            start=self._point.theta,
-            tol=_INNER_TOLERANCE * tol,
-            max_iter=most,
-            watch=watch_all,
-            monitor=monitor,
+        tol, start = _INNER_TOLERANCE * self._tol, self.point.theta
+        found = minimize(objective, rule, start=start, tol=tol, max_iter=most, watch=watch_all, monitor=monitor)
+        self.posterior.datafit.passes = objective.passes
+        self.iterations += max(1, found.iterations)
+        return found.theta, found.reason if found.reason in ("interrupted", "callback", "early") else None
+
+    def outcome(self, reason: str) -> Solution:
+        """Return the solution if the fit ends here."""
+        last = self.history[-1]
+        return Solution(
+            theta=self.point.theta,
+            solver=self._name,
+            value=last.value,
+            lower_bound=last.lower_bound,
+            gradient_norm=last.gradient_norm,
+            iterations=self.iterations,
+            passes=self.posterior.passes - self._passes_before,
+            seconds=time.perf_counter() - self._begin,
+            reason=reason,
+            history=list(self.history),
+            gap_parts=self._gap_parts,
         )
-        posterior.datafit.passes = convex.passes
-        self._iterations += max(1, inner.iterations)
-        following = posterior.at(inner.theta)
-        # A convex step cannot raise the objective but by rounding; a development set may prefer an earlier point.
-        risen = following.value >= self._point.value
-        self._go_to(self._point if risen else following)
-        if inner.reason in ("interrupted", "callback", "early"):
-            return inner.reason
-        return "precision" if risen else None
+
+
+def complete_labels(
+    posterior: LogPosterior,
+    start: np.ndarray | None,
+    solver: Any,
+    inner_iterations: int,
+    random: np.random.Generator,
+    say: Callable[[str], None] | None,
+    *,
+    tol: float,
+    max_iter: int,
+    watch: Watcher | None,
+    monitor: Monitor | None,
+    keep: Keeper | None,
+) -> Solution:
+    """Complete the labels and fit to them until the objective is stationary; Ctrl-C keeps the last step."""
+    steps = FittingSteps(posterior, solver, random, tol)
+    steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
+    reason: str | None = None
+    try:
+        while reason is None:
+            if steps.stationary:
+                return steps.outcome("stationary")
+            if steps.iterations >= max_iter:
+                return steps.outcome("max_iter")
+            if say is not None:
+                say(f"completing the labels, step {len(steps.history)}: objective {steps.point.value:.6g}")
+            most = min(inner_iterations, max_iter - steps.iterations)
+            theta, reason = steps.fit(posterior.frozen(steps.point.theta), most, watch, monitor)
+            following = posterior.at(theta)
+            # A convex step cannot raise the objective but by rounding; a development set may prefer an earlier point.
+            risen = following.value >= steps.point.value
+            steps.go_to(steps.point if risen else following)
+            if keep is not None:
+                keep(lambda: steps.outcome("interrupted"))
+            if risen and reason is None:
+                reason = "precision"
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    return steps.outcome(reason)

@@ -55,8 +55,25 @@ _WORDS = {
 _LEAST_SHARE = 0.001
 
 
+class Bounded:
+    """A value, and a lower bound of the least that there is."""
+
+    value: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """Value minus lower bound."""
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the value."""
+        return relative_gap(self.value, self.lower_bound)
+
+
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Bounded):
     """The minimum over ``scope`` lies between ``lower_bound`` and ``value``.
 
     ``parts`` says how much of the gap each clique set accounts for at the estimate itself; the lower bound may
@@ -72,16 +89,6 @@ class Certificate:
     parts: dict[str, float] = field(default_factory=dict)
     #: Whether it speaks of the labels as this field completes them, where they are partly known.
     completed: bool = False
-
-    @property
-    def gap(self) -> float:
-        """Value minus lower bound."""
-        return self.value - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap over the value."""
-        return relative_gap(self.value, self.lower_bound)
 
     @property
     def sentence(self) -> str:

@@ -231,8 +231,9 @@ class LocalDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         if self.convex:
             return self
-        frozen = self.with_likelihood(self.likelihood.frozen(self.potentials(coefficients)))  # type: ignore[attr-defined]
-        frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(coefficients)
+        completed = self.likelihood.frozen(self.potentials(coefficients))  # type: ignore[attr-defined]
+        frozen = self.with_likelihood(completed)
+        frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(completed)
         return frozen
 
     def with_likelihood(self, likelihood: Likelihood) -> LocalDatafit:

@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.bounds import LowerBound, MixedBound, StationaryBound, relative_gap
+from kernelfields.objective.bounds import Bounded, LowerBound, MixedBound, StationaryBound, relative_gap
 from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPosterior, Point
 
 #: Why a solver stopped, and what to do about it.
@@ -42,7 +42,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Iteration:
+class Iteration(Bounded):
     """One line of a fit's history."""
 
     iteration: int
@@ -54,19 +54,9 @@ class Iteration:
     step: float
     coefficient_norm: float = 0.0
 
-    @property
-    def gap(self) -> float:
-        """Value minus lower bound."""
-        return self.value - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap over the value."""
-        return relative_gap(self.value, self.lower_bound)
-
 
 @dataclass
-class Solution:
+class Solution(Bounded):
     """Coefficients, how good they are, and how they were found."""
 
     theta: np.ndarray = field(repr=False)
@@ -81,16 +71,6 @@ class Solution:
     history: list[Iteration] = field(repr=False, default_factory=list)
     #: (s_c / 2) ||grad_c||^2 of each clique set at the last point.
     gap_parts: dict[str, float] = field(repr=False, default_factory=dict)
-
-    @property
-    def gap(self) -> float:
-        """Value minus the best lower bound found."""
-        return self.value - self.lower_bound
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap over the value."""
-        return relative_gap(self.value, self.lower_bound)
 
     @property
     def converged(self) -> bool:

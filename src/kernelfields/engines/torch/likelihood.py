@@ -21,7 +21,7 @@ from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import CountedLabellings, Evaluation
 from kernelfields.objective.potentials import Placed, Potentials
 
 # BLAS counts the entries of a vector in 32 bits.
@@ -140,7 +140,7 @@ class TorchChainLayout:
         return rows.sum(dim=0, keepdim=True) if term.tied_everywhere and not summed else rows
 
 
-class TorchChainLikelihood:
+class TorchChainLikelihood(CountedLabellings):
     """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions.
 
     ``chains`` come as they were packed; they are put in step-major order here, that of ``order`` where it is known
@@ -174,6 +174,7 @@ class TorchChainLikelihood:
         self.doubts: list[str] = []
         self.compiled = compiled
         self.masks = masks if masks is not None and masks.any else None
+        self.constrained = self.masks is not None
         self._penalties = [] if masks is None else penalties_of(masks, self.device)
         labels = torch.tensor(chains.labels[self.order.permutation], dtype=torch.int64, device=self.device)
         self._labels = labels[:, None]
@@ -188,18 +189,6 @@ class TorchChainLikelihood:
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.tensor(array, dtype=torch.float64, device=self.device)
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        if self.masks is not None:
-            return float(self.chains.weights @ self.masks.log_labellings(self.chains.lengths))
-        return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some labellings are forbidden."""
-        return self.masks is not None
 
     def _count_edges(self) -> torch.Tensor:
         """Return the weighted number of observed steps a -> b, (1, L, L)."""

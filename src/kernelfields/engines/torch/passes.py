@@ -29,6 +29,7 @@ from kernelfields.engines.torch.steps import (
     forward_product,
     shift_to_zero,
 )
+from kernelfields.inference.packing import LEAST_SCALE, TINY
 
 
 class LogDomainChains:
@@ -137,8 +138,6 @@ class LogDomainChains:
             target[here] = pairs
 
 
-# As in scaled_compiled.py of inference: products of two numbers above this are still normal doubles relative to one.
-TINY = 1e-250
 # Marginals below this bound have no say in a derivative, and their reciprocals would overflow.
 NO_SAY = 1e-290
 
@@ -178,7 +177,7 @@ def forward_backward(
 
     terms = scale.log().add_(top)
     terms[n_sequences:].add_(shift if len(shift) == 1 else shift[n_sequences:])
-    fine = (scale > TINY) & torch.isfinite(marginals.sum(dim=1))
+    fine = (scale > LEAST_SCALE) & torch.isfinite(marginals.sum(dim=1))
     terms.masked_fill_(~fine, torch.nan)
     return steps.sums(terms), alpha.amin(dim=1) < TINY
 

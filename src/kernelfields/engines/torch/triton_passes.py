@@ -16,10 +16,11 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelfields.engines.torch.passes import NO_SAY, TINY
+from kernelfields.engines.torch.passes import NO_SAY
 from kernelfields.engines.torch.steps import DeviceSteps
+from kernelfields.inference.packing import LEAST_SCALE, TINY
 
-_TINY = tl.constexpr(TINY)
+_TINY, _LEAST_SCALE = tl.constexpr(TINY), tl.constexpr(LEAST_SCALE)
 _NO_SAY = tl.constexpr(NO_SAY)
 # Matrix entries held by one warp of 32 threads: 32 doubles each.
 _ENTRIES_PER_WARP = 1024
@@ -68,7 +69,7 @@ def _forward_backward(
     scale = tl.sum(current, axis=0)
     current = current / scale
     total = tl.log(scale) + top
-    fine = scale > _TINY
+    fine = scale > _LEAST_SCALE
     lowest = tl.min(tl.where(inside, current, 1.0), axis=0)
     tl.store(alpha + row, current, mask=inside)
     tl.store(inverse_predicted + row, tl.zeros_like(current), mask=inside)
@@ -81,7 +82,7 @@ def _forward_backward(
         scale = tl.sum(current, axis=0)
         current = current / scale
         total += tl.log(scale) + top + shift_per_step
-        fine = fine & (scale > _TINY)
+        fine = fine & (scale > _LEAST_SCALE)
         lowest = tl.minimum(lowest, tl.min(tl.where(inside, current, 1.0), axis=0))
         tl.store(alpha + row, current, mask=inside)
         tl.store(inverse_predicted + row, tl.where(predicted > 0.0, 1.0 / predicted, 0.0), mask=inside)

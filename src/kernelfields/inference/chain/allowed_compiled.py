@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.chain.allowed_steps_compiled import write_steps
-from kernelfields.inference.chain.scaled_compiled import LEAST_PREDICTED, LEAST_SCALE, TINY
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER, shift
 
 # Numbers of blocks that are kept for the way back, 256 KiB: what is not far is read again faster than it is gathered.
@@ -128,8 +128,12 @@ def forward_backward(
             for j in range(size):
                 alpha[now + j] = predicted[j] * math.exp(scores[lo + j] - top)
                 scale += alpha[now + j]
+            fine = scale > TINY
             if not scale > LEAST_SCALE:
-                fine = False
+                for j in range(size):
+                    if alpha[now + j] < LEAST_PREDICTED and reachable[j] > 0.0 and scores[lo + j] > -math.inf:
+                        fine = False
+            if not fine:
                 break
             inverse_scale = 1.0 / scale
             lowest = math.inf

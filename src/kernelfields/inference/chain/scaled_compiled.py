@@ -88,8 +88,12 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
                 now[b] = predicted[b] * math.exp(scores[b] - top)
                 scale += now[b]
             if not scale > LEAST_SCALE:
-                fine = False
-                break
+                fine = scale > TINY
+                for b in range(n_labels):
+                    if now[b] < LEAST_PREDICTED and reachable[b] > 0.0 and scores[b] > -math.inf:
+                        fine = False
+                if not fine:
+                    break
             inverse_scale = 1.0 / scale
             lowest = math.inf
             for b in range(n_labels):

@@ -108,7 +108,11 @@ def filter_rows(rows, first, last, begins, has_forbidden, predicted):
         for b in range(n_labels):
             now[b] = predicted[b] * math.exp(scores[b] - top)
             scale += now[b]
-        fine = scale > LEAST_SCALE
+        fine = scale > TINY
+        if not scale > LEAST_SCALE:
+            for b in range(n_labels):
+                if now[b] < LEAST_PREDICTED and reachable[b] > 0.0 and scores[b] > -math.inf:
+                    fine = False
         inverse_scale = 1.0 / scale if fine else 1.0
         for b in range(n_labels):
             now[b] *= inverse_scale

@@ -32,13 +32,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER
 from kernelfields.numerics.threads import Workers
 
 # exp takes about as long as ten multiplications.
 _WORK = 10
-# Products of two numbers above this bound are still normal doubles relative to one.
-TINY = 1e-250
 # A product over many children is brought back to one below this.
 SMALL = 1e-50
 
@@ -176,11 +175,11 @@ def _restrict(tables, table, flipped, reachable, v, p):
 
 
 @njit(nogil=True, cache=True)
-def _out_of_range(alpha, v, restricted, reachable):
-    """Whether an entry of alpha[v] is too small that is not zero by structure."""
+def _out_of_range(alpha, v, least, restricted, reachable):
+    """Whether an entry of alpha[v] is below the least that is not zero by structure."""
     outside = False
     for b in range(alpha.shape[1]):
-        outside |= alpha[v, b] < TINY and (not restricted or reachable[v, b])
+        outside |= alpha[v, b] < least and (not restricted or reachable[v, b])
     return outside
 
 
@@ -212,15 +211,16 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
             if restricted:
                 for b in range(n_labels):
                     reachable[v, b] &= node[v, b] > -np.inf
-            if not scale > TINY:
-                fine = False
-                break
+            if not scale > LEAST_SCALE:
+                fine = scale > TINY and not _out_of_range(alpha, v, LEAST_PREDICTED, restricted, reachable)
+                if not fine:
+                    break
             inverse_scale = 1.0 / scale
             lowest = 1.0
             for b in range(n_labels):
                 alpha[v, b] *= inverse_scale
                 lowest = min(lowest, alpha[v, b])
-            if lowest < TINY and _out_of_range(alpha, v, restricted, reachable):
+            if lowest < TINY and _out_of_range(alpha, v, TINY, restricted, reachable):
                 fine = False
                 break
             log_sum += np.log(scale) + top
@@ -239,7 +239,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
                 alpha[p, s] *= message
                 lowest = min(lowest, alpha[p, s])
                 peak = max(peak, alpha[p, s])
-            if lowest < TINY and _out_of_range(alpha, p, restricted, reachable):
+            if lowest < TINY and _out_of_range(alpha, p, TINY, restricted, reachable):
                 fine = False
                 break
             if 0.0 < peak < SMALL:

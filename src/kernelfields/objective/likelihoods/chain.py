@@ -37,7 +37,7 @@ from kernelfields.objective.likelihoods.graph import (
     long_chain_likelihood,
     plan_chains,
 )
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
+from kernelfields.objective.likelihoods.likelihood import CountedLabellings, Evaluation, Likelihood
 from kernelfields.objective.likelihoods.partial import with_evidence
 from kernelfields.objective.potentials import ChainLayout, GraphLayout, NgramLayout, Placed, Potentials
 
@@ -52,7 +52,7 @@ _NEIGHBOURS = (None, "lag1")
 _BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
 
 
-class ChainLikelihood:
+class ChainLikelihood(CountedLabellings):
     """Labelled chains with constraints; ``tied`` says whether one transition matrix serves all positions.
 
     Beyond ``at_once`` positions (None: enough to be fast), beliefs are inferred again if somebody asks for them.
@@ -87,6 +87,7 @@ class ChainLikelihood:
         self._weights = None if np.all(weights == 1.0) else weights
         self.masks = masks if masks is not None and masks.any else None
         self.allowed = self._narrowest(chains.allowed)
+        self.constrained = self.masks is not None or self.allowed is not None
         #: Whether inference walks lists of allowed labels.
         self.walks_lists = self.allowed is not None and worth_lists(self.allowed)
         #: The weighted number of observed steps a -> b, (L, L).
@@ -94,23 +95,6 @@ class ChainLikelihood:
         # A table of all steps for each of many small blocks would outweigh lists.
         usual = positions_at_once(chains.n_positions, n_labels, self.workers.n_threads)
         self._at_once = at_once or (chains.n_positions if self.walks_lists else usual)
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        if self.allowed is not None:
-            edge = np.zeros((1, self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge[None]
-            scores = np.zeros(len(self.allowed.labels))
-            beliefs = infer_allowed(scores, edge, self.chains.offsets, self.allowed, workers=self.workers)
-            return float(self.chains.weights @ beliefs.log_partition)
-        if self.masks is not None:
-            return float(self.chains.weights @ self.masks.log_labellings(self.chains.lengths))
-        return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some labellings are forbidden."""
-        return self.masks is not None or self.allowed is not None
 
     @cached_property
     def _node_mask(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable
 from kernelfields.objective.likelihoods.chain import ChainLikelihood, block_of_chains, blocks_of_sequences
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
-from kernelfields.objective.likelihoods.partial import PartialLikelihood, with_evidence
+from kernelfields.objective.likelihoods.partial import CompletedLikelihood, PartialLikelihood, with_evidence
 from kernelfields.objective.potentials import Potentials
 
 
@@ -90,13 +90,14 @@ class FusedPasses:
             largest.append(float(np.abs(scores).max(initial=0.0)))
         return max(largest)
 
-    def frozen(self, parts: Sequence[np.ndarray]) -> FusedPasses:
-        """Return passes over the labels as they are completed at some coefficients."""
-        scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
-        edge = self._edge_scores(parts)
-        frozen = copy.copy(self)
+    def frozen(self, completed: CompletedLikelihood) -> FusedPasses:
+        """Return passes over the labels as they have been completed."""
+        shift, frozen = completed.shift, copy.copy(self)
+        # Blocks are added up: the steps of all of them may be told to one.
         frozen._likelihoods = [
-            each.frozen(Potentials(scorer.block(features, begin, end), edge))
+            CompletedLikelihood(
+                each.inner, Potentials(shift.node[begin:end], shift.edge if begin == 0 else 0.0 * shift.edge)
+            )
             for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
         ]
         return frozen

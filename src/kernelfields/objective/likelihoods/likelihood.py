@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.numerics.threads import Workers
@@ -95,6 +98,36 @@ class Likelihood(Protocol):
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials times a direction."""
+
+
+class CountedLabellings:
+    """Chains whose labellings can be counted: all, or those that constraints and lists of allowed labels leave."""
+
+    chains: Chains
+    n_labels: int
+    workers: Workers
+    masks: ConstraintMasks | None
+    allowed: AllowedLabels | None = None
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return float(self.chains.weights @ self._log_labellings())
+
+    def _log_labellings(self) -> np.ndarray:
+        """Return the logarithm of how many labellings each chain may have, (S,)."""
+        if self.allowed is None and self.masks is None:
+            return self.chains.lengths * np.log(self.n_labels)
+        if self.allowed is None:
+            assert self.masks is not None
+            return self.masks.log_labellings(self.chains.lengths)
+        from kernelfields.inference.chain.allowed import infer_allowed
+
+        edge = np.zeros((1, self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge[None]
+        scores = np.zeros(len(self.allowed.labels))
+        return infer_allowed(
+            scores, edge, self.chains.offsets, self.allowed, steps=False, workers=self.workers
+        ).log_partition
 
 
 class LabelStructure(Protocol):

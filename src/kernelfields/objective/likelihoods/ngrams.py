@@ -16,11 +16,11 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.inference.ngrams.inference import NgramInference
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import CountedLabellings, Evaluation
 from kernelfields.objective.potentials import NgramLayout, Placed, Potentials
 
 
-class NgramLikelihood:
+class NgramLikelihood(CountedLabellings):
     """Labelled chains with n-grams and constraints."""
 
     approximation: str | None = None
@@ -42,6 +42,7 @@ class NgramLikelihood:
         self.layout = layout
         self.inference = inference
         self.masks = masks
+        self.constrained = masks is not None
         self.workers = workers or Workers()
         self.doubts: list[str] = []
         self._observed = self._count(chains.labels)
@@ -60,18 +61,6 @@ class NgramLikelihood:
             cells = places[known] + (known * table[0].size if len(table) > 1 else 0)
             table[...] = np.bincount(cells, weights[members[known, -1]], minlength=table.size).reshape(table.shape)
         return observed
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        if self.masks is not None:
-            return float(self.chains.weights @ self.masks.log_labellings(self.chains.lengths))
-        return float(self.chains.weights @ self.chains.lengths) * float(np.log(self.n_labels))
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some labellings are forbidden."""
-        return self.masks is not None
 
     def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
         """Return the probabilities of the labellings of a set's cliques, (n, L^k), or of those that it lists."""

@@ -143,13 +143,13 @@ class CompletedLikelihood(WrappedLikelihood):
 
     def __init__(self, inner: Any, shift: Any):
         super().__init__(inner)
-        self._shift = shift
+        self.shift = shift
 
     def evaluate(self, potentials: Any) -> Evaluation:
         """Return value, residual and beliefs at the given potentials."""
         free = self.inner.evaluate(potentials)
-        value = free.value - self._shift.dot(potentials)
-        return Evaluation(value, free.residual.moved(-1.0, self._shift), free)
+        value = free.value - self.shift.dot(potentials)
+        return Evaluation(value, free.residual.moved(-1.0, self.shift), free)
 
     def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
         """Return the Hessian in the potentials times a direction."""
