@@ -46,7 +46,7 @@ for place, axis in enumerate(axes):
     axis.set(xticks=[], yticks=[])
     for line, (name, labels) in enumerate(readings.items()):
         right = labels[place] == y[chosen][place]
-        colour = "#2a7a3b" if right else "#c2410c"
+        colour = "#3d9a50" if right else "#e0651a"
         axis.text(3.5, 9.6 + 2.6 * line, labels[place], ha="center", color=colour, size=15, weight="bold")
         if not place:
             axis.text(-1.2, 9.6 + 2.6 * line, name, ha="right", size=11)
