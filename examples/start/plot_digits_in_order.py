@@ -55,7 +55,7 @@ figure.subplots_adjust(left=0.12, right=0.99, top=1.0, bottom=0.3, wspace=0.08)
 # %%
 # What was learnt of the order: a digit is followed by the next or the one after it.
 figure, axis = plt.subplots(figsize=(4, 3.4))
-shown = axis.imshow(crf.transitions_, cmap="PuOr_r", vmin=-3, vmax=3)
+shown = axis.imshow(crf.transitions_, cmap="PuOr_r", vmin=-5, vmax=5)
 axis.set(xlabel="to", ylabel="from", xticks=range(10), yticks=range(10), title="scores of transitions")
 figure.colorbar(shown)
 
