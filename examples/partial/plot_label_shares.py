@@ -28,7 +28,7 @@ def fitted(share=None):
 
 # %%
 # Shares that are told, from far too small to far too large.
-shares = [0.2, 0.35, 0.5, 0.6, 2 / 3, 0.75, 0.85, 0.95]
+shares = [0.2, 0.4, 0.55, 2 / 3, 0.8, 0.95]
 right = [100 * fitted(share).score(X, truth) for share in shares]
 untold, told = fitted(), fitted(2 / 3)
 

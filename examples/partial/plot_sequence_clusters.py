@@ -27,7 +27,7 @@ truth = np.concatenate(states)
 
 # %%
 # Numbers of clusters mean nothing; they are renamed to agree with the truth as far as they can.
-field = FieldClustering(n_clusters=3, random_state=0).fit(X)
+field = FieldClustering(n_clusters=3, n_init=2, random_state=0).fit(X)
 found = {"k-means": KMeans(3, n_init=10, random_state=0).fit_predict(np.concatenate(X))}
 found["FieldClustering"] = np.concatenate(field.labels_)
 for name, labels in found.items():

@@ -31,7 +31,7 @@ X_test, y_test = zip(*(recording(3) for _ in range(60)), strict=True)
 
 # %%
 # Three fields after each day: one that goes on, one that keeps all data, one that forgets.
-settings = {"kernel": RBF(1.0), "rank": 120, "prior_variance": 3.0, "random_state": 0}
+settings = {"kernel": RBF(1.0), "rank": 60, "prior_variance": 3.0, "random_state": 0}
 ongoing = ChainCRF(**settings)
 right = {"partial_fit": [], "all days so far": [], "last day alone": []}
 for number, day in enumerate(days, start=1):

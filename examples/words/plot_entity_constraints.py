@@ -4,7 +4,8 @@ Labellings that mean something
 
 In BIO labels an ``I-`` must continue an entity of its own kind. A field that is fitted to few sentences breaks the
 rule now and then, more often if each position takes its own most probable label. With ``constraints="bio"`` what is
-hatched has probability zero, in fitting and in every answer.
+hatched has probability zero, in fitting and in every answer. F1 hardly changes here; what changes is that every
+answer can be read.
 """
 
 import matplotlib.pyplot as plt
