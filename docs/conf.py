@@ -108,4 +108,5 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "nested_sections": True,
     "plot_gallery": "True",
+    "parallel": True,
 }

@@ -173,3 +173,33 @@ def test_pages_that_no_link_reaches_are_found(tmp_path, check_site, capsys):
 def test_an_empty_folder_is_no_site(tmp_path, check_site, capsys):
     assert check_site.main(str(tmp_path)) == 1
     assert "make docs" in capsys.readouterr().err
+
+
+def test_pages_of_examples_that_are_gone_are_removed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    galleries = importlib.import_module("galleries")
+    examples, gallery = tmp_path / "examples", tmp_path / "gallery"
+    for folder in (examples / "words", gallery / "words", gallery / "gone"):
+        folder.mkdir(parents=True)
+    (examples / "words" / "plot_kept.py").touch()
+    for page in ("words/index.rst", "words/plot_kept.rst", "words/plot_gone.rst", "gone/index.rst"):
+        (gallery / page).touch()
+    galleries.drop_stale(examples, gallery)
+    assert sorted(str(page.relative_to(gallery)) for page in gallery.rglob("*.rst")) == [
+        "words/index.rst",
+        "words/plot_kept.rst",
+    ]
+    sys.modules.pop("galleries")
+
+
+def test_named_galleries_come_first(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    galleries = importlib.import_module("galleries")
+    folders = ["examples/zebras", "examples/graphs", "examples/apples", "examples/start"]
+    assert [Path(each).name for each in sorted(folders, key=galleries.subsection_order)] == [
+        "start",
+        "graphs",
+        "apples",
+        "zebras",
+    ]
+    sys.modules.pop("galleries")

@@ -41,7 +41,7 @@ def parameters(line: str) -> Iterator[str]:
     """Yield the entry of a parameter; what follows a semicolon describes it, and so does a word of where else it is."""
     match = ENTRY.match(line)
     if match and match[2].startswith("as in"):
-        yield from (match[1], f"    {match[2]}")
+        yield from (match[1], f"    {match[2].rstrip('.')}.")
     elif match and "; " in match[2]:
         kind, _, description = match[2].partition("; ")
         yield from (f"{match[1]} : {kind}", f"    {description}")

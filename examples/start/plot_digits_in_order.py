@@ -46,7 +46,7 @@ for place, axis in enumerate(axes):
     axis.set(xticks=[], yticks=[])
     for line, (name, labels) in enumerate(readings.items()):
         right = labels[place] == y[chosen][place]
-        colour = "#2a7a3b" if right else "#c2410c"
+        colour = "#3d9a50" if right else "#e0651a"
         axis.text(3.5, 9.6 + 2.6 * line, labels[place], ha="center", color=colour, size=15, weight="bold")
         if not place:
             axis.text(-1.2, 9.6 + 2.6 * line, name, ha="right", size=11)
@@ -55,7 +55,7 @@ figure.subplots_adjust(left=0.12, right=0.99, top=1.0, bottom=0.3, wspace=0.08)
 # %%
 # What was learnt of the order: a digit is followed by the next or the one after it.
 figure, axis = plt.subplots(figsize=(4, 3.4))
-shown = axis.imshow(crf.transitions_, cmap="PuOr_r", vmin=-3, vmax=3)
+shown = axis.imshow(crf.transitions_, cmap="PuOr_r", vmin=-5, vmax=5)
 axis.set(xlabel="to", ylabel="from", xticks=range(10), yticks=range(10), title="scores of transitions")
 figure.colorbar(shown)
 
