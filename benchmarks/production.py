@@ -7,7 +7,8 @@ letters with an RBF kernel of rank 500, fitted to part of folds 1 to 9 and asked
 in a folder and takes them from there the next time. For each model the script prints
 
     equal       sequences whose labels differ from the library's, and the largest difference of a marginal
-    start       seconds of a fresh process: from its start to its end; importing, loading, the first answer
+    start       seconds of a fresh process from its start to its end, wall-clock and of the processor; of importing,
+                loading and the first answer
     speed       sequences per second: one at a time; all at once, where it can be asked so; one at a time by eight
                 threads that share the model, and whether their answers are those of one thread
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -123,18 +125,24 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def start_times(who: str, path: Path, x: Any, repeats: int) -> dict[str, float]:
-    """Return the least seconds of fresh processes, and of their parts."""
+    """Return the least seconds of fresh processes, wall-clock and of the processor, and of the parts of the quickest."""
     given = json.dumps(x.tolist() if isinstance(x, np.ndarray) else x)
-    parts, whole = [], []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        run = subprocess.run(
-            [sys.executable, "-c", STARTS[who], str(path), given], capture_output=True, text=True, check=True
-        )
-        whole.append(time.perf_counter() - begin)
-        parts.append(json.loads(run.stdout))
-    least = np.array(parts)[np.argmin(whole)]
-    return {"process": min(whole), **dict(zip(("import", "load", "first answer"), least.tolist(), strict=True))}
+    with tempfile.TemporaryDirectory() as compiled:
+        # Bytecode is kept, as that of installed packages is; the first process writes it.
+        settings = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        settings.pop("PYTHONDONTWRITEBYTECODE", None)
+        runs = [_started([sys.executable, "-c", STARTS[who], str(path), given], settings) for _ in range(repeats + 1)]
+    wall, processor, parts = min(runs[1:])
+    named = dict(zip(("import", "load", "first answer"), parts, strict=True))
+    return {"process": wall, "processor": min(processor, *(run[1] for run in runs[1:])), **named}
+
+
+def _started(command: list[str], settings: dict[str, str]) -> tuple[float, float, list[float]]:
+    before, begin = os.times(), time.perf_counter()
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=settings)
+    wall, after = time.perf_counter() - begin, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, used, json.loads(run.stdout)
 
 
 def differences(models: dict[str, Any], X: list) -> list[dict[str, Any]]:
