@@ -3,8 +3,8 @@
     python -m benchmarks.production [--models FOLDER] [--starts 9]
 
 Two models: CoNLL-2000 with the usual template, a linear kernel on sparse features, fitted to the training part; OCR
-letters with an RBF kernel of rank 500, fitted to part of folds 1 to 9 and asked about fold 0. ``--models`` keeps them
-in a folder and takes them from there the next time. For each model the script prints
+letters with an RBF kernel of rank 500, fitted to words of folds 1 to 9 and asked about all words. ``--models`` keeps
+them in a folder and takes them from there the next time. For each model the script prints
 
     equal       sequences whose labels differ from the library's, and the largest difference of a marginal
     start       seconds of a fresh process from its start to its end, wall-clock and of the processor; of importing,
@@ -77,14 +77,14 @@ def chunks(path: Path) -> list:
 
 
 def letters(path: Path) -> list:
-    """Fit an RBF chain of rank 500 to words of OCR letters, unless the file is there; return those of fold 0."""
+    """Fit an RBF chain of rank 500 to words of OCR letters, unless the file is there; return all words."""
     words, labels, fold = ocr_letters()
     words = [word.astype(np.float64) for word in words]
     if not path.exists():
         inside = np.flatnonzero(fold != 0)[:2500]
         crf = ChainCRF(RBF(0.04), prior_variance=10.0, rank=500, tol=0.05, max_iter=100, random_state=0)
         fit_quietly(crf, [words[i] for i in inside], [labels[i] for i in inside]).save(path)
-    return [words[i] for i in np.flatnonzero(fold == 0)]
+    return words
 
 
 def fit_quietly(crf: ChainCRF, X: list, y: list) -> ChainCRF:
@@ -125,7 +125,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def start_times(who: str, path: Path, x: Any, repeats: int) -> dict[str, float]:
-    """Return the least seconds of fresh processes, wall-clock and of the processor, and of the parts of the quickest."""
+    """Return the least seconds of fresh processes, wall-clock and of the processor, and the parts of the quickest."""
     given = json.dumps(x.tolist() if isinstance(x, np.ndarray) else x)
     with tempfile.TemporaryDirectory() as compiled:
         # Bytecode is kept, as that of installed packages is; the first process writes it.
