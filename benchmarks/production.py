@@ -1,15 +1,16 @@
 """Models in production: the NumPy-only reader and onnxruntime against the library, on all test sequences.
 
-    python -m benchmarks.production [--models FOLDER] [--starts 9]
+    python -m benchmarks.production [equal] [start] [speed] [--models FOLDER] [--starts 9]
 
 Two models: CoNLL-2000 with the usual template, a linear kernel on sparse features, fitted to the training part; OCR
-letters with an RBF kernel of rank 500, fitted to part of folds 1 to 9 and asked about fold 0. ``--models`` keeps them
-in a folder and takes them from there the next time. For each model the script prints
+letters with an RBF kernel of rank 500, fitted to words of folds 1 to 9 and asked about all words. ``--models`` keeps
+them in a folder and takes them from there the next time. For each model the script prints
 
     equal       sequences whose labels differ from the library's, and the largest difference of a marginal
-    start       seconds of a fresh process: from its start to its end; importing, loading, the first answer
-    speed       sequences per second: one at a time; all at once, where it can be asked so; one at a time by eight
-                threads that share the model, and whether their answers are those of one thread
+    start       seconds of a fresh process from its start to its end, wall-clock and of the processor; of importing,
+                loading and the first answer
+    speed       sequences per second, and time of the processor: one at a time; all at once, where it can be asked so;
+                one at a time by eight threads that share the model, and whether their answers are those of one thread
 
 Without onnxruntime its rows are left out. A busy machine makes all times longer: the least of several runs is shown.
 """
@@ -19,12 +20,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ from kernelfields import ChainCRF
 from kernelfields.kernels import RBF
 from kernelfields.serving import load_chain, to_onnx
 
-N_THREADS, ASKED = 8, 400
+N_THREADS, ASKED = 8, 300
 START = """
 import time
 begin = time.perf_counter()
@@ -75,14 +77,14 @@ def chunks(path: Path) -> list:
 
 
 def letters(path: Path) -> list:
-    """Fit an RBF chain of rank 500 to words of OCR letters, unless the file is there; return those of fold 0."""
+    """Fit an RBF chain of rank 500 to words of OCR letters, unless the file is there; return all words."""
     words, labels, fold = ocr_letters()
     words = [word.astype(np.float64) for word in words]
     if not path.exists():
         inside = np.flatnonzero(fold != 0)[:2500]
         crf = ChainCRF(RBF(0.04), prior_variance=10.0, rank=500, tol=0.05, max_iter=100, random_state=0)
         fit_quietly(crf, [words[i] for i in inside], [labels[i] for i in inside]).save(path)
-    return [words[i] for i in np.flatnonzero(fold == 0)]
+    return words
 
 
 def fit_quietly(crf: ChainCRF, X: list, y: list) -> ChainCRF:
@@ -110,40 +112,51 @@ class OnnxChain:
         """Return the labels of each sequence."""
         return [self.classes[self.session.run(["labels"], self.encoded(x))[0]] for x in X]
 
-    def predict_marginals(self, X: list) -> list:
-        """Return the marginals of each sequence."""
-        return [self.session.run(["marginals"], self.encoded(x))[0] for x in X]
+    def answers(self, X: list) -> tuple[list, list]:
+        """Return the labels and the marginals of each sequence; a graph computes both, whatever is fetched."""
+        found = [self.session.run(["labels", "marginals"], self.encoded(x)) for x in X]
+        return [self.classes[labels] for labels, _ in found], [marginals for _, marginals in found]
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Return the wall-clock seconds of a call."""
-    begin = time.perf_counter()
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the seconds of a call, by the clock on the wall or by that of the processor."""
+    begin = clock()
     call()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 def start_times(who: str, path: Path, x: Any, repeats: int) -> dict[str, float]:
-    """Return the least seconds of fresh processes, and of their parts."""
+    """Return the least seconds of fresh processes, wall-clock and of the processor, and the parts of the quickest."""
     given = json.dumps(x.tolist() if isinstance(x, np.ndarray) else x)
-    parts, whole = [], []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        run = subprocess.run(
-            [sys.executable, "-c", STARTS[who], str(path), given], capture_output=True, text=True, check=True
-        )
-        whole.append(time.perf_counter() - begin)
-        parts.append(json.loads(run.stdout))
-    least = np.array(parts)[np.argmin(whole)]
-    return {"process": min(whole), **dict(zip(("import", "load", "first answer"), least.tolist(), strict=True))}
+    with tempfile.TemporaryDirectory() as compiled:
+        # Bytecode is kept, as that of installed packages is; the first process writes it.
+        settings = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        settings.pop("PYTHONDONTWRITEBYTECODE", None)
+        runs = [_started([sys.executable, "-c", STARTS[who], str(path), given], settings) for _ in range(repeats + 1)]
+    wall, processor, parts = min(runs[1:])
+    named = dict(zip(("import", "load", "first answer"), parts, strict=True))
+    return {"process": wall, "processor": min(processor, *(run[1] for run in runs[1:])), **named}
+
+
+def _started(command: list[str], settings: dict[str, str]) -> tuple[float, float, list[float]]:
+    before, begin = os.times(), time.perf_counter()
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=settings)
+    wall, after = time.perf_counter() - begin, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, used, json.loads(run.stdout)
+
+
+def answers(model: Any, X: list) -> tuple[list, list]:
+    """Return the labels and the marginals of each sequence."""
+    return model.answers(X) if isinstance(model, OnnxChain) else (model.predict(X), model.predict_marginals(X))
 
 
 def differences(models: dict[str, Any], X: list) -> list[dict[str, Any]]:
     """Return for each road how many sequences have other labels than the library gives, and how marginals differ."""
-    library = models["library"]
-    labels, marginals = library.predict(X), library.predict_marginals(X)
+    labels, marginals = answers(models["library"], X)
     rows = []
     for who in [name for name in models if name != "library"]:
-        other_labels, other_marginals = models[who].predict(X), models[who].predict_marginals(X)
+        other_labels, other_marginals = answers(models[who], X)
         different = sum(not np.array_equal(a, b) for a, b in zip(labels, other_labels, strict=True))
         apart = max(float(np.abs(a - b).max()) for a, b in zip(marginals, other_marginals, strict=True))
         rows.append({"who": who, "sequences": len(X), "different": different, "largest_difference": apart})
@@ -159,60 +172,80 @@ def by_threads(ask: Ask, X: list, n_threads: int) -> tuple[float, list]:
 
 
 def speeds(who: str, model: Any, X: list) -> dict[str, Any]:
-    """Return sequences per second of predict: one at a time, all at once, one at a time by eight threads."""
+    """Return how fast predict is: one sequence at a time, all at once, one at a time by eight threads."""
     some = X[:ASKED]
     model.predict(X[:5])  # compiles, and loads what there is to load
-    single = max(len(some) / seconds(lambda: [model.predict([x]) for x in some]) for _ in range(3))
-    together = None if who == "onnxruntime" else max(len(X) / seconds(lambda: model.predict(X)) for _ in range(3))
-    answers = [model.predict([x])[0] for x in some]
-    runs = [by_threads(model.predict, some, N_THREADS) for _ in range(3)]
-    same = all(np.array_equal(a, b) for _, others in runs for a, b in zip(answers, others, strict=True))
-    best = max(rate for rate, _ in runs)
-    return {"who": who, "single": single, "together": together, "eight_threads": best, "same_in_threads": same}
+    alone = [model.predict([x])[0] for x in some]
+    singly = lambda: [model.predict([x]) for x in some]  # noqa: E731
+    together = None if who == "onnxruntime" else max(len(X) / seconds(lambda: model.predict(X)) for _ in range(2))
+    runs = [by_threads(model.predict, some, N_THREADS) for _ in range(2)]
+    return {
+        "per_second": max(len(some) / seconds(singly) for _ in range(2)),
+        "processor_ms": min(1e3 * seconds(singly, time.process_time) / len(some) for _ in range(2)),
+        "together_per_second": together,
+        "eight_threads_per_second": max(rate for rate, _ in runs),
+        "same_in_threads": all(np.array_equal(a, b) for _, others in runs for a, b in zip(alone, others, strict=True)),
+    }
 
 
-def measure(name: str, path: Path, X: list, starts: int) -> dict[str, Any]:
-    """Print and return the figures of one model."""
-    served = load_chain(path)
-    models: dict[str, Any] = {"library": ChainCRF.load(path), "reader": served}
-    labels_alone = dict(models)
-    if importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime"):
-        models["onnxruntime"] = OnnxChain(path, served, ("labels", "marginals"))
-        labels_alone["onnxruntime"] = OnnxChain(path, served, ("labels",))
-    n_positions = sum(map(len, X))
-    print(f"\n{name}: {served.n_features_in_:,} features, {len(served.classes_)} labels, {path.stat().st_size:,} bytes")
-    row: dict[str, Any] = {"model": name, "positions": n_positions, "equal": differences(models, X), "start": {}}
-    for each in row["equal"]:
+def with_onnx(models: dict[str, Any], path: Path, outputs: tuple[str, ...]) -> dict[str, Any]:
+    """Return models with that in onnxruntime, where it is installed."""
+    if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime")):
+        return models
+    return {**models, "onnxruntime": OnnxChain(path, models["reader"], outputs)}
+
+
+def equality(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
+    """Yield how far the answers are from those of the library."""
+    models = {"library": ChainCRF.load(path), "reader": load_chain(path)}
+    for row in differences(with_onnx(models, path, ("labels", "marginals")), X):
         print(
-            f"  equal   {each['who']:12s} {each['different']} of {each['sequences']:,} sequences ({n_positions:,} "
-            f"positions) have other labels; marginals differ by {each['largest_difference']:.1e} at most"
+            f"  equal   {row['who']:12s} {row['different']} of {row['sequences']:,} sequences ({sum(map(len, X)):,} "
+            f"positions) have other labels; marginals differ by {row['largest_difference']:.1e} at most"
         )
+        yield row
+
+
+def starting(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
+    """Yield how long fresh processes take."""
     for who in STARTS:
-        row["start"][who] = start_times(who, path, X[0], starts)
-        parts = ", ".join(f"{part} {value:.3f} s" for part, value in row["start"][who].items())
-        print(f"  start   {who:12s} {parts}")
-    row["speed"] = [speeds(who, model, X) for who, model in labels_alone.items()]
-    for each in row["speed"]:
-        together = "" if each["together"] is None else f", all at once {each['together']:,.0f}"
+        row = start_times(who, path, X[0], starts)
+        print(f"  start   {who:12s} {', '.join(f'{part} {value:.3f} s' for part, value in row.items())}")
+        yield {"who": who, **row}
+
+
+def answering(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
+    """Yield how fast labels are predicted."""
+    models = {"library": ChainCRF.load(path), "reader": load_chain(path)}
+    for who, model in with_onnx(models, path, ("labels",)).items():
+        row = speeds(who, model, X)
+        together, same = row["together_per_second"], "the same" if row["same_in_threads"] else "OTHER"
+        at_once = "" if together is None else f"; all at once {together:,.0f} per second"
         print(
-            f"  speed   {each['who']:12s} one at a time {each['single']:,.0f} per second{together}, by {N_THREADS} "
-            f"threads {each['eight_threads']:,.0f}, {'the same' if each['same_in_threads'] else 'OTHER'} answers"
+            f"  speed   {who:12s} one at a time {row['per_second']:,.0f} per second, {row['processor_ms']:.2f} ms of"
+            f" the processor{at_once}; by {N_THREADS} threads {row['eight_threads_per_second']:,.0f}, {same} answers"
         )
-    return row
+        yield {"who": who, **row}
+
+
+PARTS = {"equal": equality, "start": starting, "speed": answering}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--models", type=Path, default=None, help="a folder that keeps the fitted models")
     parser.add_argument("--starts", type=int, default=9, help="fresh processes of each kind")
     options = parser.parse_args()
+    rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        folder = options.models or Path(scratch)
-        rows = [
-            measure(name, folder / f"{name}.kfm", read(folder / f"{name}.kfm"), options.starts)
-            for name, read in (("chunks", chunks), ("letters", letters))
-        ]
-    merge_results("production.json", rows, ("model",))
+        for name, read in (("chunks", chunks), ("letters", letters)):
+            path = (options.models or Path(scratch)) / f"{name}.kfm"
+            X = read(path)
+            print(f"\n{name}: {len(X):,} sequences, a model of {path.stat().st_size:,} bytes")
+            for part in options.parts:
+                rows += [{"model": name, "part": part, **row} for row in PARTS[part](path, X, options.starts)]
+    merge_results("production.json", rows, ("model", "part", "who"))
 
 
 if __name__ == "__main__":

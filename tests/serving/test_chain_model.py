@@ -123,10 +123,12 @@ def test_entity_labels_are_known_as_the_library_knows_them(labels):
 )
 def test_features_have_the_names_and_weights_of_the_library(position):
     from kernelfields.features.chunks import features_of as library_features
-    from kernelfields.serving.inputs import _plain_features
+    from kernelfields.serving.inputs import _add_plainly
 
-    assert list(features_of(position)) == list(library_features(position))
-    assert _plain_features(position) in (None, list(library_features(position)))
+    expected = list(library_features(position))
+    assert list(features_of(position)) == expected
+    names, weights = [], []
+    assert not _add_plainly(position, names, weights) or list(zip(names, weights, strict=True)) == expected
 
 
 def test_back_substitution():

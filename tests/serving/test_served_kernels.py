@@ -7,7 +7,7 @@ import scipy.sparse
 from kernelfields.kernels import RBF, Columns, Cosine, Laplacian, Linear, Matern, Normalized, Polynomial, Precomputed
 from kernelfields.serving import ServingError
 from kernelfields.serving.kernel_blocks import check_kernel, diagonal, explicit_scores, towards
-from kernelfields.serving.sparse_rows import SparseRows, columns_of, sparse_of, taken, times, windowed
+from kernelfields.serving.sparse_rows import SparseRows, columns_of, product, sparse_of, taken, times, windowed
 
 RANDOM = np.random.default_rng(0)
 # Equal rows, a row of zeros, and many zeros.
@@ -167,3 +167,10 @@ def value_in_onnx(kernel, rows, pivots, sparse):
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, feed)[0]
+
+
+@pytest.mark.parametrize("shape", [(1, 200, 100), (8, 128, 500), (3, 900, 200), (2, 3, 4), (300, 300, 300)])
+def test_products_in_parts_are_products(shape):
+    rows, inner, columns = shape
+    left, right = RANDOM.normal(size=(rows, inner)), RANDOM.normal(size=(inner, columns))
+    np.testing.assert_allclose(product(left, right), left @ right, atol=1e-11)

@@ -25,7 +25,7 @@ import numpy as np
 from . import passes
 from .inputs import Inputs, Packed
 from .kernel_blocks import check_kernel, explicit_scores, towards
-from .sparse_rows import SparseRows, taken, windowed
+from .sparse_rows import SparseRows, product, taken, windowed
 from .tensor_file import ServingError, read_document
 
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
@@ -280,8 +280,8 @@ def _scorer(term: Term) -> Callable[[Any], np.ndarray] | None:
 
     def scores(seen: Any) -> np.ndarray:
         if seen.shape[0] <= step:
-            return block(seen) @ coefficients
+            return product(block(seen), coefficients)
         runs = (np.arange(begin, min(begin + step, seen.shape[0])) for begin in range(0, seen.shape[0], step))
-        return np.concatenate([block(taken(seen, rows)) @ coefficients for rows in runs])
+        return np.concatenate([product(block(taken(seen, rows)), coefficients) for rows in runs])
 
     return scores

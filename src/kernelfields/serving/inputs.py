@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from .name_table import NameList
 from .sparse_rows import SparseRows, canonical, sparse_of
 from .tensor_file import ServingError
 
+_PLAIN_VALUES = {str, bool, float}
 _COLLECTIONS = (list, tuple, set, frozenset, Set)
 
 
@@ -43,9 +45,12 @@ class Inputs:
     def __init__(self, described: Mapping[str, Any]):
         self.n_features = int(described["n_features"])
         self.sparse = bool(described["sparse"])
-        self.columns = described.get("columns")
-        self.names: list[str] | None = described["feature_names"]
-        self._places = None if self.names is None else dict(zip(self.names, range(len(self.names)), strict=True))
+        self.columns = None if described.get("columns") is None else list(described["columns"])
+        names = described["feature_names"]
+        #: Names of the features of dicts and strings; None where inputs are numbers.
+        self.names = None if names is None else NameList.of(names)
+        if self.names is not None and len(self.names) != self.n_features:
+            raise ServingError("the names of the features do not match their number")
         scaling = described.get("scaling")
         self.scaling = None if scaling is None else (scaling["centre"], scaling["spread"])
         self.dictionary = _dictionary(described.get("allowed"))
@@ -53,7 +58,7 @@ class Inputs:
     def read(self, X: Any) -> Packed:
         """Return sequences as rows."""
         sequences = list(X)
-        rows, lengths = self._arrays(sequences) if self._places is None else self._features(sequences, self._places)
+        rows, lengths = self._arrays(sequences) if self.names is None else self._features(sequences, self.names)
         values = rows.data if isinstance(rows, SparseRows) else rows
         if not np.isfinite(values).all():
             raise ValueError("inputs must be finite: impute or drop what is not")
@@ -65,14 +70,14 @@ class Inputs:
 
     def encoded(self, x: Any) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
-        rows = self._arrays([x])[0] if self._places is None else self._features([x], self._places)[0]
+        rows = self._arrays([x])[0] if self.names is None else self._features([x], self.names)[0]
         if not isinstance(rows, SparseRows):
             return {"inputs": rows.astype(np.float64, copy=False)}
         whole = (each.astype(np.int64, copy=False) for each in (rows.indptr, rows.indices))
         return dict(zip(("indptr", "indices", "values"), (*whole, rows.data.astype(np.float64)), strict=True))
 
-    def _features(self, sequences: list, places: dict[str, int]) -> tuple[SparseRows, list[int]]:
-        columns: list[int] = []
+    def _features(self, sequences: list, table: NameList) -> tuple[SparseRows, list[int]]:
+        names: list[str] = []
         weights: list[float] = []
         ends: list[int] = []
         for index, sequence in enumerate(sequences):
@@ -80,17 +85,17 @@ class Inputs:
                 raise ValueError(f"sequence {index} must be a list of feature dicts or of lists of feature strings")
             for position in sequence:
                 try:
-                    for name, weight in _plain_features(position) or features_of(position):
-                        place = places.get(name)
-                        if place is not None and weight != 0.0:
-                            columns.append(place)
+                    if not _add_plainly(position, names, weights):
+                        for name, weight in features_of(position):
+                            names.append(name)
                             weights.append(weight)
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"sequence {index}: {error}") from error
-                ends.append(len(columns))
-        counts = np.diff(np.array([0, *ends]))
-        rows = canonical(np.array(weights), np.array(columns, dtype=np.int64), counts, self.n_features)
-        return rows, [len(sequence) for sequence in sequences]
+                ends.append(len(names))
+        columns, values = table.find(names), np.array(weights)
+        known = (columns >= 0) & (values != 0.0)
+        counts = np.diff(np.concatenate([[0], np.cumsum(known)])[np.array([0, *ends])])
+        return canonical(values[known], columns[known], counts, self.n_features), [len(each) for each in sequences]
 
     def _arrays(self, sequences: list) -> tuple[Any, list[int]]:
         tables = [self._table(item, f"sequence {index}") for index, item in enumerate(sequences)]
@@ -128,22 +133,25 @@ def _dtype(table: Any) -> np.dtype:
     return table.data.dtype if isinstance(table, SparseRows) else table.dtype
 
 
-def _plain_features(position: Any) -> list[tuple[str, float]] | None:
-    """Return the features of a plain dict of strings and numbers, or list of strings; None for others."""
+def _add_plainly(position: Any, names: list[str], weights: list[float]) -> bool:
+    """Add the features of a list of strings, or of a plain dict of strings and numbers; False for others."""
     if type(position) is list:
-        return [(name, 1.0) for name in position] if set(map(type, position)) == {str} else None
+        if set(map(type, position)) != {str}:
+            return False
+        names += position
+        weights += [1.0] * len(position)
+        return True
     if type(position) is not dict or set(map(type, position)) != {str}:
-        return None
-    features = []
-    for name, value in position.items():
-        kind = type(value)
-        if kind is str:
-            features.append((f"{name}:{value}", 1.0))
-        elif kind is bool or (kind is float and isfinite(value)):
-            features.append((name, float(value)))
-        else:
-            return None
-    return features
+        return False
+    if not set(map(type, position.values())) <= _PLAIN_VALUES or not all(map(_is_text_or_finite, position.values())):
+        return False
+    names += [f"{name}:{value}" if type(value) is str else name for name, value in position.items()]
+    weights += [1.0 if type(value) is str else float(value) for value in position.values()]
+    return True
+
+
+def _is_text_or_finite(value: Any) -> bool:
+    return type(value) is str or isfinite(value)
 
 
 def features_of(position: Any, prefix: str = "") -> Iterator[tuple[str, float]]:

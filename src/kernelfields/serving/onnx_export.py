@@ -248,6 +248,6 @@ class _Export:
             "classes": self.chain.classes_.tolist(),
             "decode": "viterbi" if jointly else "posterior",
             "n_features": inputs.n_features,
-            "feature_names": inputs.names,
+            "feature_names": None if inputs.names is None else list(inputs.names),
         }
         return {name: json.dumps(value) for name, value in notes.items() if value is not None}

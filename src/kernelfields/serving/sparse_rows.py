@@ -16,6 +16,8 @@ import numpy as np
 
 # Numbers that are gathered at a time: 32 MB of doubles.
 _AT_ONCE = 2**22
+# As in kernels/arrays.py: multiplications that BLAS does on one thread, with a vector and otherwise; small products.
+_ALONE_VECTOR, _ALONE, _SMALL_PRODUCT = 9_000, 2**18, 2**24
 
 
 class SparseRows(NamedTuple):
@@ -119,18 +121,36 @@ def times(X: Any, M: Any) -> np.ndarray:
     """Return X M, dense (n, m) in float64."""
     if not isinstance(X, SparseRows):
         dense = M.toarray() if isinstance(M, SparseRows) else M
-        return X.astype(np.float64, copy=False) @ dense.astype(np.float64, copy=False)
-    product = np.zeros((X.shape[0], M.shape[1]))
+        return product(X.astype(np.float64, copy=False), dense.astype(np.float64, copy=False))
+    total = np.zeros((X.shape[0], M.shape[1]))
     if isinstance(M, SparseRows):
         for rows, entries, places in meetings(X, M):
-            product[rows] = scattered(X, M, rows, entries, places, X.data[entries] * M.data[places])
-        return product
+            total[rows] = scattered(X, M, rows, entries, places, X.data[entries] * M.data[places])
+        return total
     for rows, run in _runs(X, np.full(len(X.indices), M.shape[1])):
         gathered = M[X.indices[run]] * X.data[run, None]
         filled = np.flatnonzero(np.diff(X.indptr[rows.start : rows.stop + 1])) + rows.start
         if len(filled):
-            product[filled] = np.add.reduceat(gathered, X.indptr[filled] - run.start, axis=0)
-    return product
+            total[filled] = np.add.reduceat(gathered, X.indptr[filled] - run.start, axis=0)
+    return total
+
+
+def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return left @ right; a small product in parts for which BLAS wakes no threads, which wait for each other."""
+    n_rows, inner, n_columns = *left.shape, right.shape[1]
+    work, alone = n_rows * inner * n_columns, _ALONE_VECTOR if 1 in (n_rows, n_columns) else _ALONE
+    if work <= alone or work > _SMALL_PRODUCT:
+        return left @ right
+    total = np.zeros((n_rows, n_columns))
+    if inner > n_columns:
+        step = max(1, alone // (n_rows * n_columns))
+        for k in range(0, inner, step):
+            total += left[:, k : k + step] @ right[k : k + step]
+        return total
+    step = max(1, alone // (n_rows * inner))
+    for k in range(0, n_columns, step):
+        total[:, k : k + step] = left @ right[:, k : k + step]
+    return total
 
 
 def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:

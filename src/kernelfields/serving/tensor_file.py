@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .name_table import NameList
+
 _FORMAT, _VERSION = "kernelfields-model", "2"
 _DTYPES = {
     "BOOL": "?",
@@ -103,7 +105,7 @@ def _decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "$float" in value:
         return float(value["$float"])
     if "$json" in value:
-        return json.loads(arrays[value["$json"]].tobytes())
+        return NameList(arrays[value["$json"]].tobytes())
     if "$dict" in value:
         return {key: _decoded(inner, arrays) for key, inner in value["$dict"]}
     return {key: _decoded(inner, arrays) for key, inner in value.items()}
