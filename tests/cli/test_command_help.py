@@ -15,7 +15,7 @@ from kernelfields.cli import checkout_scripts
 from kernelfields.cli.app import app
 from kernelfields.cli.messages import Voice, json_text
 
-COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "reproduce", "bench"]
+COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce", "bench"]
 
 
 def test_help_names_every_command_and_a_way_to_begin():

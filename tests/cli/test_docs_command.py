@@ -40,5 +40,5 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
 
 def test_every_command_is_shown():
     text = PAGE.read_text(encoding="utf-8")
-    for name in ("train", "predict", "evaluate", "inspect", "certify", "convert", "reproduce", "bench"):
+    for name in ("train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce", "bench"):
         assert f"kernelfields {name}" in text

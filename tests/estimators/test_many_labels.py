@@ -6,6 +6,10 @@ import pytest
 from kernelfields import ChainCRF, LabelDictionary, PrunedBy
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import allowed as allowed_module
+from kernelfields.inference.chain import allowed_steps as steps_module
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.lists import gathered_scores
+from kernelfields.objective.designs.pairs import PairLayout, PairScorer
 from kernelfields.objective.likelihoods.lists import ListPasses
 
 SETTINGS = {"prior_variance": 1.0, "support": "observed", "random_state": 0}
@@ -52,11 +56,22 @@ def test_lists_and_masks_fit_and_predict_alike(tagged, support, monkeypatch):
     np.testing.assert_allclose(entropy, other[5], atol=1e-3)
 
 
-def test_fused_passes_have_the_gradient_of_the_likelihood(fitted, tagged):
+@pytest.mark.parametrize("constraints", [None, [("t00", "t01"), ("t05", "t05")]])
+@pytest.mark.parametrize("listed", [True, False])
+def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, listed, monkeypatch):
+    X, y = tagged
+    y = [["t02" if tag in ("t01", "t05") else tag for tag in tags] for tags in y] if constraints else y
+    y = [["t01", *y[0][1:]], ["t05", *y[1][1:]], *y[2:]]
+    if listed:
+        monkeypatch.setattr(steps_module.worth_listing, "__defaults__", (1.0, 0))
+    rule = LabelDictionary("word", min_count=2)
+    fitted = ChainCRF("linear", allowed=rule, constraints=constraints, **SETTINGS).fit(X, y)
+    tagged = X, y
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
     datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
     assert isinstance(datafit.fused, ListPasses)
+    assert (datafit.fused._steps.blocks is not None) == listed
     parts = [term.known for term in fitted.field_.terms]
     value, gradient = datafit.fused.value_and_gradient(parts)
     potentials = datafit.potentials(parts)
@@ -67,6 +82,16 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(fitted, tagged):
     diagonal = datafit.curvature_diagonal(evaluation, 0)
     np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest
+
+
+def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
+    term = fitted.field_.terms[0]
+    data = fitted._read(tagged[0])
+    every = term.scores(data, Workers(1))[data.allowed.rows, data.allowed.labels]
+    for few, share in ((0, 2.0), (2, 2.0), (100, 2.0), (0, 0.25)):
+        scorer = PairScorer(PairLayout(term.support, share, few), term.known)
+        found = gathered_scores(scorer, term.features(data), data.allowed, Workers(2, 1))
+        np.testing.assert_allclose(found, every, atol=1e-13)
 
 
 def test_predictions_are_among_the_labels_of_a_word(fitted, tagged):

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -45,6 +46,9 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.skipif(
+    sklearn.__version__.startswith("1.6."), reason="the checks of scikit-learn 1.6 pass three classes in one column"
+)
 def test_scikit_learns_checks_pass_but_for_those_that_do_not_apply():
     results = check_estimator(
         MultiLabelCRF(rank=30, random_state=0),

@@ -13,6 +13,7 @@ from kernelfields.inference.chain.allowed import (
     infer_allowed,
     worth_lists,
 )
+from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.numerics.threads import Workers
@@ -64,6 +65,89 @@ def test_marginals_and_gradients_are_those_of_all_labels(scale, forbid, tied):
         direction = np.ones_like(node), np.cos(np.arange(edge.size)).reshape(edge.shape)
         for ours, theirs in zip(found.hessian_product(*direction), dense.hessian_product(*direction), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+def listed_forms(edge, lists, large=2):
+    """The scored steps of a table, to be found on the way and written down."""
+    steps = ScoredSteps(np.flatnonzero(edge), edge.shape[-1])
+    blocks = StepBlocks(steps, lists, OFFSETS, Workers(2, 1), large=large, at_once=7)
+    return edge.reshape(-1)[steps.outcomes], [steps, blocks]
+
+
+@pytest.mark.parametrize(("scale", "forbid"), [(1.0, 0.0), (1.0, 0.5), (300.0, 0.0), (300.0, 0.3)])
+@pytest.mark.parametrize("large", [1, 4, 10_000])
+def test_steps_with_a_score_alone_have_the_marginals_of_a_table(scale, forbid, large):
+    for seed in range(3):
+        mask, lists, node, edge = some_case(seed, scale, True, forbid)
+        edge[np.random.default_rng(seed).random(edge.shape) < 0.6] = 0.0
+        weights = np.repeat(np.array([1.0, 0.5, 2.0, 0.0]), LENGTHS)
+        dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS, position_weights=weights)
+        values, forms = listed_forms(edge, lists, large)
+        for listed in forms:
+            found = infer_allowed(
+                node[mask], values, OFFSETS, lists, listed=listed, position_weights=weights, workers=Workers(2, 1)
+            )
+            np.testing.assert_allclose(found.log_partition, dense.log_partition, rtol=1e-12)
+            np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
+            steps = dense.gradient()[1].reshape(-1)[listed.outcomes]
+            np.testing.assert_allclose(found.steps, steps, atol=1e-11)
+
+
+def test_labels_that_no_step_reaches_have_no_probability():
+    # From label 2 one can go to 0 alone, which 1 and 2 do not know when they divide by what was predicted of them.
+    edge = np.zeros((1, 3, 3))
+    edge[0, 2, 1:] = -np.inf
+    mask = np.ones((N, 3), dtype=bool)
+    mask[1, :2] = False
+    lists, node = AllowedLabels.of_mask(mask), np.random.default_rng(0).normal(size=(N, 3))
+    dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS)
+    values, forms = listed_forms(edge, lists)
+    for scores, listed in [(edge, None), *((values, form) for form in forms)]:
+        found = infer_allowed(node[mask], scores, OFFSETS, lists, listed=listed)
+        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-14)
+        assert found.node_marginals[2].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_long_sequences_and_long_lists_keep_no_blocks():
+    random = np.random.default_rng(3)
+    node, edge, offsets = random.normal(size=(60, 40)), random.normal(size=(1, 40, 40)), np.array([0, 60])
+    edge[random.random(edge.shape) < 0.5] = 0.0
+    lists = AllowedLabels.of_mask(np.ones((60, 40), dtype=bool))
+    dense = infer_chains(node, edge, offsets)
+    steps = ScoredSteps(np.flatnonzero(edge), 40)
+    values = edge.reshape(-1)[steps.outcomes]
+    for listed in (steps, StepBlocks(steps, lists, offsets, Workers(1))):
+        found = infer_allowed(node.reshape(-1), values, offsets, lists, listed=listed)
+        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
+        np.testing.assert_allclose(found.steps, dense.gradient()[1].reshape(-1)[steps.outcomes], atol=1e-11)
+    found = infer_allowed(node.reshape(-1), edge, offsets, lists)
+    np.testing.assert_allclose(found.gradient()[1], dense.gradient()[1], atol=1e-11)
+
+
+def test_large_blocks_between_equal_lists_are_written_once():
+    lists = AllowedLabels.of_mask(np.arange(70)[None, :] < np.where(np.arange(N) % 2, 60, 2)[:, None])
+    steps = ScoredSteps(np.arange(0, 4900, 3), 70)
+    once = StepBlocks(steps, lists, OFFSETS, Workers(1), large=1)
+    often = StepBlocks(steps, lists, OFFSETS, Workers(1), large=10_000)
+    assert len(once.starts) - 1 == 2
+    assert len(often.starts) - 1 == N - len(LENGTHS)
+    for t in np.flatnonzero(once.which >= 0):
+        ours, theirs = (slice(*each.starts[each.which[t] : each.which[t] + 2]) for each in (once, often))
+        np.testing.assert_array_equal(once.places[ours], often.places[theirs])
+        np.testing.assert_array_equal(once.pairs[ours], often.pairs[theirs])
+
+
+def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
+    assert worth_listing(10_000, 1000)
+    assert not worth_listing(500_000, 1000)
+    assert not worth_listing(10, 40)
+    edge = np.zeros((1, 200, 200))
+    edge[0, 3, 150] = edge[0, 199, 199] = 2.0
+    table = StepTable(edge)
+    assert table.listed.outcomes.tolist() == [750, 39_999]
+    assert table.values.tolist() == [2.0, 2.0]
+    np.testing.assert_array_equal(table.listed.table(table.values), edge)
+    assert StepTable(np.ones((1, 4, 4))).listed is None
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -5,6 +5,7 @@ import pytest
 
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.inference.chain.streaming import ChainStream
 from tests.oracles.chains import enumerate_chain
 
@@ -208,3 +209,28 @@ def test_positions_that_come_with_the_end_are_answered_together(tied, split):
         assert np.allclose(marginals, marginals_of(whole, edge)[split - pending :], rtol=0, atol=1e-13)
         if split == 0:
             assert np.array_equal(labels, (viterbi(whole, edge, np.array([0, 6]))[0], marginals.argmax(1))[not jointly])
+
+
+# Found among thousands: steps that underflow stand in for what cannot be told, and have to have no say.
+@pytest.mark.parametrize("seed", [468, 3391, *range(60)])
+def test_hundreds_of_nats_and_forbidden_labels_leave_no_trace_of_rounding_in_a_stream(seed):
+    """Filtered and lagged marginals are those of the chain so far in logarithms, or its first position says no."""
+    rng = np.random.default_rng(seed)
+    n_labels, length, tied = int(rng.integers(2, 6)), int(rng.integers(1, 8)), bool(rng.integers(2))
+    scale, forbidden = rng.choice([1, 10, 100, 300, 400, 500, 700, 800]), rng.choice([0, 0.1, 0.3])
+    node = scale * rng.normal(size=(length, n_labels))
+    edge = scale * rng.normal(size=(1 if tied else length, n_labels, n_labels)) * rng.choice([0.1, 1, 1])
+    node[rng.random(node.shape) < forbidden] = -np.inf
+    edge[rng.random(edge.shape) < forbidden] = -np.inf
+    so_far = [infer_in_logarithms(node[:seen], edge if tied else edge[:seen]) for seen in range(1, length + 1)]
+    possible = [bool(np.isfinite(each.log_partition)) for each in so_far]
+    for lag in range(length + 1):
+        stream = opened(edge, lag=lag)
+        if not all(possible):
+            with pytest.raises(ValueError, match=f"position {possible.index(False)} of the stream: every labelling"):
+                streamed(stream, node, edge)
+            continue
+        _, marginals = streamed(stream, node, edge, sizes=[2] if seed % 2 else [])
+        for t in range(length):
+            exact = so_far[min(t + lag, length - 1)].node_marginals[t]
+            np.testing.assert_allclose(marginals[t], exact, rtol=0, atol=1e-10)

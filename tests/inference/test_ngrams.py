@@ -139,6 +139,78 @@ def test_logarithms_and_scaled_passes_agree():
             np.testing.assert_allclose(left, right, atol=1e-12)
 
 
+def expectations(problem, direction):
+    """Log Z, and sums over all labellings: labels, edges and n-grams, and what becomes of them along a direction.
+
+    As flat arrays; minus infinity and no sums for the first sequence in which everything is forbidden.
+    """
+    moved = Problem.__new__(Problem)
+    moved.__dict__ = problem.__dict__ | {"node": direction[0], "tables": direction[1]}
+    logs, node = [], np.zeros((2, *problem.node.shape))
+    tables = [np.zeros((2, *table.shape[1:])) for table in problem.dense()]
+    for i, (begin, end) in enumerate(itertools.pairwise(problem.offsets)):
+        labellings, scores = problem.enumerated(i)
+        logs.append(np.logaddexp.reduce(scores))
+        if logs[-1] == -np.inf:
+            break
+        shares, slopes = problem.weights[i] * np.exp(scores - logs[-1]), moved.enumerated(i)[1]
+        both = np.stack([shares, shares * (slopes - shares @ slopes / shares.sum())])
+        node[:, begin:end] = np.tensordot(both, labellings[:, :, None] == np.arange(problem.n_labels), 1)
+        for table in tables:
+            order = table.ndim - 1
+            for t in range(order, end - begin + 1):
+                np.add.at(table, (slice(None), *labellings[:, t - order : t].T), both)
+    listed = [slice(None), *(some for _, some in problem.inference.automaton.ngrams)]
+    sums = [table.reshape(2, -1)[:, some] for table, some in zip(tables, listed, strict=True)]
+    return np.array(logs), np.hstack([node.reshape(2, -1), *sums])
+
+
+def flat(node, tables):
+    return np.concatenate([node.ravel(), *(table.ravel() for table in tables)])
+
+
+@pytest.mark.parametrize("first", range(0, 48, 12))
+def test_hundreds_of_nats_and_what_is_forbidden_leave_no_trace_of_rounding(first):
+    for seed in range(first, first + 12):
+        random = np.random.default_rng(seed)
+        lengths = random.integers(1, 6, size=random.integers(1, 4))
+        problem = Problem(
+            seed,
+            n_labels=int(random.integers(2, 4)),
+            spread=float(random.choice([1, 60, 150, 300, 500, 700])),
+            orders=sorted(random.choice([3, 4, 5], size=2, replace=False).tolist()),
+            lengths=lengths,
+            lanes=int(random.choice([1, 64])),
+            panel_bytes=int(random.choice([1, 2**25])),
+        )
+        if seed % 3:
+            problem.node[random.random(problem.node.shape) < 0.25] = -np.inf
+            problem.tables[0][random.random(problem.tables[0].shape) < 0.2] = -np.inf
+        direction = random.normal(size=problem.node.shape), [random.normal(size=each.shape) for each in problem.tables]
+        logs, (expected, changes) = expectations(problem, direction)
+        if logs[-1] == -np.inf:
+            with pytest.raises(ValueError, match="every labelling is forbidden"):
+                problem.infer()
+            continue
+        beliefs = problem.infer()
+        np.testing.assert_allclose(beliefs.log_partition, logs, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(flat(*beliefs.gradient()), expected, atol=1e-9)
+        np.testing.assert_allclose(flat(*beliefs.hessian_product(*direction)), changes, atol=1e-9)
+
+
+def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarithms():
+    """A label that begins at 1e-311, where doubles have few digits, and wins 1e78 at each step: no scale is small."""
+    offsets, ngrams = offsets_of([6]), [(3, np.array([7]))]
+    node = np.array([[0.0, -715.0]] + [[0.0, 180.0]] * 5)
+    node[:, 1] += np.array([0.1, 0.2, 0.3, -0.1, -185.4, 0.0])  # at last both are about as probable
+    edge = np.where(np.eye(2), 0.0, -np.inf)[None]
+    beliefs = NgramInference(offsets, 2, ngrams).infer(node, [edge, np.array([[-0.3]])])
+    scores = node.sum(axis=0) + np.array([0.0, -1.2])
+    shares = np.exp(scores - np.logaddexp.reduce(scores))
+    assert shares.min() > 0.01
+    np.testing.assert_allclose(beliefs.node_marginals, np.tile(shares, (6, 1)), rtol=1e-12)
+
+
 def test_junction_trees_say_the_same():
     problem = Problem(8, forbidden=True, orders=(3, 4))
     tables, members = problem.dense(), list(problem.inference.members)

@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-REFERENCES = sorted(set(re.findall(r"`([\w/]+\.py(?:::[\w.]+)?)`", PAGE)))
+# Links from a name to its file, [`Class.method`](../src/...), or from the name of a file to itself.
+REFERENCES = sorted(set(re.findall(r"\[`([\w.]+)`\]\(\.\./([\w/]+\.py)\)", PAGE)))
 STATEMENTS = [
     *(f"Prop. {n}" for n in (1, 2, 3)),
     "Thm 4",
@@ -17,13 +18,6 @@ STATEMENTS = [
     *(f"Remark {n}" for n in (7, 11)),
     *(f"Section {n}" for n in ("5.1", "5.2", "5.3", "6", "7")),
 ]
-
-
-def resolved(path):
-    """Tests are named relative to tests/paper, code relative to the package, unless spelled out."""
-    if path.startswith("tests/"):
-        return ROOT / path
-    return (ROOT / "tests" / "paper" if path.startswith("test_") else ROOT / "src" / "kernelfields") / path
 
 
 def defined_names(path):
@@ -37,23 +31,19 @@ def defined_names(path):
     return names
 
 
-@pytest.mark.parametrize("reference", REFERENCES)
-def test_what_the_page_names_exists(reference):
-    path, _, name = reference.partition("::")
-    assert resolved(path).is_file(), f"docs/paper.md names {path}, which does not exist"
-    if name:
-        assert name in defined_names(resolved(path)), f"docs/paper.md names {reference}, which is not defined there"
+@pytest.mark.parametrize(("name", "path"), REFERENCES)
+def test_what_the_page_names_exists(name, path):
+    assert (ROOT / path).is_file(), f"docs/paper.md names {path}, which does not exist"
+    if name != Path(path).name:
+        assert name in defined_names(ROOT / path), f"docs/paper.md names {name}, which is not defined in {path}"
 
 
 def test_every_paper_test_is_on_the_page():
     for path in sorted((ROOT / "tests" / "paper").glob("test_*.py")):
         if path.name == Path(__file__).name:
             continue
-        missing = {
-            f"{path.name}::{name}"
-            for name in defined_names(path)
-            if name.startswith("test_") and f"{path.name}::{name}" not in REFERENCES
-        }
+        tests = {name for name in defined_names(path) if name.startswith("test_")}
+        missing = {name for name in tests if (name, f"tests/paper/{path.name}") not in REFERENCES}
         assert not missing, f"add these tests to docs/paper.md: {sorted(missing)}"
 
 

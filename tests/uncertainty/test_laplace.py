@@ -159,7 +159,7 @@ def test_priors_that_rounding_loses_have_no_exact_determinant(variance):
 
 def test_weak_priors_that_doubles_still_hold_are_exact():
     """Ten times the variance costs log(10) / 2 for each of the four directions that the likelihood sees."""
-    values = [Laplace(mode(chain_posterior(variance=each)), method="exact").evidence.value for each in (1e13, 1e14)]
+    values = [Laplace(mode(chain_posterior(variance=each)), method="exact").evidence.value for each in (1e12, 1e13)]
     assert values[0] - values[1] == pytest.approx(4 * np.log(10.0) / 2, abs=0.1)
 
 

@@ -13,6 +13,7 @@ from kernelfields import __version__
 from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
 from kernelfields.cli.convert import convert
 from kernelfields.cli.evaluate import evaluate
+from kernelfields.cli.export import export
 from kernelfields.cli.inspect import certify, inspect
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, inspect, certify, convert):
+for command in (train, predict, evaluate, inspect, certify, convert, export):
     app.command()(command)
 for script in (reproduce, bench):
     app.command(context_settings=PASSED_ON)(script)

@@ -108,7 +108,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         the problem is large, else threads.
     random_state : int, Generator, RandomState or None
     verbose : int, default 0; 1 shows where the fit is, 2 every iteration
-    callbacks : callables that see each Iteration; returning True stops the fit. A :class:`Checkpoint` among them
+    callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
         writes the model to a file from time to time.
     class_weight : dict of labels, "balanced" or None
         A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.

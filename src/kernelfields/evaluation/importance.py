@@ -105,7 +105,7 @@ def feature_importance(
     scoring : "log-likelihood" or "accuracy"
         What is lost: nats of log p(y | x) per position, which also counts how sure the model is, or right labels.
     n_repeats : shuffles of each feature; their mean is taken
-    n_resamples, confidence, random_state : as in :func:`evaluate`; ``random_state`` shuffles, too
+    n_resamples, confidence, random_state : as in :func:`kernelfields.evaluate`; ``random_state`` shuffles, too
     """
     if scoring not in SCORINGS:
         raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")

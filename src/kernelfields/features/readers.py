@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils.validation import validate_data
 
 from kernelfields.features.chunks import is_collection
 from kernelfields.features.dicts import FeatureDictEncoder
@@ -415,12 +416,7 @@ def _validated(estimator: Any, X: Any, sparse: bool | None = None, **options: An
     """Check X, and y if it is given, by scikit-learn; X comes back contiguous or, if ``sparse``, as canonical CSR."""
     refuse_tensor(X, "X")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
-    if hasattr(estimator, "_validate_data"):  # scikit-learn 1.5
-        checked = estimator._validate_data(X, **options)
-    else:
-        from sklearn.utils.validation import validate_data
-
-        checked = validate_data(estimator, X, **options)
+    checked = validate_data(estimator, X, **options)
     inputs = checked[0] if isinstance(checked, tuple) else checked
     if scipy.sparse.issparse(inputs):
         inputs = scipy.sparse.csr_array(inputs)

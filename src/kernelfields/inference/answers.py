@@ -26,6 +26,7 @@ from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.beliefs import GraphBeliefs, GraphInference
+from kernelfields.inference.chain.allowed_steps import StepTable
 from kernelfields.numerics.threads import Workers
 
 
@@ -136,11 +137,19 @@ def _decoding() -> Any:
 class AllowedAnswers(ChainAnswers):
     """Chains with scores of allowed labels (A,) and edge potentials; tables of all labels are made if asked for."""
 
-    def __init__(self, chains: Chains, allowed: AllowedLabels, scores: np.ndarray, edge: np.ndarray, workers: Workers):
+    def __init__(
+        self,
+        chains: Chains,
+        allowed: AllowedLabels,
+        scores: np.ndarray,
+        steps: np.ndarray | StepTable,
+        workers: Workers,
+    ):
         self.data = chains
         self.allowed = allowed
         self.scores = scores
-        self.edge = edge
+        self.steps = StepTable(steps) if isinstance(steps, np.ndarray) else steps
+        self.edge = self.steps.edge
         self.workers = workers
 
     @cached_property
@@ -155,22 +164,19 @@ class AllowedAnswers(ChainAnswers):
         known = evidence[self.allowed.rows, self.allowed.labels]
         kept = known > -np.inf
         allowed = self.allowed.kept(kept)
-        answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.edge, self.workers)
+        answers = AllowedAnswers(self.data, allowed, (self.scores + known)[kept], self.steps, self.workers)
         answers.evidence = evidence if self.evidence is None else self.evidence + evidence
         return answers
 
     @cached_property
     def beliefs(self) -> Any:
         """Marginals and log partition functions."""
-        potentials = self.scores, self.edge, self.data.offsets, self.allowed
-        return _lists().infer_allowed(*potentials, workers=self.workers, steps=False)
+        potentials = self.scores, self.steps.values, self.data.offsets, self.allowed
+        return _lists().infer_allowed(*potentials, listed=self.steps.listed, workers=self.workers, steps=False)
 
     def likeliest_labels(self) -> np.ndarray:
         """Return the most probable label of each position by itself, (N,)."""
-        begin, entries = self.allowed.begin, self.beliefs.entries
-        peaks = np.repeat(np.maximum.reduceat(entries, begin[:-1]), np.diff(begin))
-        first = np.minimum.reduceat(np.where(entries == peaks, np.arange(len(entries)), len(entries)), begin[:-1])
-        return self.allowed.labels[first].astype(np.int64)
+        return _lists().likeliest(self.beliefs.entries, self.allowed)
 
     def best_labels(self) -> np.ndarray:
         """Return the most probable labelling of each sequence, (N,)."""

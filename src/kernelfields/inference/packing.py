@@ -1,4 +1,4 @@
-"""Packed arrays that inference takes, and the errors raised when they do not fit together.
+"""Packed arrays that inference takes, the errors raised when they do not fit together, the range of scaled passes.
 
 Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
 
@@ -28,6 +28,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.numerics.parameters import is_whole
+
+# Scaled passes keep probabilities given the past that sum to one at each position. Those that are not structurally zero
+# have all their digits as long as these bounds hold; where one does not, the pass is taken in logarithms.
+#: Least probability: products of two numbers above it are still normal doubles relative to one.
+TINY = 1e-250
+#: Least sum at a position before it is scaled to one: labels of TINY are normal doubles before, too.
+LEAST_SCALE = 1e-40
+#: Least probability before the scores of a position are seen. What is smaller has lost digits to steps that underflow;
+#: with the bounds above, only labels that cannot be have no more than that.
+LEAST_PREDICTED = 1e-290
 
 # The use of minus infinity in chains, for error messages.
 _CHAINS_FORBID = "forbid a label or a step"

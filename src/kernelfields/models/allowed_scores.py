@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,35 +17,25 @@ _TABLE_BYTES = 64 * 2**20
 
 def scores_of_lists(
     field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, table_bytes: int = _TABLE_BYTES
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores of allowed labels, (A,), and tied transition scores (1, L, L), constraints not included.
+) -> np.ndarray:
+    """Return scores of allowed labels, (A,).
 
     Weights of observed pairs are gathered for allowed labels alone; other terms score all labels of a few sequences at
     a time.
     """
-    n_labels = lists.n_labels
     nodes = [term for term in field.terms if term.labels_per_clique == 1]
-    edges = [term for term in field.terms if term.labels_per_clique == 2]
     gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
     if len(gathered) < len(nodes) or any(term.placement(data).positions is not None for term in nodes):
-        return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * n_labels)))
-    scores = np.zeros(len(lists.labels))
-    for term in gathered:
-        scores += gathered_scores(term.scorer, term.features(data), lists, workers)
-    edge = np.zeros((1, n_labels, n_labels))
-    for term in edges:
-        edge += term.tied_scores.reshape(edge.shape)
-    return scores, edge
+        return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * lists.n_labels)))
+    parts = [gathered_scores(term.scorer, term.features(data), lists, workers) for term in gathered]
+    return reduce(np.add, parts, np.zeros(len(lists.labels))) if len(parts) != 1 else parts[0]
 
 
-def _by_tables(
-    field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, at_once: int
-) -> tuple[np.ndarray, np.ndarray]:
-    parts, edge, row = [], None, 0
+def _by_tables(field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, at_once: int) -> np.ndarray:
+    parts, row = [], 0
     for batch in field.batches(data, at_once):
         potentials = field.potentials(batch, field.layout(batch), workers, place)
         here = lists[row : row + batch.n_positions]
         parts.append(potentials.node[here.rows, here.labels])
-        edge, row = potentials.edge, row + batch.n_positions
-    assert edge is not None
-    return np.concatenate(parts), edge
+        row += batch.n_positions
+    return np.concatenate(parts)

@@ -88,9 +88,10 @@ class Field:
         from kernelfields.inference.answers import AllowedAnswers
         from kernelfields.models.allowed_scores import scores_of_lists
 
-        scores, edge = scores_of_lists(self, data, lists, workers, place)
-        self._finite(Potentials(scores, edge))
-        return AllowedAnswers(data, lists, scores, edge + structure.masks.edge, workers)
+        scores = scores_of_lists(self, data, lists, workers, place)
+        self._finite(Potentials(scores))
+        pairs = [term for term in self.terms if term.labels_per_clique == 2]
+        return AllowedAnswers(data, lists, scores, self.expansions.steps(pairs, structure.masks.edge), workers)
 
     @staticmethod
     def _finite(potentials: Potentials) -> Potentials:

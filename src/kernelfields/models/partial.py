@@ -100,7 +100,7 @@ class PartialLabels(BaseEstimator):
             raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
 
     def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
-        """Return the lowest of the minima that were found; options are those of :func:`minimize_partial`."""
+        """Return the lowest of the minima that were found; options are those of ``minimize_partial``."""
         return minimize_partial(posterior, solver, self, **options)
 
 

@@ -22,6 +22,7 @@ import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.chain.allowed_steps import StepTable
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
@@ -183,7 +184,7 @@ class Term:
 
 
 class Expansions:
-    """Kernel expansions of fitted terms, made when they are first asked for and kept for the next time.
+    """Kernel expansions and scores of steps of fitted terms, made when first asked for and kept for the next time.
 
     Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
     subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that ask
@@ -192,6 +193,7 @@ class Expansions:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expansion, list[np.ndarray]]] = {}
+        self._steps: tuple[StepTable, list[np.ndarray]] | None = None
 
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
@@ -206,6 +208,19 @@ class Expansions:
         ends = np.cumsum([0, *(term.known.shape[1] for term in terms)]).tolist()
         parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
         return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
+
+    def steps(self, terms: Sequence[Term], penalties: np.ndarray) -> StepTable:
+        """Return the scores of all steps by tied terms, with penalties (L, L); ValueError if they are not finite."""
+        coefficients = [term.known for term in terms]
+        known = self._steps
+        if known is None or len(known[1]) != len(terms) or not all(map(operator.is_, known[1], coefficients)):
+            edge = np.zeros((1, *penalties.shape))
+            for term in terms:
+                edge += term.tied_scores.reshape(edge.shape)
+            if not np.isfinite(edge).all():
+                raise ValueError("scores of steps are not finite: they are larger than numbers can be")
+            known = self._steps = StepTable(edge + penalties), coefficients
+        return known[0]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
         subspace, coefficients = terms[0].subspace, [term.known for term in terms]

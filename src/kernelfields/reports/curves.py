@@ -217,7 +217,7 @@ def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
 def plot_reliability(calibration: Any, ax: Any = None) -> Picture:
     """Plot how often labels are right against how probable the field said they were.
 
-        expected calibration error = sum_bins (n_bin / N) |accuracy - confidence|
+        expected calibration error = sum_bins (n_bin / N) abs(accuracy - confidence)
 
     A mark for each bin of confidence stands at its mean confidence and its accuracy, with its interval where there
     is one; on the diagonal the probabilities are as good as they say, below it the field is too sure of itself.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks
 from kernelfields.inference.chain.beliefs import ChainBeliefs, infer_chains
 from kernelfields.inference.packing import infeasible, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
@@ -23,8 +24,6 @@ from kernelfields.numerics.threads import Workers
 # Lists are walked where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
 # the times of both ways.
 _WORTH = 0.5
-# Below this share of steps with a score, exponentials of those alone cost less.
-_FEW_STEPS = 0.3
 
 
 def worth_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
@@ -75,54 +74,96 @@ def infer_allowed(
     offsets: np.ndarray,
     allowed: AllowedLabels,
     *,
+    listed: StepBlocks | ScoredSteps | None = None,
     position_weights: np.ndarray | None = None,
     workers: Workers | None = None,
     steps: bool = True,
 ) -> AllowedBeliefs:
     """Compute log partition functions and marginals of chains from scores of allowed labels, (A,), and edge (E, L, L).
 
+    With ``listed`` steps, edge (P,) are the scores of those, others have none, and expected steps are (P,) as well.
     ``position_weights`` (N,), equal within a sequence, weigh the sequences in gradients and Hessian products. Without
     ``steps`` their probabilities are not counted, which is a part of the work.
     """
-    from kernelfields.inference.chain.allowed_compiled import forward_backward, in_logarithms
-
     workers = workers or Workers(1)
-    transfer, shift = transfers(edge)
-    passes = np.zeros(len(scores)), np.zeros(len(scores)), np.zeros(len(scores))
-    lists, n_sequences = _compiled(allowed), len(offsets) - 1
+    entries, n_sequences = np.zeros(len(scores)), len(offsets) - 1
     weights = np.ones(n_sequences) if position_weights is None else position_weights[offsets[:-1]]
     log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
-    has_forbidden = not transfer.all()
-    private = steps and len(edge) == 1
-    pieces = runs_of_lists(allowed, offsets, workers, private=private)
-    shared = transfer[..., None] if not steps or private else _beside(transfer)
+    walk, walked = _walk(edge, listed, allowed)
+    tied = listed is not None or len(edge) == 1
+    pieces = runs_of_lists(allowed, offsets, workers, private=steps and tied)
+    shared = np.zeros(edge.size if steps and not tied else 0)
     tables: dict[int, np.ndarray] = {}
 
     def run(first: int, last: int) -> None:
-        tables[first] = _beside(transfer) if private else shared
-        arrays = (lists, scores, tables[first], shift, passes, has_forbidden, log_partition, troubled, weights)
-        forward_backward(first, last, offsets, *arrays)
+        tables[first] = np.zeros(edge.size) if steps and tied else shared
+        out = entries, log_partition, troubled, (weights, tables[first])
+        walk(first, last, offsets, _compiled(allowed), scores, *walked, *out)
 
     workers.each(run, pieces)
-    expected = sum(tables[first][..., 1] for first, _ in pieces) if private else np.ascontiguousarray(shared[..., -1])
-    for sequence in np.flatnonzero(troubled).tolist():
-        total = in_logarithms(sequence, offsets, lists, scores, edge, passes[2], expected, weights[sequence])
+    flat = reduce(np.add, [tables[first] for first, _ in pieces]) if tied else shared
+    expected = flat.reshape(edge.shape) if steps else None
+    if troubled.any():
+        table = edge if listed is None else listed.table(edge)
+        again = np.flatnonzero(troubled), offsets, allowed, scores, table, entries, log_partition, weights
+        added = _in_logarithms(*again, out=expected if listed is None else None)
+        if expected is not None and listed is not None:
+            expected += added.reshape(-1)[listed.outcomes]
+
+    def dense() -> ChainBeliefs:
+        node, table = allowed.spread(scores, -np.inf), edge if listed is None else listed.table(edge)
+        return infer_chains(node, table, offsets, position_weights=position_weights, workers=workers, check=False)
+
+    return AllowedBeliefs(allowed, log_partition, entries, expected, position_weights, dense)
+
+
+def _in_logarithms(
+    sequences: np.ndarray,
+    offsets: np.ndarray,
+    allowed: AllowedLabels,
+    scores: np.ndarray,
+    edge: np.ndarray,
+    entries: np.ndarray,
+    log_partition: np.ndarray,
+    weights: np.ndarray,
+    out: np.ndarray | None,
+) -> np.ndarray:
+    """Infer some sequences again; return their expected steps shaped as edge, added to ``out`` if it is given."""
+    from kernelfields.inference.chain.allowed_compiled import in_logarithms
+
+    expected = np.zeros_like(edge) if out is None else out
+    for sequence in sequences.tolist():
+        arrays = _compiled(allowed), scores, edge, entries, expected
+        total = in_logarithms(sequence, offsets, *arrays, weights[sequence])
         if total == -np.inf:
             raise infeasible(sequence)
         log_partition[sequence] = total
-
-    def dense() -> ChainBeliefs:
-        node = allowed.spread(scores, -np.inf)
-        return infer_chains(node, edge, offsets, position_weights=position_weights, workers=workers, check=False)
-
-    return AllowedBeliefs(allowed, log_partition, passes[2], expected if steps else None, position_weights, dense)
+    return expected
 
 
-def _beside(transfer: np.ndarray) -> np.ndarray:
-    """Return the transfer and zeros beside it, (E, L, L, 2)."""
-    both = np.zeros((*transfer.shape, 2))
-    both[..., 0] = transfer
-    return both
+# Where matches of steps are not written down.
+_NO_MATCHES = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+
+
+def _walk(
+    edge: np.ndarray, listed: StepBlocks | ScoredSteps | None, allowed: AllowedLabels
+) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """Return compiled passes and what they take: matches or marks of steps, transfer, whether some are forbidden."""
+    from kernelfields.inference.chain.allowed_compiled import forward_backward, forward_backward_marked
+
+    n_labels = allowed.n_labels
+    if listed is None:
+        table, shifts = transfers(edge)
+        layout = n_labels, 0 if len(edge) == 1 else n_labels**2
+        return forward_backward, (_NO_MATCHES, (table.reshape(-1), layout, 0.0, shifts), not table.all())
+    # Steps that are not listed have the score zero, and that may be the largest of all.
+    shifts = np.array([edge.max(initial=0.0)])
+    values, background = _positive_exp(edge - shifts[0], edge), _positive_exp(-shifts, shifts)[0]
+    transfer = values, (n_labels, 0), background, shifts
+    if isinstance(listed, StepBlocks):
+        return forward_backward, (listed.arrays, transfer, not values.all())
+    marks = np.empty(allowed.n_positions, dtype=np.int32), *listed.marks
+    return forward_backward_marked, (marks, transfer, not values.all())
 
 
 def _compiled(allowed: AllowedLabels) -> tuple[np.ndarray, np.ndarray]:
@@ -134,15 +175,15 @@ def transfers(edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return exp(w - shift), zero only where a step is forbidden, and the shifts: the largest of each table."""
     top = edge.max(axis=(1, 2))
     shift = np.where(np.isfinite(top), top, 0.0)
-    if len(edge) == 1 and np.count_nonzero(edge) < _FEW_STEPS * edge.size:
-        # Steps without a coefficient are all alike: of a million pairs of labels, few have been observed.
-        transfer, scored = np.full(edge.shape, np.exp(-shift[0])), np.flatnonzero(edge)
-        transfer.reshape(-1)[scored] = np.exp(edge.reshape(-1)[scored] - shift[0])
-    else:
-        transfer = np.exp(edge - shift[:, None, None])
+    return _positive_exp(edge - shift[:, None, None], edge), shift
+
+
+def _positive_exp(shifted: np.ndarray, edge: np.ndarray) -> np.ndarray:
+    """Return exponentials, zero only where edge is minus infinity."""
+    transfer = np.exp(shifted)
     if not transfer.all():
         transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
-    return transfer, shift
+    return transfer
 
 
 def runs_of_lists(
@@ -155,6 +196,15 @@ def runs_of_lists(
         return pieces
     cuts = [pieces[index * len(pieces) // workers.n_threads][0] for index in range(workers.n_threads)]
     return list(pairwise([*cuts, pieces[-1][1]]))
+
+
+def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
+    """Return the label of each position whose entry (A,) is largest, the lowest of equals, (N,)."""
+    from kernelfields.inference.chain.allowed_compiled import largest_entries
+
+    labels = np.empty(allowed.n_positions, dtype=np.int64)
+    largest_entries(_compiled(allowed), entries, labels)
+    return labels
 
 
 def best_allowed(

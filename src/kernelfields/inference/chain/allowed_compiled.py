@@ -19,111 +19,208 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.chain.scaled_compiled import TINY
+from kernelfields.inference.chain.allowed_steps_compiled import write_steps
+from kernelfields.inference.chain.scaled_compiled import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER, shift
 
-# Inverses of numbers above this bound, and sums of them, are finite: nothing else may reach the table of steps.
-_LEAST = 1e-290
+# Numbers of blocks that are kept for the way back, 256 KiB: what is not far is read again faster than it is gathered.
+_ROOM = 2**15
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
 def forward_backward(
-    first, last, offsets, allowed, scores, tables, shifts, passes, has_forbidden, log_partition, troubled, weights
+    first, last, offsets, lists, scores, matches, transfer, has_forbidden, marginals, log_partition, troubled, expected
 ):
-    """Fill passes (alpha, inverse of c, marginals) for sequences first..last-1 and add to the tables of steps.
+    """Fill the marginals of entries of sequences first..last-1 and add to the expected steps, if they are counted.
 
-    ``allowed`` are begin and labels; ``tables`` (E, L, L, 1 or 2) hold the transfer and, beside it, where steps are
-    added up, if they are: what is looked up together lies in one line of the cache. weights (S,).
+    ``lists`` are begin and labels, ``matches`` which, starts, places and pairs of allowed_steps_compiled.py: they say
+    which of the values stands where in the block of a step, other places have the background. Without matches the
+    values are one table (stride 0) or one for each position. ``transfer`` are values, (width, stride), background and
+    shifts; ``expected`` is (weights (S,), steps shaped as the values or empty).
     """
-    begin, labels = allowed
-    alpha, inverse, marginals = passes
-    stride = 0 if tables.shape[0] == 1 else 1
-    width, counted = tables.shape[1], tables.shape[3] == 2
-    predicted, gamma = np.empty(width), np.empty(width)
-    reachable, reached_before = np.ones(width), np.ones(width)
+    # Loops call no functions and cut no slices: numba counts references to arrays at each, which takes longer than the
+    # block of a step.
+    begin, labels = lists
+    which, starts, places, pairs = matches
+    values, (width, stride), background, shifts = transfer
+    weights, steps = expected
+    listed, tied, counted = len(which) > 0, len(shifts) == 1, len(steps) > 0
+    longest, largest, entries = 1, _ROOM, 1
     for s in range(first, last):
-        total = 0.0
-        fine = True
+        entries = max(entries, begin[offsets[s + 1]] - begin[offsets[s]])
         for t in range(offsets[s], offsets[s + 1]):
-            lo, hi = begin[t], begin[t + 1]
-            size = hi - lo
+            longest = max(longest, begin[t + 1] - begin[t])
+            if t > offsets[s]:
+                largest = max(largest, (begin[t] - begin[t - 1]) * (begin[t + 1] - begin[t]))
+    predicted, gamma = np.empty(longest), np.empty(longest)
+    reachable, reached_before = np.ones(longest), np.ones(longest)
+    blocks, alpha, inverse = np.empty(largest), np.empty(entries), np.empty(entries)
+    for s in range(first, last):
+        start, end = offsets[s], offsets[s + 1] - 1
+        base, cells, block = begin[start], 0, 0
+        for t in range(start + 1, end + 1):
+            cells += (begin[t] - begin[t - 1]) * (begin[t + 1] - begin[t])
+        # Blocks of a sequence that are not too many are kept for the way back.
+        kept = cells <= largest
+        total, fine = 0.0, True
+        for t in range(start, end + 1):
+            lo, size = begin[t], begin[t + 1] - begin[t]
+            now = lo - base
             top = -math.inf
-            for i in range(lo, hi):
+            for i in range(lo, lo + size):
                 top = max(top, scores[i])
             if top == -math.inf:
                 fine = False
                 break
-            if t == offsets[s]:
+            if t == start:
                 for j in range(size):
                     predicted[j] = 1.0
                     reachable[j] = 1.0
             else:
-                step = tables[t * stride]
-                before = begin[t - 1]
+                n_before, before = lo - begin[t - 1], begin[t - 1] - base
+                if listed:
+                    for place in range(block, block + n_before * size):
+                        blocks[place] = background
+                    for m in range(starts[which[t]], starts[which[t] + 1]):
+                        blocks[block + places[m]] = values[pairs[m]]
+                else:
+                    for i in range(n_before):
+                        row, place = t * stride + labels[base + before + i] * width, block + i * size
+                        for j in range(size):
+                            blocks[place + j] = values[row + labels[lo + j]]
                 for j in range(size):
                     predicted[j] = 0.0
-                for i in range(before, lo):
-                    row, weight = step[labels[i]], alpha[i]
+                whole = n_before - n_before % 4
+                # Four rows at a time, so that sums are read and written less often.
+                for i in range(0, whole, 4):
+                    w0, w1 = alpha[before + i], alpha[before + i + 1]
+                    w2, w3 = alpha[before + i + 2], alpha[before + i + 3]
+                    r0 = block + i * size
+                    r1, r2, r3 = r0 + size, r0 + 2 * size, r0 + 3 * size
                     for j in range(size):
-                        predicted[j] += weight * row[labels[lo + j], 0]
-                total += shifts[t * stride]
+                        predicted[j] += (
+                            w0 * blocks[r0 + j] + w1 * blocks[r1 + j] + w2 * blocks[r2 + j] + w3 * blocks[r3 + j]
+                        )
+                for i in range(whole, n_before):
+                    weight, row = alpha[before + i], block + i * size
+                    for j in range(size):
+                        predicted[j] += weight * blocks[row + j]
+                total += shifts[0 if tied else t]
                 if has_forbidden:
-                    for i in range(lo - before):
+                    for i in range(n_before):
                         reached_before[i] = reachable[i]
                     for j in range(size):
                         reachable[j] = 0.0
-                        for i in range(lo - before):
-                            if reached_before[i] > 0.0 and step[labels[before + i], labels[lo + j], 0] > 0.0:
+                        for i in range(n_before):
+                            if reached_before[i] > 0.0 and blocks[block + i * size + j] > 0.0:
                                 reachable[j] = 1.0
                 else:
                     for j in range(size):
                         reachable[j] = 1.0
+                if kept:
+                    block += n_before * size
             scale = 0.0
             for j in range(size):
-                alpha[lo + j] = predicted[j] * math.exp(scores[lo + j] - top)
-                scale += alpha[lo + j]
-            if not scale > TINY:
+                alpha[now + j] = predicted[j] * math.exp(scores[lo + j] - top)
+                scale += alpha[now + j]
+            if not scale > LEAST_SCALE:
                 fine = False
                 break
             inverse_scale = 1.0 / scale
+            lowest = math.inf
             for j in range(size):
-                alpha[lo + j] *= inverse_scale
-                inverse[lo + j] = 1.0 / predicted[j] if alpha[lo + j] > 0.0 else 0.0
-                if alpha[lo + j] > 0.0 and predicted[j] < _LEAST:
-                    fine = False
-                if alpha[lo + j] < TINY:
+                alpha[now + j] *= inverse_scale
+                inverse[now + j] = 1.0 / predicted[j]
+                lowest = min(lowest, min(alpha[now + j], predicted[j]))
+            if lowest < TINY:
+                for j in range(size):
+                    if not predicted[j] > LEAST_PREDICTED:
+                        inverse[now + j] = 0.0
+                        fine = fine and alpha[now + j] == 0.0
                     if scores[lo + j] == -math.inf:
                         reachable[j] = 0.0
-                    elif reachable[j] > 0.0:
+                    elif alpha[now + j] < TINY and reachable[j] > 0.0:
                         fine = False
-            if not fine:
-                break
+                if not fine:
+                    break
             total += math.log(scale) + top
-        if fine:
-            end = offsets[s + 1] - 1
-            for i in range(begin[end], begin[end + 1]):
-                marginals[i] = alpha[i]
-            for t in range(end, offsets[s], -1):
-                lo, hi, before = begin[t], begin[t + 1], begin[t - 1]
-                size = hi - lo
-                step = tables[t * stride]
-                for j in range(size):
-                    gamma[j] = marginals[lo + j] * inverse[lo + j]
-                for i in range(before, lo):
-                    row = step[labels[i]]
-                    weight = weights[s] * alpha[i]
-                    future = 0.0
-                    if counted:
-                        for j in range(size):
-                            product = row[labels[lo + j], 0] * gamma[j]
-                            future += product
-                            row[labels[lo + j], 1] += weight * product
-                    else:
-                        for j in range(size):
-                            future += row[labels[lo + j], 0] * gamma[j]
-                    marginals[i] = alpha[i] * future
         log_partition[s] = total
         troubled[s] = not fine
+        if not fine:
+            continue
+        for i in range(begin[end], begin[end + 1]):
+            marginals[i] = alpha[i - base]
+        for t in range(end, start, -1):
+            lo, size = begin[t], begin[t + 1] - begin[t]
+            n_before, before = lo - begin[t - 1], begin[t - 1] - base
+            if kept:
+                block -= n_before * size
+            elif listed:
+                for place in range(n_before * size):
+                    blocks[place] = background
+                for m in range(starts[which[t]], starts[which[t] + 1]):
+                    blocks[places[m]] = values[pairs[m]]
+            else:
+                for i in range(n_before):
+                    row, place = t * stride + labels[base + before + i] * width, i * size
+                    for j in range(size):
+                        blocks[place + j] = values[row + labels[lo + j]]
+            for j in range(size):
+                gamma[j] = marginals[lo + j] * inverse[lo - base + j]
+            for i in range(n_before):
+                row, weight = block + i * size, weights[s] * alpha[before + i]
+                future = 0.0
+                for j in range(size):
+                    product = blocks[row + j] * gamma[j]
+                    future += product
+                    blocks[row + j] = weight * product
+                marginals[base + before + i] = alpha[before + i] * future
+            if not counted:
+                continue
+            if listed:
+                for m in range(starts[which[t]], starts[which[t] + 1]):
+                    steps[pairs[m]] += blocks[block + places[m]]
+            else:
+                for i in range(n_before):
+                    row, place = t * stride + labels[base + before + i] * width, block + i * size
+                    for j in range(size):
+                        steps[row + labels[lo + j]] += blocks[place + j]
+
+
+@njit(nogil=True, cache=True)
+def forward_backward_marked(
+    first, last, offsets, lists, scores, marks, transfer, has_forbidden, marginals, log_partition, troubled, expected
+):
+    """The same, of chains that are walked once: matches of a few sequences at a time are found on the way.
+
+    ``marks`` are the block of each position, (N,), to be filled, and bits and ranks of allowed_steps_compiled.py.
+    """
+    begin, _ = lists
+    which, bits, ranks = marks
+    places, pairs = np.empty(_ROOM, np.uint32), np.empty(_ROOM, np.uint32)
+    rows, starts = np.empty(_ROOM, np.int64), np.empty(_ROOM + 1, np.int64)
+    s = first
+    while s < last:
+        upto, cells, known = s, 0, 0
+        while upto < last:
+            more = 0
+            for t in range(offsets[upto] + 1, offsets[upto + 1]):
+                more += (begin[t] - begin[t - 1]) * (begin[t + 1] - begin[t])
+            if upto > s and cells + more > _ROOM:
+                break
+            cells, upto = cells + more, upto + 1
+        if cells > len(places):
+            places, pairs = np.empty(cells, np.uint32), np.empty(cells, np.uint32)
+            rows, starts = np.empty(cells, np.int64), np.empty(cells + 1, np.int64)
+        for sequence in range(s, upto):
+            for t in range(offsets[sequence] + 1, offsets[sequence + 1]):
+                rows[known], which[t] = t, known
+                known += 1
+        write_steps(0, known, rows, lists, bits, ranks, starts, places, pairs)
+        matches = which, starts, places, pairs
+        out = marginals, log_partition, troubled, expected
+        forward_backward(s, upto, offsets, lists, scores, matches, transfer, has_forbidden, *out)
+        s = upto
 
 
 @njit(nogil=True, cache=True)
@@ -183,6 +280,18 @@ def in_logarithms(s, offsets, allowed, scores, log_edge, marginals, edge, weight
                 marginals[i] += pair
                 table[labels[i], labels[j]] += weight * pair
     return sums[0] + (sums[1] + last)
+
+
+@njit(nogil=True, cache=True)
+def largest_entries(allowed, entries, out):
+    """Fill out (N,) with the label of the largest entry of each position; ties go to the lowest label."""
+    begin, labels = allowed
+    for t in range(len(out)):
+        place = begin[t]
+        for i in range(begin[t] + 1, begin[t + 1]):
+            if entries[i] > entries[place]:
+                place = i
+        out[t] = labels[place]
 
 
 @njit(nogil=True, cache=True)

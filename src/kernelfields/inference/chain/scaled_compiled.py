@@ -28,14 +28,8 @@ import math
 
 from numba import njit
 
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER
-
-# Products of two numbers above this bound are still normal doubles relative to one.
-TINY = 1e-250
-# Where what scores favour is less probable given the past, labels of TINY are no normal doubles before they are scaled.
-LEAST_SCALE = 1e-40
-# What is smaller has lost digits; a label of which that is all has been told, or cannot be.
-LEAST_PREDICTED = 1e-290
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)

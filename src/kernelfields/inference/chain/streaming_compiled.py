@@ -12,10 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER
 
-# Products of two numbers above this bound are still normal doubles relative to one.
-TINY = 1e-250
 #: How the step into a row was taken: in numbers; in logarithms; in logarithms, where its alpha has to stay.
 PLAIN, BY_LOGARITHMS, IN_LOGARITHMS = 0, 1, 2
 
@@ -109,11 +108,11 @@ def filter_rows(rows, first, last, begins, has_forbidden, predicted):
         for b in range(n_labels):
             now[b] = predicted[b] * math.exp(scores[b] - top)
             scale += now[b]
-        fine = scale > TINY
+        fine = scale > LEAST_SCALE
         inverse_scale = 1.0 / scale if fine else 1.0
         for b in range(n_labels):
             now[b] *= inverse_scale
-            rows.inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > 0.0 else 0.0
+            rows.inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > LEAST_PREDICTED else 0.0
             if now[b] < TINY:
                 if scores[b] == -math.inf:
                     reachable[b] = 0.0

@@ -30,7 +30,7 @@ from kernelfields.inference.packing import infeasible, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
-_LANES = 64
+_LANES = 128
 _PANEL_BYTES = 32 * 2**20
 _FEWEST_POSITIONS = 16
 _MOST_RUNS = 16
@@ -76,7 +76,7 @@ class NgramInference(GraphInference):
     def _bytes_per_position(self) -> float:
         """Return the bytes of a panel, and of what is kept beside it, for one position of one lane."""
         arcs = self.automaton.arcs
-        return 8.0 * (2 * self.automaton.n_states + len(arcs.sums.begin) + self.n_labels)
+        return 8.0 * (self.automaton.n_states + len(arcs.sums.begin) + self.n_labels)
 
     def _cut(self, lanes: int) -> list[np.ndarray]:
         """Return the sequences of each batch, the longest first."""

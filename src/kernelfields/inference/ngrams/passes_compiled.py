@@ -41,14 +41,13 @@ class Room(NamedTuple):
     panels: np.ndarray  # (kinds, positions + 1, rows, lanes)
     scales: np.ndarray  # (positions + 1, lanes)
     factors: np.ndarray  # (positions + 1, L, lanes), f
-    aheads: np.ndarray  # (kinds, positions, S, lanes), h
+    aheads: np.ndarray  # (kinds, S, lanes), h
     shared: np.ndarray  # (S, lanes)
     betas: np.ndarray  # (kinds, S, lanes)
     more: np.ndarray  # (S, lanes)
     tops: np.ndarray  # (lanes,)
     posterior: np.ndarray  # (L, lanes)
     means: np.ndarray  # (lanes,), E x
-    n_active: np.ndarray  # (positions,)
 
     @classmethod
     def of(cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int) -> Room:
@@ -62,33 +61,48 @@ class Room(NamedTuple):
             np.empty((kinds, positions + 1, n_rows, n_lanes)),
             np.empty((positions + 1, n_lanes)),
             np.empty((positions + 1, n_labels, n_lanes)),
-            np.empty((kinds, positions, n_states, n_lanes)),
+            np.empty((kinds, n_states, n_lanes)),
             np.empty((n_states, n_lanes)),
             np.zeros((kinds, n_states, n_lanes)),
             np.empty((n_states, n_lanes)),
             np.empty(n_lanes),
             np.empty((n_labels, n_lanes)),
             np.zeros(n_lanes),
-            np.empty(positions, dtype=np.int64),
         )
 
 
+# Rows are named by matrix and number: a view of a row would count its references at every step. Four at a time: the
+# row that they are added to is read and written once.
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _add(active, rows, begin, end, source, out):
-    """Add rows[begin:end] of source to out."""
-    for i in range(begin, end):
-        row = source[rows[i]]
+def _add(active, rows, begin, end, source, out, place):
+    """Add rows[begin:end] of source to a row of out."""
+    fours = end - (end - begin) % 4
+    for i in range(begin, fours, 4):
+        one, two, three, four = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
         for b in range(active):
-            out[b] += row[b]
+            out[place, b] += (source[one, b] + source[two, b]) + (source[three, b] + source[four, b])
+    for i in range(fours, end):
+        row = rows[i]
+        for b in range(active):
+            out[place, b] += source[row, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _add_arcs(active, arcs, begin, end, transfer, rows, source, out):
-    """Add E(arc) times the row of source that each of arcs[begin:end] has to out."""
-    for i in range(begin, end):
-        step, row = transfer[arcs[i]], source[rows[arcs[i]]]
+def _add_arcs(active, arcs, begin, end, transfer, rows, source, out, place):
+    """Add E(arc) times the row of source that each of arcs[begin:end] has to a row of out."""
+    fours = end - (end - begin) % 4
+    for i in range(begin, fours, 4):
+        one, two, three, four = arcs[i], arcs[i + 1], arcs[i + 2], arcs[i + 3]
+        first, second, third, fourth = transfer[one], transfer[two], transfer[three], transfer[four]
+        one, two, three, four = rows[one], rows[two], rows[three], rows[four]
         for b in range(active):
-            out[b] += step * row[b]
+            left = first * source[one, b] + second * source[two, b]
+            right = third * source[three, b] + fourth * source[four, b]
+            out[place, b] += left + right
+    for i in range(fours, end):
+        step, row = transfer[arcs[i]], rows[arcs[i]]
+        for b in range(active):
+            out[place, b] += step * source[row, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -99,10 +113,10 @@ def _fill_panel(active, arcs, panel):
     for i in range(n_sums):
         # Totals of longer states first: those of shorter ones are made of them.
         place = n_parents - 1 - i if i < n_parents else i
-        row = panel[n_states + place]
         for b in range(active):
-            row[b] = 0.0
-        _add(active, arcs.sums.items, arcs.sums.begin[place], arcs.sums.begin[place + 1], panel, row)
+            panel[n_states + place, b] = 0.0
+        begin, end = arcs.sums.begin[place], arcs.sums.begin[place + 1]
+        _add(active, arcs.sums.items, begin, end, panel, panel, n_states + place)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -126,13 +140,13 @@ def _advance(active, arcs, transfer, factors, before, now, scales):
         scales[b] = 0.0
     into = arcs.into
     for s in range(len(arcs.fail)):
-        row, factor = now[s], factors[arcs.last[s]]
+        label = arcs.last[s]
         for b in range(active):
-            row[b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, before, row)
+            now[s, b] = 0.0
+        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, before, now, s)
         for b in range(active):
-            row[b] *= factor[b]
-            scales[b] += row[b]
+            now[s, b] *= factors[label, b]
+            scales[b] += now[s, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -140,22 +154,16 @@ def _retreat(active, arcs, transfer, ahead, shared, beta):
     """Fill beta_{t-1} from h_t."""
     for q in range(len(arcs.fail)):
         shorter = arcs.fail[q]
-        row = shared[q] if arcs.is_parent[q] else beta[q]
-        if shorter < 0:
-            for b in range(active):
-                row[b] = 0.0
-        else:
-            above = shared[shorter]
-            for b in range(active):
-                row[b] = above[b]
+        out = shared if arcs.is_parent[q] else beta
+        for b in range(active):
+            out[q, b] = 0.0 if shorter < 0 else shared[shorter, b]
         begin, end = arcs.ahead.begin[q], arcs.ahead.begin[q + 1]
-        _add_arcs(active, arcs.ahead.items, begin, end, transfer, arcs.target, ahead, row)
+        _add_arcs(active, arcs.ahead.items, begin, end, transfer, arcs.target, ahead, out, q)
         if arcs.is_parent[q]:
-            out = beta[q]
             for b in range(active):
-                out[b] = row[b]
+                beta[q, b] = shared[q, b]
             begin, end = arcs.own.begin[q], arcs.own.begin[q + 1]
-            _add_arcs(active, arcs.own.items, begin, end, transfer, arcs.target, ahead, out)
+            _add_arcs(active, arcs.own.items, begin, end, transfer, arcs.target, ahead, beta, q)
 
 
 @njit(nogil=True, cache=True)
@@ -187,17 +195,17 @@ def _start(starts, node, arcs, factors, panel, scales, tops):
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i):
     """Fill da_t and its panel; ``steps`` are E and dE."""
-    into = arcs.into
+    into, transfer, slopes = arcs.into, steps[0], steps[1]
+    before, d_before, mass, out = panels[i], d_panels[i], panels[i + 1], d_panels[i + 1]
     for s in range(len(arcs.fail)):
-        label, row, mass = arcs.last[s], d_panels[i + 1, s], panels[i + 1, s]
-        factor = factors[i + 1, label]
+        label = arcs.last[s]
         for b in range(active):
-            row[b] = 0.0
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], steps[0], arcs.mass, d_panels[i], row)
-        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], steps[1], arcs.mass, panels[i], row)
+            out[s, b] = 0.0
+        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], transfer, arcs.mass, d_before, out, s)
+        _add_arcs(active, into.items, into.begin[s], into.begin[s + 1], slopes, arcs.mass, before, out, s)
         for b in range(active):
-            row[b] = row[b] * factor[b] + mass[b] * d_node[starts[b] + t, label]
-    _fill_panel(active, arcs, d_panels[i + 1])
+            out[s, b] = out[s, b] * factors[i + 1, label, b] + mass[s, b] * d_node[starts[b] + t, label]
+    _fill_panel(active, arcs, out)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -208,59 +216,53 @@ def _look_back(active, t, i, starts, arcs, panels, betas, means, posterior, larg
         for y in range(len(posterior)):
             posterior[y, b] = 0.0
     for s in range(len(arcs.fail)):
-        mass, future, share = panels[0, i, s], betas[0, s], posterior[arcs.last[s]]
+        label = arcs.last[s]
         for b in range(active):
-            largest[b] = max(largest[b], future[b])
+            largest[b] = max(largest[b], betas[0, s, b])
         if len(panels) == 1:
             for b in range(active):
-                share[b] += mass[b] * future[b]
+                posterior[label, b] += panels[0, i, s, b] * betas[0, s, b]
         else:
-            d_mass, d_future = panels[1, i, s], betas[1, s]
             for b in range(active):
-                share[b] += d_mass[b] * future[b] + mass[b] * (d_future[b] - means[b] * future[b])
+                change = betas[1, s, b] - means[b] * betas[0, s, b]
+                posterior[label, b] += panels[1, i, s, b] * betas[0, s, b] + panels[0, i, s, b] * change
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, i):
+def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads):
     """Fill h_t and its derivative."""
     for s in range(len(arcs.fail)):
         label = arcs.last[s]
-        out, future, factor = aheads[0, i, s], betas[0, s], factors[label]
         for b in range(active):
-            out[b] = future[b] * factor[b]
+            aheads[0, s, b] = betas[0, s, b] * factors[label, b]
         if len(betas) > 1:
-            d_out, d_future = aheads[1, i, s], betas[1, s]
             for b in range(active):
-                d_out[b] = d_future[b] * factor[b] + out[b] * d_node[starts[b] + t, label]
+                change = aheads[0, s, b] * d_node[starts[b] + t, label]
+                aheads[1, s, b] = betas[1, s, b] * factors[label, b] + change
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _count(first, steps, starts, lengths, weights, arcs, transfer, panels, aheads, means, n_active, counts, each):
-    """Add the weighted posteriors of arcs at positions first .. first + steps - 1, or derivatives, to counts (A,).
+def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means, counts, each):
+    """Add the weighted posteriors of the arcs into position t, or derivatives, to counts (A,).
 
     ``each`` (N, A) is filled with those of every position, without weights, if it has rows.
     """
-    for i in range(steps):
-        n_active[i] = _active(first + i, lengths)
     for arc in range(transfer.shape[1]):
-        mass, target, total = arcs.mass[arc], arcs.target[arc], 0.0
-        step, slope = transfer[0, arc], 0.0
-        for i in range(steps):
-            before, after = panels[0, i, mass], aheads[0, i, target]
-            if len(panels) == 1:
-                for b in range(n_active[i]):
-                    total += weights[b] * before[b] * after[b]
-            else:
-                d_before, d_after = panels[1, i, mass], aheads[1, i, target]
-                for b in range(n_active[i]):
-                    total += weights[b] * (d_before[b] * after[b] + before[b] * (d_after[b] - means[b] * after[b]))
-                    slope += weights[b] * before[b] * after[b]
-            if len(each):
-                for b in range(n_active[i]):
-                    each[starts[b] + first + i, arc] = step * before[b] * after[b]
-        counts[arc] += total * step
-        if len(panels) > 1:
-            counts[arc] += slope * transfer[1, arc]
+        mass, target, total, slope = arcs.mass[arc], arcs.target[arc], 0.0, 0.0
+        if len(panels) == 1:
+            for b in range(active):
+                total += weights[b] * panels[0, i, mass, b] * aheads[0, target, b]
+        else:
+            for b in range(active):
+                before, after = weights[b] * panels[0, i, mass, b], aheads[0, target, b]
+                total += weights[b] * panels[1, i, mass, b] * after
+                total += before * (aheads[1, target, b] - means[b] * after)
+                slope += before * after
+            slope *= transfer[1, arc]
+        counts[arc] += total * transfer[0, arc] + slope
+        if len(each):
+            for b in range(active):
+                each[starts[b] + t, arc] = transfer[0, arc] * panels[0, i, mass, b] * aheads[0, target, b]
 
 
 @njit(nogil=True, cache=True)
@@ -295,7 +297,7 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
     to be used.
     """
     log_sums, troubled, marginals = results
-    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means, n_active = room
+    kept, kept_scales, panels, scales, factors, aheads, shared, betas, more, tops, posterior, means = room
     n_lanes, longest, n_labels, n_states, kinds = len(starts), lengths[0], node.shape[1], len(arcs.fail), len(steps)
     n_segments = len(kept_scales)
     _start(starts, node, arcs, factors[0], panels[0, 0], scales[0], tops)
@@ -347,16 +349,15 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, steps, shift, segmen
                     marginals[starts[b] + t, y] = posterior[y, b]
             if t < begin:
                 continue
-            _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads, i)
-            _retreat(active, arcs, steps[0], aheads[0, i], shared, betas[0])
+            _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads)
+            _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
+            _retreat(active, arcs, steps[0], aheads[0], shared, betas[0])
             if kinds > 1:
-                _retreat(active, arcs, steps[0], aheads[1, i], shared, betas[1])
-                _retreat(active, arcs, steps[1], aheads[0, i], shared, more)
+                _retreat(active, arcs, steps[0], aheads[1], shared, betas[1])
+                _retreat(active, arcs, steps[1], aheads[0], shared, more)
                 for s in range(n_states):
-                    row, added = betas[1, s], more[s]
                     for b in range(active):
-                        row[b] += added[b]
-        _count(begin, end - begin, starts, lengths, weights, arcs, steps, panels, aheads, means, n_active, counts, each)
+                        betas[1, s, b] += more[s, b]
     if kinds > 1:
         for b in range(n_lanes):
             log_sums[b] = means[b]

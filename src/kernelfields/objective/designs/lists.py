@@ -26,10 +26,11 @@ def gathered_scores(scorer: PairScorer, features: Any, lists: AllowedLabels, wor
     from kernelfields.objective.designs.lists_compiled import gather_lists
 
     scores = np.empty(len(lists.labels))
-    arrays = _arrays(features, scorer.layout.support, lists)
-    rows = scorer.layout.slots, scorer.table
+    table, support, _ = _arrays(features, scorer.layout.support, lists)
+    arrays = table, support, scorer.flat, (scorer.layout.slots, scorer.table), scorer.layout.marks
+    entries = lists.begin, lists.labels.view(np.uint32)
     workers.each(
-        lambda first, last: gather_lists(first, last, *arrays[:2], scorer.flat, rows, arrays[2], scores),
+        lambda first, last: gather_lists(first, last, *arrays, entries, scores),
         workers.weighted_pieces(lists.begin, _WORK),
     )
     return scores

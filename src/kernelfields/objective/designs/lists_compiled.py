@@ -12,12 +12,15 @@ entries, among many each entry is searched for.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from kernelfields.inference.chain.allowed_steps_compiled import bits_set
 from kernelfields.inference.sums_compiled import REORDER
 
 # A walk over so many pairs costs as much as one search.
 _SEARCH = 4
+_ONE, _LOW = np.uint64(1), np.uint64(63)
 
 
 @njit(nogil=True, cache=True)
@@ -37,11 +40,16 @@ def _next_pair(outcomes, low, high, label, searched):
 
 
 @njit(nogil=True, cache=True)
-def gather_lists(first, last, features, support, coefficients, rows, lists, scores):
-    """Fill scores (A,) of the entries of rows first..last-1; some features have a full row of coefficients."""
+def gather_lists(first, last, features, support, coefficients, rows, marks, lists, scores):
+    """Fill scores (A,) of the entries of rows first..last-1.
+
+    ``rows`` are the slot of each feature, -1 for none, and a table of full rows of coefficients; ``marks`` the same
+    with bits and ranks of allowed_steps_compiled.py. Other features have few pairs, which are walked.
+    """
     indptr, indices, values = features
     begin, outcomes = support
     slots, table = rows
+    places, bits, ranks = marks
     starts, labels = lists
     for t in range(first, last):
         lo, hi = starts[t], starts[t + 1]
@@ -49,18 +57,24 @@ def gather_lists(first, last, features, support, coefficients, rows, lists, scor
             scores[i] = 0.0
         for k in range(indptr[t], indptr[t + 1]):
             f, value = indices[k], values[k]
-            if slots[f] >= 0:
+            slot, place = slots[f], places[f]
+            if slot >= 0:
                 for i in range(lo, hi):
-                    scores[i] += value * table[slots[f], labels[i]]
-                continue
-            p, stop = begin[f], begin[f + 1]
-            searched = stop - p > _SEARCH * (hi - lo)
-            for i in range(lo, hi):
-                p = _next_pair(outcomes, p, stop, labels[i], searched)
-                if p == stop:
-                    break
-                if outcomes[p] == labels[i]:
-                    scores[i] += value * coefficients[p]
+                    scores[i] += value * table[slot, labels[i]]
+            elif place >= 0:
+                for i in range(lo, hi):
+                    number, low = labels[i] >> np.uint32(6), np.uint64(labels[i]) & _LOW
+                    word = bits[place, number]
+                    if (word >> low) & _ONE:
+                        pair = ranks[place, number] + bits_set(word & ((_ONE << low) - _ONE))
+                        scores[i] += value * coefficients[pair]
+            else:
+                p, stop = begin[f], begin[f + 1]
+                for i in range(lo, hi):
+                    while p < stop and outcomes[p] < labels[i]:
+                        p += 1
+                    if p < stop and outcomes[p] == labels[i]:
+                        scores[i] += value * coefficients[p]
 
 
 @njit(nogil=True, cache=True)

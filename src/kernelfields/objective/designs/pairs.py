@@ -126,14 +126,17 @@ def _totals(totals: Any, seen: Any) -> np.ndarray:
 
 # A feature with pairs for this share of the labellings is cheaper as a full row, in vector registers.
 _FULL_ROW_SHARE = 0.25
+# So many pairs are walked along faster than looked for.
+_FEW_PAIRS = 8
 
 
 class PairLayout:
     """Which features of a support have a full row in a table, and where their pairs are in it."""
 
-    def __init__(self, support: Support):
+    def __init__(self, support: Support, full_row_share: float = _FULL_ROW_SHARE, few_pairs: int = _FEW_PAIRS):
         self.support = support
-        wide = np.flatnonzero(np.diff(support.begin) >= max(2, _FULL_ROW_SHARE * support.n_outcomes))
+        self._few_pairs = few_pairs
+        wide = np.flatnonzero(np.diff(support.begin) >= max(2, full_row_share * support.n_outcomes))
         self.slots = np.full(support.n_features, -1, dtype=np.int32)
         self.slots[wide] = np.arange(len(wide), dtype=np.int32)
         self.table_shape = (len(wide), support.n_outcomes)
@@ -141,6 +144,19 @@ class PairLayout:
         self.wide_pairs = np.flatnonzero(slot_of_pair >= 0)
         rows = slot_of_pair[self.wide_pairs].astype(np.int64)
         self.wide_places = rows * support.n_outcomes + support.outcomes[self.wide_pairs]
+
+    @cached_property
+    def marks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of bits for features with pairs that are many, but no full row: their numbers (r,), bits and ranks."""
+        from kernelfields.inference.chain.allowed_steps import marked
+
+        support = self.support
+        # No more memory than twelve bytes for each pair; fewer pairs are found by walking along them.
+        many = np.diff(support.begin) >= max(self._few_pairs, -(-support.n_outcomes // 64))
+        rows = np.flatnonzero(many & (self.slots < 0))
+        numbers = np.full(support.n_features, -1, dtype=np.int32)
+        numbers[rows] = np.arange(len(rows), dtype=np.int32)
+        return numbers, *marked(rows, support.begin, support.outcomes, support.n_outcomes)
 
 
 class PairScorer:

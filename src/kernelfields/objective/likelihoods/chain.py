@@ -351,6 +351,8 @@ class ChainStructure:
         allowed = without_forbidden(chains.allowed, self.masks, chains)
         if evidence is not None:
             allowed = allowed.kept(evidence[allowed.rows, allowed.labels] > -np.inf)
+        if not self.masks.edge.any() and np.diff(allowed.begin).all():
+            return np.full(chains.n_sequences, -1)
         return rows_without_path(allowed, chains.offsets, self.masks.edge == 0)
 
     def lists(self, chains: Chains) -> AllowedLabels | None:
@@ -470,6 +472,8 @@ def _refuse_far(layout: Any) -> None:
 
 def without_forbidden(allowed: AllowedLabels, masks: ConstraintMasks, chains: Chains) -> AllowedLabels:
     """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""
+    if not (masks.label.any() or masks.start.any() or masks.end.any()):
+        return allowed
     rows, labels = allowed.rows, allowed.labels
     is_end = np.zeros(chains.n_positions, dtype=bool)
     is_end[chains.ends] = True

@@ -56,7 +56,7 @@ _COEFFICIENTS_PER_PRODUCT = 30
 _FEW_LABELS = 4
 _FEW_PRODUCTS = 20
 # A pivot of fewer than so many roundings of its entry of the diagonal may be wrong by a tenth of a nat.
-_ROUNDINGS_PER_PIVOT = 10.0
+_ROUNDINGS_PER_PIVOT = 100.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""
+Which pixels matter
+===================
+
+A kernel has no weights to look at. What is lost when one pixel is shuffled among all test digits tells all the same
+which ones a classifier looks at: the middle of the strokes that tell digits apart, and never the margins.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.utils import shuffle
+
+from kernelfields import KernelClassifier
+from kernelfields.evaluation import feature_importance
+
+plt.style.use("tableau-colorblind10")
+X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+
+# %%
+# Two classifiers: one for all ten digits, one that only has to tell 3 from 8.
+figure, panels = plt.subplots(2, 2, figsize=(7, 6.6), layout="constrained")
+for row, (wanted, title) in zip(panels, ((range(10), "all ten digits"), ((3, 8), "3 against 8")), strict=True):
+    chosen = np.isin(y, wanted)
+    X_here, y_here = X[chosen], y[chosen]
+    half = min(len(X_here) // 2, 400)
+    classifier = KernelClassifier("rbf", prior_variance=10.0, rank=80, scale=False, random_state=0)
+    classifier.fit(X_here[:half], y_here[:half])
+    X_test, y_test = X_here[half : 2 * half], y_here[half : 2 * half]
+    importance = feature_importance(classifier, X_test, y_test, n_repeats=2, random_state=0)
+    lost = np.zeros(64)
+    for name, drop in importance.drops.items():
+        lost[int(name.removeprefix("x"))] = drop.value
+    row[0].imshow(X_test.std(axis=0).reshape(8, 8), cmap="gray_r")
+    row[0].set(title="how much a pixel varies", ylabel=title)
+    shown = row[1].imshow(1000 * lost.reshape(8, 8), cmap="PuOr_r", vmin=-1000 * lost.max(), vmax=1000 * lost.max())
+    row[1].set_title("what is lost without it")
+    figure.colorbar(shown, ax=row[1], label="millinats of a label")
+    for panel in row:
+        panel.set(xticks=[], yticks=[])
+plt.show()

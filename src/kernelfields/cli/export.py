@@ -1,0 +1,61 @@
+"""Export of models, ``kernelfields export``: a chain as a graph of ONNX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelfields.cli.messages import Voice, command
+
+if TYPE_CHECKING:
+    from kernelfields.serving import ChainModel
+
+
+@command(as_json=False)
+def export(
+    voice: Voice,
+    model: Annotated[str, typer.Argument(help="Model file of train, or of ChainCRF.save.", metavar="MODEL")],
+    output: Annotated[str, typer.Argument(help="What to write, such as model.onnx.", metavar="OUTPUT")],
+    decode: Annotated[
+        str | None, typer.Option("--decode", help="viterbi or posterior; by default as the model was told.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="labels, marginals or log_partition, once for each; all if left out."),
+    ] = None,
+) -> None:
+    """Write a model as a graph of ONNX, for onnxruntime.
+
+    \b
+    The graph takes one sequence: inputs (T, d), or indptr, indices and values
+    of a sparse matrix. It gives labels (T), numbers of the classes, marginals
+    (T, L) and log_partition. Names of classes and features are in its metadata.
+    Needs the package onnx: pip install 'kernelfields[onnx]'
+
+    \b
+    All outputs:
+      kernelfields export chunks.safetensors chunks.onnx
+    The best labelling alone, in less time:
+      kernelfields export chunks.safetensors fast.onnx --only labels
+    """
+    from kernelfields.serving.onnx_export import OUTPUTS, to_onnx
+
+    try:
+        to_onnx(_as_predict_reads(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    voice.say(f"wrote {model} as {output}")
+
+
+def _as_predict_reads(path: str) -> ChainModel:
+    """Return the chain of a file, with the scaling of columns that the command notes beside it."""
+    from kernelfields.serving import load_chain
+    from kernelfields.serving.tensor_file import read_document
+
+    chain, (_, document) = load_chain(path), read_document(path)
+    noted = document.get("command", {}).get("reader", {}).get("scaling")
+    if noted is not None:
+        centre, spread = chain.inputs.scaling or (0.0, 1.0)
+        chain.inputs.scaling = noted["mean"] + noted["deviation"] * centre, noted["deviation"] * spread
+    return chain

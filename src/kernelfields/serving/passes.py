@@ -1,0 +1,163 @@
+"""Best labellings and marginals of packed chains in NumPy, many sequences at once.
+
+    best      d_t(b) = u_t(b) + max_a (d_{t-1}(a) + w_t(a, b)), then follow the arg max backwards
+    forward   log alpha_t(b) = u_t(b) + log sum_a exp(log alpha_{t-1}(a) + w_t(a, b))
+    backward  log beta_t(a)  = log sum_b exp(w_{t+1}(a, b) + u_{t+1}(b) + log beta_{t+1}(b))
+    marginal  p_t(b) prop. to alpha_t(b) beta_t(b)
+
+Rows are shifted to a maximum of zero at every position, so that potentials of any size, minus infinity included, are
+safe. Ties go to the lowest label, as in inference/chain/decoding.py. A step is one operation on all sequences that are
+long enough. Arrays: node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,). Cost: O(N L^2).
+Fails: ValueError naming the sequence whose labellings are all forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+_LOWEST = np.finfo(np.float64).min
+# Sums of products above this bound have lost no digits to numbers that are too small for doubles.
+_SAFE = 1e-250
+# Entries of tables of steps that are held at a time: 32 MB of doubles.
+_AT_ONCE = 2**22
+
+
+class Chains(NamedTuple):
+    """Potentials of packed chains; ``first`` is what messages call the first of them."""
+
+    node: np.ndarray
+    edge: np.ndarray
+    offsets: np.ndarray
+    first: int = 0
+
+    def steps_into(self, rows: np.ndarray) -> np.ndarray:
+        """Return scores of the steps into some positions, (n, L, L) or (1, L, L)."""
+        return self.edge if len(self.edge) == 1 else self.edge[rows]
+
+
+class Beliefs(NamedTuple):
+    """Log partition functions (S,), scaled log alpha and log beta (N, L), and marginals (N, L)."""
+
+    log_partition: np.ndarray
+    log_alpha: np.ndarray
+    log_beta: np.ndarray
+    marginals: np.ndarray
+
+
+def _groups(chains: Chains) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Yield sequences, longest first, and for each step the rows of those that are so long."""
+    lengths = np.diff(chains.offsets)
+    order = np.argsort(-lengths, kind="stable")
+    step = max(1, _AT_ONCE // chains.node.shape[1] ** 2)
+    for begin in range(0, len(order), step):
+        chosen = order[begin : begin + step]
+        starts, own = chains.offsets[chosen], lengths[chosen]
+        counts = np.searchsorted(-own, -np.arange(own[0]), side="left")
+        yield chosen + chains.first, [starts[:count] + t for t, count in enumerate(counts.tolist())]
+
+
+def _shift(scores: np.ndarray, sequences: np.ndarray) -> np.ndarray:
+    """Bring the maximum of every row to zero, in place; return what was taken off."""
+    peaks = scores.max(axis=1)
+    if peaks.min() == -np.inf:
+        raise ValueError(f"sequence {sequences[peaks.argmin()]}: the constraints leave no labelling")
+    scores -= peaks[:, None]
+    return peaks
+
+
+def best_labels(chains: Chains) -> np.ndarray:
+    """Return the best labelling of every sequence, (N,)."""
+    n_labels = chains.node.shape[1]
+    labels = np.empty(len(chains.node), dtype=np.int64)
+    pointers = np.empty((len(chains.node), n_labels), dtype=np.int32)
+    for sequences, steps in _groups(chains):
+        best = chains.node[steps[0]]
+        _shift(best, sequences)
+        last = np.empty(len(sequences), dtype=np.int64)
+        for before, rows in pairwise(steps):
+            last[len(rows) : len(before)] = best[len(rows) :].argmax(axis=1)
+            candidates = best[: len(rows), :, None] + chains.steps_into(rows)
+            pointers[rows] = candidates.argmax(axis=1)
+            best = candidates.max(axis=1) + chains.node[rows]
+            _shift(best, sequences)
+        last[: len(best)] = best.argmax(axis=1)
+        for rows in reversed(steps):
+            labels[rows] = last[: len(rows)]
+            last[: len(rows)] = pointers[rows, last[: len(rows)]]
+    return labels
+
+
+def _log_sums(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return log sum_a exp(weights_a + table_ab), (n, L), for rows of weights with a maximum of zero."""
+    if len(table) == 1:
+        peak = max(table.max(), _LOWEST)
+        sums = np.exp(weights) @ np.exp(table[0] - peak)
+        logs = np.log(sums) + peak
+        if sums.min() <= _SAFE:
+            # Where no step leads, the logarithm of zero is right; elsewhere digits were lost.
+            possible = (weights > -np.inf).astype(np.float64) @ (table[0] > -np.inf).astype(np.float64)
+            lost = np.flatnonzero(((sums <= _SAFE) & (possible > 0)).any(axis=1))
+            logs[lost] = _exact_log_sums(weights[lost], table)
+        return logs
+    return _exact_log_sums(weights, table)
+
+
+def _exact_log_sums(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+    joint = weights[:, :, None] + table
+    peaks = np.maximum(joint.max(axis=1), _LOWEST)
+    return np.log(np.exp(joint - peaks[:, None, :]).sum(axis=1)) + peaks
+
+
+def infer(chains: Chains) -> Beliefs:
+    """Return log partition functions and marginals."""
+    log_alpha, log_beta = np.empty_like(chains.node), np.zeros_like(chains.node)
+    log_partition = np.zeros(len(chains.offsets) - 1)
+    with np.errstate(divide="ignore"):  # what is forbidden has the logarithm of zero
+        for sequences, steps in _groups(chains):
+            _forward(chains, sequences, steps, log_alpha, log_partition)
+            _backward(chains, sequences, steps, log_beta)
+    ends = chains.offsets[1:] - 1
+    log_partition += np.log(np.exp(log_alpha[ends]).sum(axis=1))
+    joint = log_alpha + log_beta
+    joint -= joint.max(axis=1, keepdims=True)
+    marginals = np.exp(joint)
+    marginals /= marginals.sum(axis=1, keepdims=True)
+    return Beliefs(log_partition, log_alpha, log_beta, marginals)
+
+
+def _forward(
+    chains: Chains, sequences: np.ndarray, steps: list[np.ndarray], log_alpha: np.ndarray, log_partition: np.ndarray
+) -> None:
+    for t, rows in enumerate(steps):
+        scores = chains.node[rows]
+        if t:
+            scores += _log_sums(log_alpha[rows - 1], chains.steps_into(rows))
+        log_partition[sequences[: len(rows)] - chains.first] += _shift(scores, sequences)
+        log_alpha[rows] = scores
+
+
+def _backward(chains: Chains, sequences: np.ndarray, steps: list[np.ndarray], log_beta: np.ndarray) -> None:
+    for rows in reversed(steps[1:]):
+        ahead = chains.node[rows] + log_beta[rows]
+        _shift(ahead, sequences)
+        scores = _log_sums(ahead, chains.steps_into(rows).transpose(0, 2, 1))
+        _shift(scores, sequences)
+        log_beta[rows - 1] = scores
+
+
+def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
+    """Return p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
+    is_step = np.ones(len(chains.node), dtype=bool)
+    is_step[chains.offsets[:-1]] = False
+    rows = np.flatnonzero(is_step)
+    ahead = chains.node[rows] + beliefs.log_beta[rows]
+    joint = beliefs.log_alpha[rows - 1][:, :, None] + chains.steps_into(rows) + ahead[:, None, :]
+    joint -= joint.max(axis=(1, 2), keepdims=True, initial=_LOWEST)
+    pairs = np.zeros((len(chains.node), *joint.shape[1:]))
+    pairs[rows] = np.exp(joint)
+    pairs[rows] /= pairs[rows].sum(axis=(1, 2), keepdims=True)
+    return pairs

@@ -1,0 +1,46 @@
+"""kernelfields export: a model as a graph of ONNX that answers as predict does."""
+
+import json
+
+import numpy as np
+import pytest
+from command_files import numbers, run, write_csv_file
+
+from kernelfields.cli.models import load_model
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_csv_file(tmp_path / "train.csv")
+    run("train", "train.csv", "--sequence-column", "day", "--standardize", "--rank", "5", "-m", "room", "-q")
+    return tmp_path
+
+
+def test_columns_are_scaled_as_in_training(folder):
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    assert run("export", "room", "room.onnx").stderr == "wrote room as room.onnx\n"
+    session = onnxruntime.InferenceSession("room.onnx", providers=["CPUExecutionProvider"])
+    classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+    trained = load_model("room")
+    for x in numbers(3, seed=1)[0]:
+        labels, marginals, _ = session.run(None, {"inputs": x})
+        scaled = trained.reader.scaling.apply([x])
+        assert [classes[label] for label in labels] == trained.crf.predict(scaled)[0]
+        np.testing.assert_allclose(marginals, trained.crf.predict_marginals(scaled)[0], atol=1e-7)
+
+
+def test_one_output_alone(folder):
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    run("export", "room", "room.onnx", "--only", "labels", "--decode", "viterbi", "-q")
+    session = onnxruntime.InferenceSession("room.onnx", providers=["CPUExecutionProvider"])
+    assert [each.name for each in session.get_outputs()] == ["labels"]
+
+
+def test_what_cannot_be_written_is_told_in_one_line(folder, monkeypatch):
+    (folder / "none").write_text("no model")
+    assert "none is not a kernelfields model file" in run("export", "none", "x.onnx", code=2).stderr
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    assert "pip install 'kernelfields[onnx]'" in run("export", "room", "x.onnx", code=2).stderr

@@ -1,0 +1,192 @@
+"""Chains served with NumPy alone answer as the library does, whatever they were fitted on."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
+
+from kernelfields.fields.constraints import guess_scheme
+from kernelfields.serving import ServingError, load_chain
+from kernelfields.serving.chain_model import back_substitution, marks_entities
+from kernelfields.serving.inputs import features_of
+from kernelfields.serving.passes import Chains, best_labels, infer
+from tests.samples import chain_potentials
+
+
+def same_labels(ours, theirs):
+    return all(type(one) is type(other) and np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_those_of_the_library(name):
+    model, path = fitted(name)
+    served, sequences = load_chain(path), inputs_of(name)
+    # Kernel values of float32 inputs have 24 bits, and dual coefficients enlarge what is rounded.
+    tolerance = 1e-4 if "float32" in name else 1e-7
+    for decode in (None, "viterbi", "posterior"):
+        assert same_labels(served.predict(sequences, decode), model.predict(sequences, decode))
+    nodes, edges = served.predict_marginals(sequences, pairs=True)
+    expected_nodes, expected_edges = model.predict_marginals(sequences, pairs=True)
+    for ours, theirs in zip([*nodes, *edges], [*expected_nodes, *expected_edges], strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
+    expected = np.concatenate([answers.log_partition for answers in model._answers(sequences)])
+    np.testing.assert_allclose(served.log_partition(sequences), expected, rtol=tolerance)
+
+
+def test_float32_models_agree_on_float64_inputs():
+    model, path = fitted("rbf, float32")
+    for ours, theirs in zip(load_chain(path).predict_marginals(X), model.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+def test_many_sequences_in_small_batches(monkeypatch):
+    """Batches, runs of kernel rows and groups of sequences are cut where sequences, or rows, end."""
+    from kernelfields.serving import chain_model, passes, sparse_rows
+
+    _, path = fitted("strings, rbf")
+    sequences = inputs_of("strings, rbf")
+    served = load_chain(path)
+    whole = served.predict_marginals(sequences)
+    for module in (chain_model, passes, sparse_rows):
+        monkeypatch.setattr(module, "_AT_ONCE", 40)
+    parts = load_chain(path).predict_marginals(sequences)
+    for ours, theirs in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_no_sequences_have_no_answers():
+    served = load_chain(fitted("rbf")[1])
+    assert served.predict([]) == []
+    assert served.predict_marginals([], pairs=True) == ([], [])
+    assert served.log_partition([]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["rbf", "dicts"])
+def test_eight_threads_get_the_answers_of_one(name):
+    served, sequences = load_chain(fitted(name)[1]), inputs_of(name)
+    expected = [each.tobytes() for each in served.predict_marginals(sequences)]
+    with ThreadPoolExecutor(8) as threads:
+        for answers in threads.map(served.predict_marginals, [sequences] * 16):
+            assert [each.tobytes() for each in answers] == expected
+
+
+@pytest.mark.parametrize("spread", [1.0, 1000.0])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_passes_are_those_of_inference(spread, tied, forbidden):
+    from kernelfields.inference.chain.beliefs import infer_chains
+    from kernelfields.inference.chain.decoding import viterbi
+
+    node, edge, offsets = chain_potentials(np.random.default_rng(0), 4, spread, tied=tied)
+    # A path that is always open, whatever else is forbidden.
+    forbid = np.random.default_rng(1).random((len(node), 3)) < forbidden
+    node[:, 1:][forbid] = -np.inf
+    edge[:, 1:, 2] = -np.inf if forbidden else edge[:, 1:, 2]
+    beliefs, expected = infer(Chains(node, edge, offsets)), infer_chains(node, edge, offsets)
+    np.testing.assert_allclose(beliefs.marginals, expected.node_marginals, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12)
+    # Potentials on a grid have ties, which go to the lowest label.
+    assert np.array_equal(best_labels(Chains(node, edge, offsets)), viterbi(node, edge, offsets)[0])
+    coarse, none = np.round(node / spread), np.zeros((1, 4, 4))
+    assert np.array_equal(best_labels(Chains(coarse, none, offsets)), viterbi(coarse, none, offsets)[0])
+
+
+def test_a_sequence_without_labellings_is_named():
+    node = np.zeros((5, 2))
+    node[3] = -np.inf
+    chains = Chains(node, np.zeros((1, 2, 2)), np.array([0, 3, 5]))
+    for ask in (infer, best_labels):
+        with pytest.raises(ValueError, match="sequence 1: the constraints leave no labelling"):
+            ask(chains)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["O", "B-x", "I-x"], ["O"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
+)
+def test_entity_labels_are_known_as_the_library_knows_them(labels):
+    assert marks_entities(labels) == (guess_scheme(labels) is not None)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        {"a": "b", "c": True, "d": 2.5, "e": 3, "f": np.float32(1.5), b"g": b"h", "z": 0},
+        {"nested": {"a": 1, "b": {"c": "d"}}, "some": {"y", "x"}, "more": ("p", "q")},
+        ["a", "b", "a"],
+        ("a", b"b"),
+        np.array(["a", "b"]),
+        {"a": np.int64(2), "numbers": [np.str_("s")]},
+    ],
+)
+def test_features_have_the_names_and_weights_of_the_library(position):
+    from kernelfields.features.chunks import features_of as library_features
+    from kernelfields.serving.inputs import _plain_features
+
+    assert list(features_of(position)) == list(library_features(position))
+    assert _plain_features(position) in (None, list(library_features(position)))
+
+
+def test_back_substitution():
+    random = np.random.default_rng(0)
+    factor = np.tril(random.normal(size=(150, 150))) + 20 * np.eye(150)
+    values = random.normal(size=(150, 3))
+    np.testing.assert_allclose(factor.T @ back_substitution(factor, values), values, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "sequences", "message"),
+    [
+        ("rbf", [X[0][:, :2]], r"sequence 0 has the shape .*needs \(positions, 4\)"),
+        ("rbf", [X[0], X[1][0]], r"sequence 1 has the shape \(4,\)"),
+        ("rbf", DICTS, "fitted on numeric arrays"),
+        ("rbf", [np.full((2, 4), np.nan)], "inputs must be finite"),
+        ("rbf", [np.full((2, 4), 1e300)], None),
+        ("dicts", [[]], "sequence 0 must be a list of feature dicts"),
+        ("dicts", [[{"size": float("nan")}]], "sequence 0: feature 'size' is nan"),
+        ("dicts", [[{"size": np.zeros(2)}]], "sequence 0: feature 'size' is array"),
+        ("dicts", [["word"]], "sequence 0: expected a feature dict"),
+        ("strings", [[[1, 2]]], "sequence 0: feature name 1 must be a string"),
+    ],
+)
+def test_wrong_inputs_are_named(name, sequences, message):
+    served = load_chain(fitted(name)[1])
+    if message is None:  # far away from all pivots, and finite
+        assert np.isfinite(served.predict_marginals(sequences)[0]).all()
+        return
+    with pytest.raises((TypeError, ValueError), match=message):
+        served.predict(sequences)
+
+
+def test_an_unknown_decoding_is_named():
+    with pytest.raises(ValueError, match="decode must be one of 'auto', 'viterbi', 'posterior', got 'best'"):
+        load_chain(fitted("rbf")[1]).predict(X, decode="best")
+
+
+def test_names_that_were_never_seen_are_left_out():
+    served = load_chain(fitted("strings")[1])
+    known = [[*position, "never seen"] for position in STRINGS[0]]
+    assert served.predict([known]) == served.predict([STRINGS[0]])
+
+
+def test_scores_beyond_numbers_are_refused():
+    served = load_chain(fitted("linear and polynomial")[1])
+    with pytest.raises(ValueError, match="scores of the inputs are not finite"), np.errstate(all="ignore"):
+        served.predict([np.full((2, 4), 1e200)])
+
+
+def test_a_file_that_was_touched_is_refused(tmp_path):
+    content = bytearray(fitted("rbf")[1].read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(ServingError, match="its checksum does not match"):
+        load_chain(tmp_path / "model")
+
+
+@pytest.mark.parametrize("content", [b"", b"no model at all", b"\x10" + bytes(7) + b"{}", b"\xff" * 16])
+def test_files_that_are_no_models_are_refused(content, tmp_path):
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(ServingError, match="is not a kernelfields model file"):
+        load_chain(tmp_path / "model")

@@ -1,0 +1,108 @@
+"""Chains exported to ONNX give onnxruntime the labels of the library, and marginals to 1e-6 and far beyond."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from served_models import MODELS, NOT_IN_ONNX, X, fitted, inputs_of
+
+from kernelfields.serving import ServingError, load_chain, to_onnx
+
+pytest.importorskip("onnx")
+
+
+def session_of(path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def asked(session, served, sequence):
+    """What onnxruntime says of one sequence."""
+    rows = served.inputs.encoded(sequence)
+    return dict(zip([each.name for each in session.get_outputs()], session.run(None, rows), strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in NOT_IN_ONNX])
+def test_answers_are_those_of_the_library(name, tmp_path):
+    model, path = fitted(name)
+    to_onnx(model, tmp_path / "model.onnx")
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
+    sequences = inputs_of(name)
+    if "float32" in name:  # ONNX computes in float64, whose kernel values have more digits
+        sequences = [x.astype(np.float64) for x in sequences]
+    classes = np.array(json.loads(session.get_modelmeta().custom_metadata_map["classes"]))
+    log_partition = served.log_partition(sequences)
+    for index, (labels, marginals) in enumerate(
+        zip(model.predict(sequences), model.predict_marginals(sequences), strict=True)
+    ):
+        answer = asked(session, served, sequences[index])
+        assert classes[answer["labels"]].tolist() == list(labels)
+        # Pivots may be so close to each other that scores keep nine digits.
+        np.testing.assert_allclose(answer["marginals"], marginals, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(answer["log_partition"], log_partition[index], rtol=1e-7)
+
+
+@pytest.mark.parametrize("decode", ["viterbi", "posterior"])
+def test_labels_alone(decode, tmp_path):
+    model, path = fitted("dicts")
+    to_onnx(path, tmp_path / "model.onnx", decode=decode, outputs=["labels"])
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["decode"]) == decode
+    for x, labels in zip(inputs_of("dicts"), model.predict(inputs_of("dicts"), decode), strict=True):
+        assert model.classes_[asked(session, served, x)["labels"]].tolist() == labels
+
+
+def test_metadata_names_the_features(tmp_path):
+    model, path = fitted("strings")
+    to_onnx(load_chain(path), tmp_path / "model.onnx")
+    notes = session_of(tmp_path / "model.onnx").get_modelmeta().custom_metadata_map
+    assert json.loads(notes["feature_names"]) == model.feature_names_in_.tolist()
+    assert json.loads(notes["n_features"]) == model.n_features_in_
+
+
+def test_positions_without_features(tmp_path):
+    """Entries are given to their rows, wherever there are rows without any."""
+    model, path = fitted("strings")
+    to_onnx(model, tmp_path / "model.onnx")
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
+    for sequence in ([["new"], ["bias"], ["new"], ["bias", "sign=True"], ["new"]], [["new"]]):
+        expected = model.predict_marginals([sequence])[0]
+        np.testing.assert_allclose(asked(session, served, sequence)["marginals"], expected, atol=1e-12)
+
+
+def test_eight_threads_share_a_session(tmp_path):
+    model, path = fitted("rbf")
+    to_onnx(model, tmp_path / "model.onnx")
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
+
+    def ask(sequence):
+        return asked(session, served, sequence)["marginals"].tobytes()
+
+    expected = list(map(ask, X))
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, X * 4)) == expected * 4
+
+
+@pytest.mark.parametrize("name", NOT_IN_ONNX)
+def test_what_has_no_form_is_refused_by_name(name, tmp_path):
+    with pytest.raises(ServingError, match=NOT_IN_ONNX[name]):
+        to_onnx(fitted(name)[0], tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_what_is_too_large_is_refused(monkeypatch, tmp_path):
+    from kernelfields.serving import onnx_nodes
+
+    monkeypatch.setattr(onnx_nodes, "_MOST_BYTES", 100)
+    with pytest.raises(ServingError, match="too large for a file of ONNX"):
+        to_onnx(fitted("rbf")[0], tmp_path / "model.onnx")
+    with pytest.raises(ServingError, match="a matrix of 4 x 5 is too large for a file of ONNX"):
+        onnx_nodes.dense_matrix(np.zeros((4, 5)))
+
+
+def test_unknown_outputs_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"outputs must be some of labels, .* got \['scores'\]"):
+        to_onnx(fitted("rbf")[0], tmp_path / "model.onnx", outputs=["scores"])

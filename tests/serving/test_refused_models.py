@@ -1,0 +1,123 @@
+"""Models that cannot be served are refused in one line that names what they have; served ones need NumPy alone."""
+
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from served_models import FIXED, WORDS, X, fitted, inputs_of
+
+import kernelfields.serving
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    NgramCliques,
+    NodeCliques,
+    OrderCliques,
+    PrunedBy,
+    SegmentCRF,
+    SkipCliques,
+)
+from kernelfields.formats.model_file import write_model
+from kernelfields.serving import ServingError, load_chain, to_onnx
+from tests.golden.models import FOLDER
+
+
+def dots(X, Z):
+    return X @ Z.T
+
+
+@pytest.mark.parametrize("estimator", [GraphCRF(), KernelClassifier(), MultiLabelCRF(), SegmentCRF()])
+def test_other_estimators_are_refused_by_name(estimator, tmp_path):
+    with pytest.raises(ServingError, match=f"a {estimator.kind} cannot be exported to ONNX: ChainCRF alone can"):
+        to_onnx(estimator, tmp_path / "model.onnx")
+    write_model(tmp_path / "model", estimator.kind, {"layout": 2}, {})
+    with pytest.raises(ServingError, match=f"model of the kind '{estimator.kind}' cannot be served"):
+        load_chain(tmp_path / "model")
+
+
+REFUSED = {
+    "callable": ({"kernel": dots}, "the kernel 'callable' 'dots' cannot be served: a function is code"),
+    "skip": ({"cliques": [NodeCliques("linear"), EdgeCliques(), SkipCliques()]}, "'lag2' .'skip'. cannot be served"),
+    "order": ({"cliques": [NodeCliques("linear"), OrderCliques()]}, "'order2' .'order'. cannot be served"),
+    "n-grams": ({"cliques": [NodeCliques("linear"), NgramCliques()]}, "'3-grams' .'order'. cannot be served"),
+    "pruned": ({"kernel": "linear", "allowed": "coarse"}, "labels allowed by 'pruned' cannot be served"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_chains_are_refused_by_name(name, tmp_path):
+    settings, message = REFUSED[name]
+    if name == "pruned":
+        settings = {**settings, "allowed": PrunedBy(fitted("rbf")[0])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ChainCRF(**{**FIXED, **settings}).fit(X, WORDS)
+    model.save(tmp_path / "model")
+    for ask in (load_chain, lambda path: to_onnx(model, path.with_suffix(".onnx"))):
+        with pytest.raises(ServingError, match=message):
+            ask(tmp_path / "model")
+
+
+def test_an_unfitted_chain_is_told_to_be_fitted(tmp_path):
+    with pytest.raises(ValueError, match="this ChainCRF is not fitted yet"):
+        to_onnx(ChainCRF(), tmp_path / "model.onnx")
+
+
+def test_files_of_old_versions_are_to_be_saved_again():
+    with pytest.raises(ServingError, match=r"load it with ChainCRF\.load and save it again"):
+        load_chain(FOLDER / "chain-rbf.kfm")
+
+
+def test_documents_that_do_not_fit_together_are_refused(tmp_path):
+    document = fitted("rbf")[0].to_document()
+    for change in ({"terms": [{}]}, {"classes": np.array(["a", "b"])}, {"inputs": None}):
+        write_model(tmp_path / "model", "ChainCRF", {"layout": 2, **document, **change}, {})
+        with pytest.raises(ServingError):
+            load_chain(tmp_path / "model")
+
+
+SCRIPT = """
+import json, sys
+import numpy as np
+from {package} import load_chain
+model = load_chain({path!r})
+x = json.loads(sys.argv[1])
+x = np.array(x) if isinstance(x[0][0], float) else x
+labels = model.predict([x])
+print(json.dumps([labels, sorted({{name.partition(".")[0] for name in sys.modules}}), model.__module__]))
+"""
+
+
+@pytest.mark.parametrize("name", ["rbf", "strings, rbf"])
+def test_a_copy_of_the_folder_works_with_numpy_alone(name, tmp_path):
+    folder = kernelfields.serving.__path__[0]
+    shutil.copytree(folder, tmp_path / "copied_serving", ignore=shutil.ignore_patterns("__pycache__"))
+    model, path = fitted(name)
+    sequence = inputs_of(name)[0]
+    code = SCRIPT.format(package="copied_serving", path=str(path))
+    given = json.dumps(sequence.tolist() if isinstance(sequence, np.ndarray) else sequence)
+    run = subprocess.run(
+        [sys.executable, "-c", code, given], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60
+    )
+    labels, modules, home = json.loads(run.stdout)
+    assert labels == model.predict([sequence])
+    assert home == "copied_serving.chain_model"
+    assert not {"kernelfields", "scipy", "sklearn", "numba", "safetensors"} & set(modules)
+
+
+def test_the_reader_loads_neither_a_compiler_nor_scikit_learn():
+    model, path = fitted("rbf")
+    code = SCRIPT.format(package="kernelfields.serving", path=str(path))
+    run = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(X[0].tolist())], capture_output=True, text=True, check=True, timeout=60
+    )
+    labels, modules, _ = json.loads(run.stdout)
+    assert labels == model.predict(X[:1])
+    assert not {"scipy", "sklearn", "numba", "safetensors", "onnx", "matplotlib"} & set(modules)
