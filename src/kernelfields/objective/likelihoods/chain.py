@@ -366,6 +366,14 @@ class ChainStructure:
         self, chains: Chains, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
     ) -> Likelihood:
         """Return the likelihood of labelled chains; MemoryError if transitions of every position do not fit."""
+        likelihood = self._labelled(chains, placed, workers, plan)
+        return likelihood if chains.evidence is None else with_evidence(likelihood, chains)
+
+    def _labelled(
+        self, chains: Chains, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None
+    ) -> Likelihood:
+        """Return the likelihood of the labels of chains, whatever else is known of them."""
+        masks = self.masks if self.forbids else None
         if only_ngrams(placed):
             from kernelfields.objective.likelihoods.ngrams import NgramLikelihood
 
@@ -373,19 +381,15 @@ class ChainStructure:
             if not layout.tied:
                 check_transitions_fit(chains.n_positions, self.n_labels)
             inference: Any = plan or self.plan(chains, layout)
-            masks = self.masks if self.forbids else None
-            return with_evidence(NgramLikelihood(chains, layout, inference, masks=masks, workers=workers), chains)
+            return NgramLikelihood(chains, layout, inference, masks=masks, workers=workers)
         if reaches_far(placed):
             if chains.allowed is not None:
                 _refuse_far(None)
-            long = long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
-            return with_evidence(long, chains)
+            return long_chain_likelihood(chains, placed, self.n_labels, masks=self.masks, workers=workers)
         tied = ChainLayout.of_terms(chains.n_positions, self.n_labels, placed).tied
         if not tied:
             check_transitions_fit(chains.n_positions, self.n_labels)
-        masks = self.masks if self.forbids else None
-        likelihood = ChainLikelihood(chains, self.n_labels, tied=tied, masks=masks, workers=workers)
-        return with_evidence(likelihood, chains)
+        return ChainLikelihood(chains, self.n_labels, tied=tied, masks=masks, workers=workers)
 
     def constrained(self, chains: Chains, layout: Any, potentials: Potentials) -> Potentials:
         """Return potentials with the penalties of the constraints; the nodes are changed in place."""
