@@ -164,7 +164,7 @@ def measure(words: Words, part: str, fold: int, order: int) -> dict:
     return row
 
 
-def speed(words: Words, orders: Sequence[int], repeats: int = 7) -> list[dict]:
+def speed(words: Words, orders: Sequence[int], repeats: int = 20) -> list[dict]:
     """Return what a pass takes at rank 2000: features twice and inference once, in seconds of processors.
 
     Seconds of processors, as others may use the machine; the least of some repeats, orders in turn.

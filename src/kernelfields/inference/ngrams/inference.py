@@ -31,7 +31,7 @@ from kernelfields.inference.packing import infeasible, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
-_LANES = 128
+_LANES = 64
 _PANEL_BYTES = 32 * 2**20
 _FEWEST_POSITIONS = 16
 _MOST_RUNS = 16

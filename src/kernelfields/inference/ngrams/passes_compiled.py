@@ -96,17 +96,27 @@ def _fill_panel(active, arcs, panel):
         # Totals of longer states first: those of shorter ones are made of them.
         place = n_parents - 1 - i if i < n_parents else i
         begin, end, out = arcs.sums.begin[place], arcs.sums.begin[place + 1], n_states + place
-        fours = end - (end - begin) % 4
-        for b in range(active):
-            panel[out, b] = 0.0
-        for k in range(begin, fours, 4):
+        left = 1 + (end - begin - 1) % 4
+        one = rows[begin]
+        if left == 1:
+            for b in range(active):
+                panel[out, b] = panel[one, b]
+        elif left == 2:
+            two = rows[begin + 1]
+            for b in range(active):
+                panel[out, b] = panel[one, b] + panel[two, b]
+        elif left == 3:
+            two, three = rows[begin + 1], rows[begin + 2]
+            for b in range(active):
+                panel[out, b] = panel[one, b] + panel[two, b] + panel[three, b]
+        else:
+            two, three, four = rows[begin + 1], rows[begin + 2], rows[begin + 3]
+            for b in range(active):
+                panel[out, b] = (panel[one, b] + panel[two, b]) + (panel[three, b] + panel[four, b])
+        for k in range(begin + left, end, 4):
             one, two, three, four = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
             for b in range(active):
                 panel[out, b] += (panel[one, b] + panel[two, b]) + (panel[three, b] + panel[four, b])
-        for k in range(fours, end):
-            one = rows[k]
-            for b in range(active):
-                panel[out, b] += panel[one, b]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -238,16 +248,13 @@ def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_pa
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _look_back(active, t, i, starts, arcs, panels, betas, means, posterior, largest):
-    """Fill the posterior (L, lanes) of the labels at t, or its derivative, and the largest beta of each lane."""
-    for b in range(active):
-        largest[b] = 0.0
-        for y in range(len(posterior)):
+def _look_back(active, i, arcs, panels, betas, means, posterior):
+    """Fill the posterior (L, lanes) of the labels at a position, or its derivative."""
+    for y in range(len(posterior)):
+        for b in range(active):
             posterior[y, b] = 0.0
     for s in range(len(arcs.fail)):
         label = arcs.last[s]
-        for b in range(active):
-            largest[b] = max(largest[b], betas[0, s, b])
         if len(panels) == 1:
             for b in range(active):
                 posterior[label, b] += panels[0, i, s, b] * betas[0, s, b]
@@ -258,12 +265,15 @@ def _look_back(active, t, i, starts, arcs, panels, betas, means, posterior, larg
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads):
-    """Fill h_t and its derivative."""
+def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, largest):
+    """Fill h_t and its derivative, and the largest beta of each lane."""
+    for b in range(active):
+        largest[b] = 0.0
     for s in range(len(arcs.fail)):
         label = arcs.last[s]
         for b in range(active):
             aheads[0, s, b] = betas[0, s, b] * factors[label, b]
+            largest[b] = max(largest[b], betas[0, s, b])
         if len(betas) > 1:
             for b in range(active):
                 change = aheads[0, s, b] * d_node[starts[b] + t, label]
@@ -411,14 +421,14 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift,
                     betas[0, s, b] = inverse
                     if kinds > 1:
                         means[b] += panels[1, i + 1, s, b] * inverse
-            _look_back(active, t, i + 1, starts, arcs, panels, betas, means, posterior, tops)
+            _look_back(active, i + 1, arcs, panels, betas, means, posterior)
+            _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads, tops)
             for b in range(active):
                 troubled[b] = troubled[b] or not tops[b] < MOST_FUTURE
                 for y in range(n_labels):
                     marginals[starts[b] + t, y] = posterior[y, b]
             if t < begin:
                 continue
-            _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads)
             if edges.shape[1]:
                 _fill_edges(active, t, given, edges)
                 _count_edges(
