@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import warnings
 from functools import cache
 from pathlib import Path
@@ -100,7 +102,9 @@ def fitted(name: str) -> tuple[Any, Path]:
             model: Any = CRF(max_iterations=5).fit(sequences, [each.tolist() for each in labels])
         else:
             model = ChainCRF(**{**FIXED, **settings}).fit(sequences, labels)
-    path = Path(mkdtemp(prefix="served-")) / "model.kfm"
+    folder = mkdtemp(prefix="served-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "model.kfm"
     model.save(path)
     return (model.chain_ if name == "compat" else model), path
 
