@@ -56,8 +56,8 @@ SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0,), 5
 FOLDS = (0, 1, 2)
 #: Sentences of tagged text to train on, to choose with, and prior variances: of words and transitions, and of n-grams.
 TAG_ORDERS = (3,)
-TAG_SENTENCES, TAG_SELECTION_SENTENCES = 2000, 500
-TAG_VARIANCES, TAG_NGRAM_VARIANCES = (0.3, 1.0, 3.0), (0.01, 0.1, 1.0)
+TAG_SENTENCES, TAG_SELECTION_SENTENCES = None, 3000
+TAG_VARIANCES, TAG_NGRAM_VARIANCES = (1.0, 3.0, 10.0), (0.03, 0.3, 3.0)
 FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
 UNPRINTED = ("description", "accuracy", "by_word")
 
