@@ -31,7 +31,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     for program, *arguments in commands():
         assert program == "kernelfields"
         run(*arguments)
-    for name in ("tags", "sparse", "room", "letters", "better", "best", "long", "partly"):
+    for name in ("tags", "sparse", "room", "letters", "better", "best", "long", "partly", "phases"):
         assert (tmp_path / f"{name}.safetensors").exists()
         assert (tmp_path / f"{name}.toml").exists()
     assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count("\n")

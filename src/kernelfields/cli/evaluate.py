@@ -19,7 +19,7 @@ from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decodin
 from kernelfields.cli.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF
+    from kernelfields import ChainCRF, SegmentCRF
     from kernelfields.cli.models import TrainedModel
     from kernelfields.formats import SequenceFile
 
@@ -164,10 +164,16 @@ def _last_two_columns(path: str) -> tuple[list, list]:
 
 
 def write_report(
-    path: str, crf: ChainCRF, file: SequenceFile, title: str, *, evaluation: Any = None, search: Any = None
+    path: str,
+    crf: ChainCRF | SegmentCRF,
+    file: SequenceFile,
+    title: str,
+    *,
+    evaluation: Any = None,
+    search: Any = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
-    from kernelfields.cli.models import words_of
+    from kernelfields.cli.models import tokens_for, words_of
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
@@ -178,7 +184,7 @@ def write_report(
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
     given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
-        crf.show(x, None if labels is None or count_unknown([labels]) else labels, tokens=tokens)
+        crf.show(x, None if labels is None or count_unknown([labels]) else labels, **tokens_for(crf, tokens))
         for x, labels, tokens in given[:shown]
     ]
     page = report_page(

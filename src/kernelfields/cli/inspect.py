@@ -50,7 +50,7 @@ def inspect(
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
-    from kernelfields.cli.models import load_model, words_of
+    from kernelfields.cli.models import load_model, tokens_for, words_of
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.page import page, section
 
@@ -62,7 +62,8 @@ def inspect(
         read = trained.reader.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, tokens=words_of(read)[sequence])}
+        tokens = tokens_for(crf, words_of(read)[sequence])
+        shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
         known = {str(each): each for each in crf.classes_.tolist()}

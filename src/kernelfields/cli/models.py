@@ -10,8 +10,8 @@ Kernels are a name or a sum of names. Their parameters are numbers, each for eve
     --kernel rbf --gamma 0.1              RBF(gamma=0.1)
     --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
 
-A model file holds a ChainCRF with notes on how its files are read and what it was trained by. The notes are one
-more entry of the model's document, so ``ChainCRF.load`` reads these files as well.
+A model file holds a ChainCRF or a SegmentCRF with notes on how its files are read and what it was trained by. The
+notes are one more entry of the model's document, so ``load`` of the class reads these files as well.
 
 Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
 for files of sequences, ModelFileError naming the model file, OSError.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from kernelfields.formats import ModelFileError, SequenceFile, Template, format_
 from kernelfields.formats.text_files import input_name
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, LabelDictionary
+    from kernelfields import ChainCRF, LabelDictionary, SegmentCRF
 
 KERNEL_PARAMETERS = tuple(name for name, setting in SETTINGS.items() if setting.part == "kernel")
 #: Which settings say how a format is read.
@@ -308,6 +308,11 @@ def words_of(file: SequenceFile) -> list[list[str] | None]:
     return [[row[column] for row in sequence.rows] for sequence in file.source]
 
 
+def tokens_for(crf: ChainCRF | SegmentCRF, words: list[str] | None) -> dict[str, Any]:
+    """Return the words of a sequence as ``show`` and ``explain`` take them: segments go by numbers of positions."""
+    return {"tokens": words} if crf.kind == "ChainCRF" else {}
+
+
 def named_kernel(text: str, parameters: dict[str, Any], option: str = "--kernel") -> Any:
     """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
     from kernelfields.kernels import resolve_kernel
@@ -335,30 +340,68 @@ def kernel_settings(kernel: Any) -> dict[str, Any]:
     }
 
 
-def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF:
+def build_estimator(settings: RunSettings, reader: InputReader) -> ChainCRF | SegmentCRF:
     """Return the estimator that the settings describe."""
+    return build_segments(settings, reader) if settings.segments else build_chain(settings, reader)
+
+
+def build_chain(settings: RunSettings, reader: InputReader) -> ChainCRF:
+    """Return the field of single labels and neighbours that the settings describe."""
     from kernelfields import ChainCRF, NodeCliques
 
+    nodes, edges, fit = _nodes_of(settings), settings.part("edges"), fit_parameters(settings)
+    if not reader.has_transitions:
+        if any(value is not None for value in edges.values()):
+            raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
+        if nodes["prior_variance"] == "auto":
+            nodes["prior_variance"] = 1.0
+        if nodes["kernel"] == "auto":
+            nodes["kernel"] = "linear"
+        return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
+    return ChainCRF(**nodes, **_edges_of(settings), **fit)
+
+
+def build_segments(settings: RunSettings, reader: InputReader) -> SegmentCRF:
+    """Return the field of segments that the settings describe; ValueError where it would break what they ask for."""
+    from kernelfields import SegmentCRF
+    from kernelfields.fields.constraints import find_scheme
+
+    if not reader.has_transitions:
+        raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
+    # Labels within a segment are equal, so that what may not follow itself cannot be forbidden there.
+    if settings.constraints is not None and (name := find_scheme(settings.constraints).name) in ("bioes", "bilou"):
+        raise ValueError(
+            f"--constraints {name} forbids B-X after B-X, and a SegmentCRF may have both in one segment: "
+            "write the labels as bio, or leave out --segments"
+        )
+    own = {name: value for name, value in settings.part("segments").items() if value is not None}
+    if settings.segment_kernel is not None:
+        own["segment_kernel"] = named_kernel(settings.segment_kernel, {}, "--segment-kernel")
+    given = {**_nodes_of(settings), **_edges_of(settings), **settings.part("estimator"), **own}
+    chains_alone = {name for name, setting in SETTINGS.items() if setting.only == "chains"}
+    return SegmentCRF(
+        **{name: value for name, value in given.items() if name not in chains_alone}, engine=engine_of(settings)
+    )
+
+
+def _nodes_of(settings: RunSettings) -> dict[str, Any]:
+    """Return the parameters of the function of the inputs."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
     variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
-    nodes = settings.part("nodes") | {
+    return settings.part("nodes") | {
         "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
         "rank": settings.rank or None,
         "prior_variance": variance,
     }
-    edges, fit = settings.part("edges"), fit_parameters(settings)
-    if not reader.has_transitions:
-        if any(value is not None for value in edges.values()):
-            raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
-        if variance == "auto":
-            nodes["prior_variance"] = 1.0
-        if left_open:
-            nodes["kernel"] = "linear"
-        return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
+
+
+def _edges_of(settings: RunSettings) -> dict[str, Any]:
+    """Return the parameters of the transitions."""
+    edges = settings.part("edges")
     if settings.edge_kernel is not None:
         edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")
-    return ChainCRF(**nodes, **edges, **fit)
+    return edges
 
 
 def fit_parameters(settings: RunSettings) -> dict[str, Any]:
@@ -416,7 +459,7 @@ def _one_or_tuple(value: Any) -> Any:
 class TrainedModel:
     """A fitted estimator, the reader of its files, and the settings of its run with checksums."""
 
-    crf: ChainCRF
+    crf: ChainCRF | SegmentCRF
     reader: InputReader
     settings: RunSettings
     checksums: dict[str, str]
@@ -432,20 +475,20 @@ def model_content(path: str | os.PathLike, crf: Any, reader: InputReader, settin
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
     """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
-    from kernelfields import ChainCRF
+    from kernelfields import ChainCRF, SegmentCRF
     from kernelfields.engines.choice import engine_here
-    from kernelfields.models.documents import read_document
+    from kernelfields.models.documents import read_document_of
 
-    def rebuild(document: dict[str, Any]) -> TrainedModel:
+    def rebuild(estimator: Any, document: dict[str, Any]) -> TrainedModel:
         if _NOTES not in document:
             raise ModelFileError(
-                f"{path} was written by ChainCRF.save and does not say how its files are read: use it in Python, "
-                "or train by the command"
+                f"{path} was written by {estimator.kind}.save and does not say how its files are read: use it in "
+                "Python, or train by the command"
             )
         notes = document[_NOTES]
-        crf = ChainCRF.from_document(document)
+        crf = estimator.from_document(document)
         crf.set_params(n_jobs=n_jobs, verbose=0, engine=engine_here(crf.engine))
         settings, checksums = from_document(notes["settings"], path)
         return TrainedModel(crf, InputReader.from_document(notes["reader"]), settings, checksums)
 
-    return read_document(path, ChainCRF.kind, rebuild)
+    return read_document_of(path, {each.kind: partial(rebuild, each) for each in (ChainCRF, SegmentCRF)})

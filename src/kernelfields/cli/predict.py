@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
@@ -13,7 +14,7 @@ from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF
+    from kernelfields import ChainCRF, SegmentCRF
     from kernelfields.formats import SequenceFile
 
 # More than anyone reads; the memory for them is in proportion.
@@ -64,6 +65,9 @@ def predict(
             "--nbest", help="Write so many labellings of each sequence, the best first.", min=0, max=_MOST_LABELLINGS
         ),
     ] = 0,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Write a table of segments and their probabilities in place of labels.")
+    ] = False,
     decode: Decode = None,
     posterior: Posterior = False,
     known: Annotated[
@@ -101,6 +105,8 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --confidence
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
+    Where segments begin and end, by a model of train --segments:
+      kernelfields predict phases.safetensors new.csv --segments
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
     Label what a program writes, while it writes:
@@ -117,8 +123,13 @@ def predict(
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
-    if stream and (nbest or known):
-        raise ValueError("--stream labels each line once, as it comes: leave out --nbest and --known")
+    if segments and (nbest or marginals or confidence or decoding is not None):
+        raise ValueError(
+            "--segments writes the best segments with their probabilities: leave out --nbest, --marginals, "
+            "--confidence, --decode, --posterior"
+        )
+    if stream and (nbest or known or segments):
+        raise ValueError("--stream labels each line once, as it comes: leave out --nbest, --known and --segments")
     if lag is not None and not stream:
         raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
@@ -130,13 +141,17 @@ def predict(
         voice.say(f"labelled {count:,} sequences of {input_name(file)}")
         return
     crf, given = trained.crf, None
+    if segments and crf.kind != "SegmentCRF":
+        raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
         read = trained.reader.read(file, partly=True, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         given = read.y
     else:
         read = trained.reader.read(file, labels_required=False)
-    if voice.as_json:
+    if segments:
+        _write_segments(output, crf, read, given, as_json=voice.as_json)
+    elif voice.as_json:
         with open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
                 lines.write(json_text(line) + "\n")
@@ -155,8 +170,24 @@ def predict(
     voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
 
+def _write_segments(output: str, crf: Any, file: SequenceFile, known: Any, *, as_json: bool) -> None:
+    """Write a table of all segments, sequences and positions counted from 0, or a document for each sequence."""
+    from kernelfields.formats.text_files import open_text_output
+
+    names = ("begin", "end", "label", "probability")
+    with open_text_output(output) as stream:
+        rows = csv.writer(stream, delimiter="\t", lineterminator="\n")
+        if not as_json:
+            rows.writerow(("sequence", *names))
+        for number, found in enumerate(crf.predict_segments(file.X, known=known)):
+            if as_json:
+                stream.write(json_text({"segments": [dict(zip(names, each, strict=True)) for each in found]}) + "\n")
+            else:
+                rows.writerows([number, begin, end, label, f"{share:.6f}"] for begin, end, label, share in found)
+
+
 def _documents(
-    crf: ChainCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: Any
+    crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: Any
 ) -> Iterator[dict[str, Any]]:
     """Yield each sequence as a document."""
     if nbest:
@@ -173,7 +204,7 @@ def _documents(
         yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
-def _write_nbest(output: str, crf: ChainCRF, file: SequenceFile, nbest: int, known: Any) -> None:
+def _write_nbest(output: str, crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, known: Any) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
     from kernelfields.formats import write_columns
 

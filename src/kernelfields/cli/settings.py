@@ -60,9 +60,10 @@ class Setting:
     """A setting: its option of ``train``, its place in the settings file, and what it is for.
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
-    never written. ``part`` is what the setting is a parameter of. ``before`` is the key it stands before in the
-    file, where the order is not that of the options. Whole numbers lie between ``least``, where the library would not
-    say it, and ``most``. ``name``, ``types`` and ``default`` are those of the field.
+    never written. ``part`` is what the setting is a parameter of, ``only`` the one kind of field that it has a meaning
+    for. ``before`` is the key it stands before in the file, where the order is not that of the options. Whole numbers
+    lie between ``least``, where the library would not say it, and ``most``. ``name``, ``types`` and ``default`` are
+    those of the field.
     """
 
     names: tuple[str, ...]
@@ -72,7 +73,8 @@ class Setting:
     metavar: str | None = None
     shown: str | None = None
     file: Literal["read", "written"] | None = None
-    part: Literal["reading", "kernel", "nodes", "edges", "estimator", "engine"] | None = None
+    part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator", "engine"] | None = None
+    only: Literal["chains", "segments"] | None = None
     repeated: bool = False
     before: str | None = None
     least: int = -LARGEST_COUNT
@@ -176,10 +178,11 @@ _field = _declare(panel="The field", table="field")
 _kernel = _declare(panel="The field", table="field", part="kernel")
 _nodes = _declare(panel="The field", table="field", part="nodes")
 _edges = _declare(panel="The field", table="field", part="edges")
-_search = _declare(panel="Search")
+_segments = _declare(panel="Segments", table="field", part="segments", only="segments")
+_search = _declare(panel="Search", only="chains")
 _fit = _declare(panel="The fit", table="fit", part="estimator")
 _engine = _declare(panel="The fit", table="fit", part="engine")
-_checkpoint = _declare(panel="The fit")
+_checkpoint = _declare(panel="The fit", only="chains")
 
 
 @dataclass
@@ -191,7 +194,7 @@ class RunSettings:
     config: str | None = _data(
         None, "--config", "-c", "Settings of an earlier run; options win.", file="read", table=None
     )
-    dev: str | None = _data(None, "--dev", "Development file: stop when it gets no better.", file="read")
+    dev: str | None = _data(None, "--dev", "Development file: stop when it gets no better.", file="read", only="chains")
     format: str = _data(
         "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
     )
@@ -243,9 +246,11 @@ class RunSettings:
     )
     c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
     edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
-    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance")
-    support: str = _nodes("all", "--support", "all, or observed: weights for pairs seen only.", before="l1")
-    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1")
+    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance", only="chains")
+    support: str = _nodes(
+        "all", "--support", "all, or observed: weights for pairs seen only.", before="l1", only="chains"
+    )
+    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1", only="chains")
     constraints: str | None = _field(
         None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
     )
@@ -254,9 +259,34 @@ class RunSettings:
         "--allowed-by",
         "Feature that labels have to be seen with: U:word= for text, U02: of a template, the number of a column.",
         metavar="NAME",
+        only="chains",
     )
     allowed_min_count: int | None = _field(
-        None, "--allowed-min-count", "Values seen less often, 5 unless told, may have any label.", least=1
+        None,
+        "--allowed-min-count",
+        "Values seen less often, 5 unless told, may have any label.",
+        least=1,
+        only="chains",
+    )
+
+    segments: bool | None = _segments(
+        None,
+        "--segments/--no-segments",
+        "Score runs of equal labels as wholes, by how long they last: a SegmentCRF.",
+        part=None,
+        only=None,
+    )
+    max_duration: int | None = _segments(
+        None, "--max-duration", "Most positions of a segment; else twice the longest of the training file.", least=1
+    )
+    repeats: bool | None = _segments(
+        None, "--repeats/--no-repeats", "A segment may follow one of its own label; longer runs are cut."
+    )
+    duration_prior_variance: float | None = _segments(
+        None, "--duration-prior-variance", "Of the scores of durations; else as above."
+    )
+    segment_kernel: str | None = _segments(
+        None, "--segment-kernel", "Judges segments by the mean over their inputs, such as linear."
     )
 
     search: bool = _search(
@@ -274,7 +304,7 @@ class RunSettings:
     solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
     tol: float = _fit(1e-3, "--tol", "Relative duality gap to stop at.")
     max_iter: int = _fit(1000, "--max-iter", "Most iterations.")
-    patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.")
+    patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.", only="chains")
     dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
     n_jobs: int | None = _fit(
         None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores", most=MOST_THREADS

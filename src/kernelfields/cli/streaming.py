@@ -27,6 +27,11 @@ def label_lines(
     ``shown``: "confidence" adds the probability of the label, "marginals" those of all.
     """
     reading = trained.reader.reading
+    if trained.crf.kind != "ChainCRF":
+        raise ValueError(
+            f"--stream labels lines by a chain, and this model is a {trained.crf.kind}, which cuts whole sequences: "
+            "leave out --stream"
+        )
     if reading.get("format") != "columns":
         raise ValueError(f"--stream reads column files, and this model was trained on {reading.get('format')}")
     options = {name: reading[name] for name in ("separator", "comments") if name in reading}

@@ -35,6 +35,8 @@ def train(voice: Voice, **options: Any) -> None:
       kernelfields train room.csv --sequence-column day --kernel rbf --standardize
     Find good settings by cross-validation:
       kernelfields train train.npz --search -m best.safetensors
+    Where it matters how long a label lasts, segments with their durations:
+      kernelfields train room.csv --sequence-column day --segments
     A long fit that survives a crash:
       kernelfields train big.crfsuite --checkpoint big.checkpoint --resume
     The same again, or nearly:
@@ -65,6 +67,7 @@ def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
     """Raise for options that are missing others, or are in their way."""
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
+    _check_kind(settings)
     if settings.checkpoint is None:
         for name in ("resume", "checkpoint_seconds"):
             if name in given:
@@ -77,3 +80,17 @@ def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
             raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
     elif unwanted := [SETTINGS[name].names[0] for name in given if SETTINGS[name].panel == "Search"]:
         raise ValueError(f"{unwanted[0]} is for --search, which was not asked for")
+
+
+def _check_kind(settings: RunSettings) -> None:
+    """Raise for options that are not of the kind of field that is trained."""
+    unwanted = "chains" if settings.segments else "segments"
+    for name, setting in SETTINGS.items():
+        if setting.only == unwanted and getattr(settings, name) not in (setting.default, None):
+            option = setting.names[0].split("/")[0]
+            if settings.segments:
+                raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")
+            raise ValueError(f"{option} is for --segments, which was not asked for")
+    if settings.segments and (settings.engine not in ("auto", "threads") or settings.device is not None):
+        option = "--device" if settings.engine in ("auto", "threads") else f"--engine {settings.engine}"
+        raise ValueError(f"{option} is for chains: --segments trains a SegmentCRF, by the threads of this process")

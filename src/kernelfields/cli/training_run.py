@@ -29,6 +29,7 @@ from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
     InputReader,
     TrainedModel,
+    build_chain,
     build_estimator,
     check_labels,
     default_template,
@@ -43,11 +44,12 @@ from kernelfields.cli.models import (
 )
 from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
+from kernelfields.fields.constraints import guess_scheme
 from kernelfields.formats import ModelFileError, SequenceFile
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, ChainCRFCV
+    from kernelfields import ChainCRF, ChainCRFCV, SegmentCRF
 
 _FINISHED = ("gap", "stationary", "early")
 
@@ -80,6 +82,7 @@ class TrainingRun:
         unknown = count_unknown(self.file.y or [])
         partly = f", of {unknown:,} positions the label is not known" if unknown else ""
         self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}")
+        self._check_segments(labels, unknown)
         if self.settings.dev is not None:
             self.development = self.reader.read(self.settings.dev)
             advice = "leave such sequences out of the development file"
@@ -87,7 +90,9 @@ class TrainingRun:
         self._say_how_inputs_are_seen()
         before = self._checkpointed()
         self._choose_settings(before)
-        self.crf = build_estimator(self.settings, self.reader) if before is None else self._continued(before)
+        self.crf: ChainCRF | SegmentCRF = (
+            build_estimator(self.settings, self.reader) if before is None else self._continued(before)
+        )
         self._fit()
         self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
@@ -107,6 +112,20 @@ class TrainingRun:
             return ExitCode.INTERRUPTED
         searched = self.search is None or not self.search.interrupted_
         return ExitCode.DONE if finished and searched else ExitCode.SHORT
+
+    def _check_segments(self, labels: set, unknown: int) -> None:
+        """Raise if there are no segments to be read off the labels, and say what they are of labels of entities."""
+        if not self.settings.segments:
+            return
+        if unknown and self.settings.max_duration is None:
+            raise ValueError(
+                "some labels are not known, nor how long segments are: a SegmentCRF needs --max-duration then"
+            )
+        if guess_scheme(labels) is not None:
+            self.voice.say(
+                "labels write entities, and runs of equal labels are segments: an entity of several positions is B-X "
+                "and a segment of I-X"
+            )
 
     def _say_how_inputs_are_seen(self) -> None:
         settings, template, voice = self.settings, self.reader.template, self.voice
@@ -176,7 +195,7 @@ class TrainingRun:
         plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
         ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
         search = ChainCRFCV(
-            build_estimator(plain, self.reader),
+            build_chain(plain, self.reader),
             kernels=kernels,
             prior_variances=settings.prior_variances,
             ranks=[rank or None for rank in ranks],
@@ -200,7 +219,7 @@ class TrainingRun:
         )
         return search
 
-    def _continued(self, before: TrainedModel) -> ChainCRF:
+    def _continued(self, before: TrainedModel) -> ChainCRF | SegmentCRF:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
@@ -230,7 +249,9 @@ class TrainingRun:
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
         self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
-        self.crf.set_params(callbacks=None, verbose=0, warm_start=False)
+        self.crf.set_params(callbacks=None, verbose=0)
+        if self.settings.resume:
+            self.crf.set_params(warm_start=False)
 
     def _write_report(self, path: str) -> None:
         """Write the page about the fit; who cannot have it hears that the model is there all the same."""
@@ -266,6 +287,9 @@ class TrainingRun:
             "n_positions": sum(map(len, self.file.y or [])),
             "labels": self.crf.classes_,
         }
+        if settings.segments:
+            document["max_duration"] = self.crf.max_duration_
+            voice.say(f"segments of up to {self.crf.max_duration_} positions")
         # A fit that ended otherwise has warned already, and said why.
         why = f": {solution.message}" if solution.reason in _FINISHED else ""
         voice.say(

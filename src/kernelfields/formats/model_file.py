@@ -23,6 +23,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,12 @@ def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarr
 
 def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the document and the tensors of a model file of this kind, or raise ModelFileError."""
+    _, document, tensors = read_model_of(path, (kind,))
+    return document, tensors
+
+
+def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError."""
     _check_is_file(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
@@ -87,15 +94,16 @@ def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict
     try:
         content = json.loads(text)
         found, document, tensors = content["kind"], content["document"], content["tensors"]
-        if found == kind:
+        if found in kinds:
             document, tensors = _decode(document, arrays), _decode(tensors, arrays)
             if not (isinstance(document, dict) and isinstance(tensors, dict)):
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
-    if found != kind:
-        raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {kind!r}: load it with its own class")
-    return document, tensors
+    if found not in kinds:
+        expected = " or ".join(map(repr, kinds))
+        raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with its own class")
+    return found, document, tensors
 
 
 def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:

@@ -44,7 +44,7 @@ from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
-from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model, write_model
+from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
@@ -111,9 +111,14 @@ def write_document(path: str | os.PathLike, kind: str, document: dict[str, Any])
 
 def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[dict[str, Any]], Any]) -> Any:
     """Return what ``rebuild`` makes of the document of a model file; ModelFileError if it is not sound."""
-    document, _ = read_model(path, kind)
+    return read_document_of(path, {kind: rebuild})
+
+
+def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
+    """Return what ``rebuild[kind]`` makes of the document of a model file of one of these kinds."""
+    kind, document, _ = read_model_of(path, rebuild)
     try:
-        return rebuild(document if document.get("layout") == LAYOUT else upgraded(kind, document))
+        return rebuild[kind](document if document.get("layout") == LAYOUT else upgraded(kind, document))
     except ModelFileError:
         raise
     except _ERRORS as error:

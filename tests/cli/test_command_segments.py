@@ -1,0 +1,204 @@
+"""``--segments``: the command trains a SegmentCRF, and its other parts answer by it or refuse in one line."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from command_files import run
+
+from kernelfields import SegmentCRF
+from kernelfields.cli.models import load_model
+
+FIT = ("--prior-variance", "1", "-j", "1", "-q")
+
+
+def labels_of_a_day(random):
+    """Rests of one to three positions and moves of three to five, in turns."""
+    durations = [("rest", random.integers(1, 4)), ("move", random.integers(3, 6))] * 2
+    return [label for label, duration in durations for _ in range(duration)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Numbers and words with the same kind of labels, a model of segments of each, and a chain."""
+    place, random = tmp_path_factory.mktemp("segments"), np.random.default_rng(0)
+    days = [labels_of_a_day(random) for _ in range(8)]
+    rows = [f"{day},{(label == 'move') + random.normal():.4f},{label}" for day, own in enumerate(days) for label in own]
+    (place / "room.csv").write_text("\n".join(["day,speed,label", *rows]) + "\n")
+    words = {"rest": ("sit", "lie"), "move": ("run", "lie")}
+    blocks = ["".join(f"{random.choice(words[label])}\t{label}\n" for label in own) for own in days]
+    (place / "words.conll").write_text("\n".join(blocks))
+    (place / "half.conll").write_text("\n".join(blocks).replace("lie\trest", "lie\t?").replace("lie\tmove", "lie\t?"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        run("train", "room.csv", "--sequence-column", "day", "--segments", "-m", "room.model", *FIT)
+        run("train", "words.conll", "--segments", "-m", "words.model", *FIT)
+        run("train", "words.conll", "-m", "chain.model", *FIT)
+    return place
+
+
+@pytest.fixture
+def inside(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def refused(*arguments):
+    """Return the one line that a command ends with."""
+    *_, last = run(*arguments, code=2).stderr.splitlines()
+    assert last.startswith("error: ")
+    return last
+
+
+def test_a_file_becomes_a_field_of_segments(inside):
+    crf = SegmentCRF.load("room.model")
+    assert crf.classes_.tolist() == ["move", "rest"]
+    assert crf.max_duration_ == 10  # twice the longest run
+    assert crf.solution_.converged
+    assert "segments = true" in (inside / "room.toml").read_text()
+
+
+def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_path):
+    first, second = tmp_path / "first.model", tmp_path / "second.model"
+    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5", "--segment-kernel", "linear")
+    run("train", "words.conll", "--segments", *options, "--window", "2,0", "--tol", "0.01", "-m", first, *FIT)
+    run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
+    crf, again = SegmentCRF.load(first), SegmentCRF.load(second)
+    assert (crf.max_duration, crf.repeats, crf.duration_prior_variance, crf.window) == (4, True, 0.5, (2, 0))
+    assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration", "segment"]
+    for one, other in zip(crf.field_.terms, again.field_.terms, strict=True):
+        np.testing.assert_array_equal(one.coefficients, other.coefficients)
+
+
+def test_how_long_segments_may_be_is_told(inside, tmp_path):
+    arguments = ("train", "words.conll", "--segments", "--prior-variance", "1", "-m", tmp_path / "one.model")
+    result = run(*arguments, "--max-duration", "7", "--json")
+    assert "segments of up to 7 positions" in result.stderr
+    assert json.loads(result.stdout)["max_duration"] == 7
+
+
+def test_labels_of_positions_are_those_of_the_model(inside):
+    lines = run("predict", "room.model", "room.csv", "--confidence", "-q").stdout.splitlines()
+    trained = load_model("room.model")
+    read = trained.reader.read("room.csv")
+    expected = [label for labels in trained.crf.predict(read.X) for label in labels]
+    found = list(csv.DictReader(lines))
+    assert [row["predicted"] for row in found] == expected
+    marginals = np.concatenate(trained.crf.predict_marginals(read.X))
+    chosen = [marginals[place, ["move", "rest"].index(label)] for place, label in enumerate(expected)]
+    np.testing.assert_allclose([float(row["probability"]) for row in found], chosen, atol=1e-6)
+
+
+def test_segments_are_a_table_or_documents(inside):
+    trained = load_model("words.model")
+    expected = trained.crf.predict_segments(trained.reader.read("words.conll").X)
+    table = run("predict", "words.model", "words.conll", "--segments", "-q").stdout.splitlines()
+    assert table[0] == "sequence\tbegin\tend\tlabel\tprobability"
+    rows = [(number, *each) for number, found in enumerate(expected) for each in found]
+    assert table[1:] == [f"{number}\t{b}\t{e}\t{label}\t{p:.6f}" for number, b, e, label, p in rows]
+    documents = run("predict", "words.model", "words.conll", "--segments", "--json", "-q").stdout.splitlines()
+    for line, found in zip(documents, expected, strict=True):
+        assert [tuple(each.values()) for each in json.loads(line)["segments"]] == [tuple(each) for each in found]
+
+
+def test_known_labels_are_kept_in_segments(inside):
+    lines = run("predict", "words.model", "half.conll", "--known", "-q").stdout.split("\n")
+    cells = [line.split("\t") for line in lines if line]
+    assert {predicted for _, label, predicted in cells if label == "?"} <= {"rest", "move"}
+    assert all(label == predicted for _, label, predicted in cells if label != "?")
+    table = run("predict", "words.model", "half.conll", "--known", "--segments", "-q").stdout.splitlines()
+    cut = [label for _, b, e, label, _ in csv.reader(table[1:], delimiter="\t") for _ in range(int(e) - int(b))]
+    assert cut == [predicted for _, _, predicted in cells]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["predict", "words.model", "words.conll", "--nbest", "2", "-q"], "# 1 0."),
+        (["predict", "words.model", "words.conll", "--marginals", "-q"], "rest/"),
+        (["predict", "words.model", "words.conll", "--posterior", "--json", "-q"], '{"labels": ["rest"'),
+        (["evaluate", "words.model", "words.conll", "--resamples", "0"], "log-likelihood per sequence"),
+        (["evaluate", "words.model", "words.conll", "--against", "chain.model"], "second: chain.model"),
+        (["inspect", "words.model", "--label", "rest"], "duration: kernel RBF"),
+        (["inspect", "words.model", "--explain", "words.conll"], "positions of move"),
+        (["certify", "words.model", "words.conll", "--limit", "0.1"], "within the limit of 0.1"),
+    ],
+    ids=lambda each: " ".join(each[0:1] + each[3:4]) if isinstance(each, list) else "",
+)
+def test_every_command_answers_by_segments(inside, arguments, shown):
+    assert shown in run(*arguments).stdout
+
+
+def test_reports_show_segments(inside, tmp_path):
+    run("evaluate", "words.model", "words.conll", "--resamples", "0", "--report", tmp_path / "page.html", "-q")
+    assert "SegmentCRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+TRAINING = [
+    (["--l1", "1"], "--l1 is for chains, and --segments trains a SegmentCRF"),
+    (["--support", "observed"], "--support is for chains"),
+    (["--allowed-by", "U:word="], "--allowed-by is for chains"),
+    (["--dev", "words.conll"], "--dev is for chains"),
+    (["--search"], "--search is for chains"),
+    (["--checkpoint", "x"], "--checkpoint is for chains"),
+    (["--engine", "torch"], "--engine torch is for chains: --segments trains a SegmentCRF, by the threads"),
+    (["--device", "cuda:0"], "--device is for chains: --segments trains a SegmentCRF"),
+    (["--constraints", "bilou"], "--constraints bilou forbids B-X after B-X, and a SegmentCRF may have both"),
+    (["--max-duration", "0"], "--max-duration must be at least 1"),
+    (["--max-duration", "2"], "more than max_duration=2"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), TRAINING, ids=[" ".join(each) for each, _ in TRAINING])
+def test_what_segments_cannot_be_trained_by_is_one_line(inside, tmp_path, options, message):
+    assert message in refused("train", "words.conll", "--segments", *options, "-m", tmp_path / "no.model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_segments_are_for_segments(inside):
+    for options in (["--max-duration", "3"], ["--repeats"], ["--segment-kernel", "linear"]):
+        assert f"{options[0]} is for --segments, which was not asked for" in refused("train", "words.conll", *options)
+
+
+def test_segments_have_transitions(inside, tmp_path):
+    (tmp_path / "t").write_text("U00:%x[0,0]\n")
+    arguments = ("train", "words.conll", "--segments", "-t", tmp_path / "t", "-m", tmp_path / "no.model")
+    assert "the template has no B line, and --segments has transitions" in refused(*arguments)
+
+
+def test_labels_that_are_partly_known_need_a_duration(inside, tmp_path):
+    arguments = ("train", "half.conll", "--segments", "--unknown-label", "?", "-m", tmp_path / "half.model", *FIT)
+    assert "a SegmentCRF needs --max-duration then" in refused(*arguments)
+    run(*arguments, "--max-duration", "10")
+    assert SegmentCRF.load(tmp_path / "half.model").max_duration_ == 10
+
+
+def test_what_a_model_of_segments_cannot_do_is_one_line(inside, tmp_path):
+    stream = refused("predict", "words.model", "words.conll", "--stream")
+    assert "--stream labels lines by a chain, and this model is a SegmentCRF" in stream
+    assert "a model of the kind 'SegmentCRF' cannot be served" in refused("export", "words.model", tmp_path / "o.onnx")
+    chain = refused("predict", "chain.model", "words.conll", "--segments")
+    assert chain.endswith("--segments is for a SegmentCRF, which train --segments makes: chain.model is a ChainCRF")
+    for options in (["--nbest", "2"], ["--marginals"], ["--posterior"]):
+        assert "--segments writes the best" in refused("predict", "words.model", "words.conll", "--segments", *options)
+    assert "--known and --segments" in refused("predict", "words.model", "words.conll", "--segments", "--stream")
+    SegmentCRF.load("words.model").save(tmp_path / "python.model")
+    assert "was written by SegmentCRF.save" in refused("predict", tmp_path / "python.model", "words.conll")
+
+
+def test_labels_of_entities_are_taken_as_they_are(tmp_path):
+    sentence = [("Ann", "B-P"), ("Lee", "I-P"), ("Roe", "I-P"), ("Bob", "B-P"), ("Sue", "B-P"), ("left", "O")]
+    (tmp_path / "names.conll").write_text(("\n".join("\t".join(row) for row in sentence) + "\n\n") * 4)
+    model = tmp_path / "names.model"
+    options = ("--segments", "--constraints", "bio", "--prior-variance", "10", "-m", model)
+    result = run("train", tmp_path / "names.conll", *options)
+    assert "labels write entities, and runs of equal labels are segments" in result.stderr
+    table = run("predict", model, tmp_path / "names.conll", "--segments", "-q").stdout.splitlines()
+    assert [line.split("\t")[1:4] for line in table[1:5]] == [
+        ["0", "1", "B-P"],
+        ["1", "3", "I-P"],
+        ["3", "5", "B-P"],  # two entities of one position each
+        ["5", "6", "O"],
+    ]
+    assert "entity F1 (bio)" in run("evaluate", model, tmp_path / "names.conll", "--resamples", "0").stdout
