@@ -15,6 +15,7 @@ from kernelfields import (
     ExponentialFamilyDensity,
     GraphCRF,
     KernelClassifier,
+    LabelDictionary,
     MultiLabelCRF,
     NodeCliques,
     SegmentCRF,
@@ -93,6 +94,9 @@ FITS = {
     ).fit(X, Y),
     "chain, sparse weights": lambda: ChainCRF(
         "linear", support="observed", min_freq=1.0, l1=0.1, edge_l1=0.2, edge_support="all", scale=True, **QUICK
+    ).fit(X, Y),
+    "chain, a dictionary of labels": lambda: ChainCRF(
+        "linear", allowed=LabelDictionary(0, min_count=2, unknown=[0, 1, 2], entries={"7": [1]}), **QUICK
     ).fit(X, Y),
     "chain, scikit-learn's kernel": lambda: ChainCRF(
         gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, decode="posterior", **QUICK
