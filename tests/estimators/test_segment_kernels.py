@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, SegmentCRF, SoftTargets
-from kernelfields.cli.models import load_model
 from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.evaluation import evaluate_model
 from kernelfields.fields.segments import SegmentCliques, read_segments
-from kernelfields.formats.model_file import ModelFileError
 from kernelfields.models.build import name_cliques
 from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
@@ -261,12 +259,6 @@ def test_new_inputs_may_meet_kernels_on_a_device(fitted):
     there = copy.copy(fitted).set_params(engine="torch")
     for ours, here in zip(there.predict_marginals(X), fitted.predict_marginals(X), strict=True):
         np.testing.assert_allclose(ours, here, atol=1e-9)
-
-
-def test_the_command_says_that_segments_are_for_python(fitted, tmp_path):
-    fitted.save(tmp_path / "segments.kfm")
-    with pytest.raises(ModelFileError, match="holds a model of kind 'SegmentCRF', expected 'ChainCRF'"):
-        load_model(tmp_path / "segments.kfm")
 
 
 def test_clique_sets_of_segments_say_what_they_need():
