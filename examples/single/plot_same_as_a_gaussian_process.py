@@ -24,7 +24,8 @@ def two_classes(size):
 
 # %%
 # A Gaussian process with kernel ``c * RBF(length)`` on the log-odds of two classes is a softmax field with half that
-# variance for each class and ``gamma = 0.5 / length ** 2``. ``laplace`` adds the doubt around the fit.
+# variance for each class and ``gamma = 0.5 / length ** 2``. ``laplace`` adds the doubt around the fit. scikit-learn
+# shows the latent function from 1.7 on.
 length, c = 0.7, 8.0
 process = GaussianProcessClassifier(kernels.ConstantKernel(c) * kernels.RBF(length), optimizer=None)
 settings = {"prior_variance": c / 2, "bias": False, "random_state": 0}

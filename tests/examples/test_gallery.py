@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+import sklearn
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/plot_*.py"))
@@ -40,6 +41,8 @@ def drawing(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=name_of)
 def test_an_example_draws_without_a_warning(script, drawing, capsys):
+    if "latent_mean_and_variance" in script.read_text(encoding="utf-8") and sklearn.__version__.startswith("1.6."):
+        pytest.skip("scikit-learn 1.6 does not show the latent function of a Gaussian process")
     runpy.run_path(str(script), run_name="__main__")
     figures = [plt.figure(number) for number in plt.get_fignums()]
     assert any(ax.has_data() for figure in figures for ax in figure.axes)
