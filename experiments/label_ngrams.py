@@ -56,7 +56,7 @@ SELECTION_FOLD, WORD_FOLDS, WORD_GROUPS = 1, (0,), 5
 FOLDS = (0, 1, 2)
 #: Sentences of tagged text to train on, to choose with, and prior variances: of words and transitions, and of n-grams.
 TAG_ORDERS = (3,)
-TAG_SENTENCES, TAG_SELECTION_SENTENCES = None, 3000
+TAG_SENTENCES, TAG_SELECTION_SENTENCES = 3000, 3000
 TAG_VARIANCES, TAG_NGRAM_VARIANCES = (1.0, 3.0, 10.0), (0.03, 0.3, 3.0)
 FILE, KEYS = "label_ngrams.json", ("part", "fold", "order")
 UNPRINTED = ("description", "accuracy", "by_word")
@@ -207,7 +207,7 @@ def tagged(part: str, n_sentences: int | None = None) -> Sample:
     return features, [[row[-1] for row in sentence] for sentence in sentences]
 
 
-def tag_field(order: int, variance: float, ngram_variance: float | None, tol: float = 1e-3) -> ChainCRF:
+def tag_field(order: int, variance: float, ngram_variance: float | None, tol: float) -> ChainCRF:
     """Return a field of words whose longest n-grams have ``order`` tags."""
     words = NodeCliques("linear", support="observed", prior_variance=variance)
     cliques = [words, EdgeCliques(prior_variance=variance)]
@@ -239,7 +239,7 @@ def tags(order: int) -> dict:
     predicted, models = [], []
     for each in (2, order):
         fitting = time.perf_counter()
-        models.append(tag_field(each, row["variance"], row["ngram_variance"]).fit(*train))
+        models.append(tag_field(each, row["variance"], row["ngram_variance"], SELECTION_TOL).fit(*train))
         row[f"fit_seconds_{each}"] = time.perf_counter() - fitting
         predicted.append(error(models[-1], test)[1])
     difference = compare(test[1], *predicted, scheme=None, random_state=0).accuracy
