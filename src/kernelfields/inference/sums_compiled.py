@@ -1,4 +1,4 @@
-"""Sums that compiled passes share: of shifts, with what rounding drops, and the flags of those in any order."""
+"""What compiled passes share: sums of shifts with what rounding drops, flags of sums in any order, draws by weights."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ def shift(values, sums):
     values -= peak
     collect(peak, sums)
     return True
+
+
+@njit(nogil=True, cache=True)
+def drawn(weights, n, uniform):
+    """Return a place of weights[:n] with a probability in proportion to them."""
+    target, last = uniform * weights[:n].sum(), 0
+    for i in range(n):
+        if weights[i] > 0.0:
+            last = i
+            target -= weights[i]
+            if target < 0.0:
+                break
+    return last

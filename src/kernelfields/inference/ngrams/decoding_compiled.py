@@ -17,6 +17,8 @@ import math
 import numpy as np
 from numba import njit
 
+from kernelfields.inference.sums_compiled import drawn
+
 
 @njit(nogil=True, cache=True)
 def _edge_row(t, edge):
@@ -94,7 +96,7 @@ def draw_labellings(arcs, arc_of, scores, edge, node, futures, uniforms, labels)
     for k in range(len(labels)):
         state = -1
         for t in range(len(node)):
-            top, total, row = -math.inf, 0.0, _edge_row(t, edge)
+            top, row = -math.inf, _edge_row(t, edge)
             for y in range(n_labels):
                 arc = arc_of[state, y] if t else -1
                 target = arcs.target[arc] if t else y
@@ -103,13 +105,6 @@ def draw_labellings(arcs, arc_of, scores, edge, node, futures, uniforms, labels)
                 top = max(top, weights[y])
             for y in range(n_labels):
                 weights[y] = math.exp(weights[y] - top)
-                total += weights[y]
-            left, chosen = uniforms[k, t] * total, -1
-            for y in range(n_labels):
-                if weights[y] > 0.0:
-                    chosen = y
-                    left -= weights[y]
-                    if left < 0.0:
-                        break
+            chosen = drawn(weights, n_labels, uniforms[k, t])
             labels[k, t] = chosen
             state = arcs.target[arc_of[state, chosen]] if t else chosen

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.segments.windows_compiled import window_scores
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import REORDER, drawn
 
 
 @njit(nogil=True, cache=True, fastmath={*REORDER, "nnan"})
@@ -88,19 +88,6 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
 
 
 @njit(nogil=True, cache=True)
-def _drawn(weights, n, uniform):
-    """Return a place of weights[:n] with a probability in proportion to them."""
-    target, last = uniform * weights[:n].sum(), 0
-    for i in range(n):
-        if weights[i] > 0.0:
-            last = i
-            target -= weights[i]
-            if target < 0.0:
-                break
-    return last
-
-
-@njit(nogil=True, cache=True)
 def draw_segments(first, last, offsets, edge, durations, passes, uniforms, labels, begins):
     """Fill labels and begins, (N,), of one draw for each sequence; uniforms (N + S, 2) in [0, 1) decide."""
     ahead, opened, q = passes.ahead, passes.opened, passes.q
@@ -118,7 +105,7 @@ def draw_segments(first, last, offsets, edge, durations, passes, uniforms, label
                 top = max(top, weights[y])
             for y in range(n_labels):
                 weights[y] = math.exp(weights[y] - top)
-            label = _drawn(weights, n_labels, uniforms[base + t, 0])
+            label = drawn(weights, n_labels, uniforms[base + t, 0])
             n, top = ahead[label, base + t], -np.inf
             for d in range(n):
                 weights[d] = q[label, base + t + 1 + d] + logs[label, d]
@@ -127,7 +114,7 @@ def draw_segments(first, last, offsets, edge, durations, passes, uniforms, label
                 top = max(top, weights[d])
             for d in range(n):
                 weights[d] = math.exp(weights[d] - top)
-            duration = 1 + _drawn(weights, n, uniforms[base + t, 1])
+            duration = 1 + drawn(weights, n, uniforms[base + t, 1])
             for place in range(start + t, start + t + duration):
                 labels[place] = label
                 begins[place] = place == start + t

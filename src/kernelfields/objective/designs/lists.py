@@ -45,15 +45,15 @@ class PairLists:
     """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits gradients held at a time."""
 
     def __init__(self, features: Any, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
-        from kernelfields.objective.designs.lists_compiled import count_matches, fill_matches
+        from kernelfields.objective.designs.lists_compiled import walk_matches
 
         arrays = _arrays(features, support, lists)
         counts = np.zeros(len(lists.labels), dtype=np.int64)
-        count_matches(*arrays, counts)
+        walk_matches(*arrays, counts, np.empty(0, dtype=np.uint32), features.data[:0])
         self._indptr = np.concatenate([[0], np.cumsum(counts)])
         self._pairs = np.empty(self._indptr[-1], dtype=np.uint32)  # unsigned: compiled code need not look for -1
         self._values = np.empty(self._indptr[-1], dtype=features.data.dtype)
-        fill_matches(*arrays, self._indptr[:-1].copy(), self._pairs, self._values)
+        walk_matches(*arrays, self._indptr[:-1].copy(), self._pairs, self._values)
         if (self._values == 1.0).all():
             self._values = self._values[:0].copy()  # features that are there or not need no weights
         self._size, self._workers = support.size, workers

@@ -78,27 +78,9 @@ def gather_lists(first, last, features, support, coefficients, rows, marks, list
 
 
 @njit(nogil=True, cache=True)
-def count_matches(features, support, lists, counts):
-    """Add to counts (A,) how many features of its position have a pair with the label of each entry."""
-    indptr, indices, _ = features
-    begin, outcomes = support
-    starts, labels = lists
-    for t in range(len(starts) - 1):
-        lo, hi = starts[t], starts[t + 1]
-        for k in range(indptr[t], indptr[t + 1]):
-            p, stop = begin[indices[k]], begin[indices[k] + 1]
-            searched = stop - p > _SEARCH * (hi - lo)
-            for i in range(lo, hi):
-                p = _next_pair(outcomes, p, stop, labels[i], searched)
-                if p == stop:
-                    break
-                if outcomes[p] == labels[i]:
-                    counts[i] += 1
-
-
-@njit(nogil=True, cache=True)
-def fill_matches(features, support, lists, places, pairs, weights):
-    """Write pairs and values of every entry from places (A,) on, which move along."""
+def walk_matches(features, support, lists, places, pairs, weights):
+    """Write pairs and values of every entry from places (A,) on, which move along; without pairs, move alone."""
+    written = len(pairs) > 0
     indptr, indices, values = features
     begin, outcomes = support
     starts, labels = lists
@@ -112,8 +94,9 @@ def fill_matches(features, support, lists, places, pairs, weights):
                 if p == stop:
                     break
                 if outcomes[p] == labels[i]:
-                    pairs[places[i]] = p
-                    weights[places[i]] = values[k]
+                    if written:
+                        pairs[places[i]] = p
+                        weights[places[i]] = values[k]
                     places[i] += 1
 
 
