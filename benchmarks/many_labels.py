@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.shared_data import token_columns
 from kernelfields import ChainCRF, LabelDictionary
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.chain.allowed import infer_allowed
+from kernelfields.inference.chain.lists import infer_allowed
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.numerics.threads import Workers
 

@@ -7,13 +7,13 @@ from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.answers import AllowedAnswers, ChainAnswers
-from kernelfields.inference.chain.allowed import (
+from kernelfields.inference.chain.lists import (
     best_allowed,
     best_with_each,
     infer_allowed,
     worth_lists,
 )
-from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
+from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.logarithms import infer_in_logarithms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,10 +22,10 @@ from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.habits import advised
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.partial import resolve_partial_labels
 from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.graph import refuse_approximate
 
 
 @advised
@@ -171,7 +170,7 @@ class AnnotatedCRF(BaseEstimator):
         """
         parts = []
         for _, free, given in self._beliefs(X, y):
-            refuse_approximate(free.inference, "a log-likelihood")
+            refuse_approximate(free.family, "a log-likelihood")
             parts.append(given.log_partition - free.log_partition)
         values = np.concatenate(parts)
         return values if per_sequence else float(values.sum())
@@ -201,7 +200,4 @@ class AnnotatedCRF(BaseEstimator):
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
-            given = copy.copy(free)
-            given.__dict__.pop("beliefs", None)
-            given.node = free.node + batch.evidence
-            yield batch, free, given
+            yield batch, free, free.given(batch.evidence)

@@ -103,7 +103,7 @@ class AnnotatedLabels(PartialLabels):
         if options.pop("keep", None) is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         n_rows = len(self.confusions.annotations.codes)
-        if posterior.datafit.likelihood.layout.zeros().node.shape[0] != n_rows:  # type: ignore[attr-defined]
+        if posterior.datafit.family.n_positions != n_rows:  # type: ignore[attr-defined]
             raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
         random, start, first = options["random"], options.pop("start"), self.confusions.matrices
         best: tuple[Solution, np.ndarray] | None = None
@@ -119,7 +119,7 @@ class AnnotatedLabels(PartialLabels):
         assert best is not None
         solution, self.confusions.matrices = best
         self.path = [each.value for each in solution.history]
-        self._tell(posterior)
+        self._set_evidence(posterior)
         return replace(solution, reason=found.reason) if found.reason in ("interrupted", "callback") else solution
 
     def _descend(
@@ -138,7 +138,7 @@ class AnnotatedLabels(PartialLabels):
         """Fit field and confusions in turn, from one start, until neither brings anything."""
         tol = max(tol, _FINEST)
         steps = FittingSteps(posterior, solver, random, tol)
-        self._tell(posterior)
+        self._set_evidence(posterior)
         self._go_to(steps, np.zeros(posterior.size) if start is None else start)
         reason = None
         while reason is None:
@@ -152,8 +152,8 @@ class AnnotatedLabels(PartialLabels):
             reason = reason or self._end(steps, tol, max_iter)
         return steps.outcome(reason)
 
-    def _tell(self, posterior: LogPosterior) -> None:
-        posterior.datafit.tell(self.confusions.log_evidence())  # type: ignore[attr-defined]
+    def _set_evidence(self, posterior: LogPosterior) -> None:
+        posterior.datafit.set_evidence(self.confusions.log_evidence())  # type: ignore[attr-defined]
 
     def _go_to(self, steps: FittingSteps, theta: np.ndarray) -> None:
         steps.go_to(steps.posterior.at(theta), penalty=-self.confusions.log_prior())
@@ -162,7 +162,7 @@ class AnnotatedLabels(PartialLabels):
         completed = posterior.datafit.completed(posterior.split(theta))  # type: ignore[attr-defined]
         for _ in range(self.updates):
             self.confusions.update(completed())
-            self._tell(posterior)
+            self._set_evidence(posterior)
 
     def _end(self, steps: FittingSteps, tol: float, max_iter: int) -> str | None:
         before, last = (each.value for each in steps.history[-2:])

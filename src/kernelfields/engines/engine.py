@@ -4,7 +4,7 @@
     Torch("cuda:1")            one device of PyTorch
     Dask(client)               the workers of a cluster
 
-    engine.place(data, structure, settings) -> Sample        labelled data in a place
+    engine.place(data, spec, settings) -> Sample        labelled data in a place
     sample.view(clique)                     -> View          what the cliques of a set see; the panel of its basis
     sample.design(term)                     -> Design        a term on the data
     sample.datafit(designs)                 -> Datafit       the likelihood in the coefficients of the terms
@@ -24,11 +24,12 @@ from sklearn.base import BaseEstimator
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout, Residence
 from kernelfields.objective.term import Term
 
 
@@ -69,7 +70,7 @@ class View(Protocol):
 class Sample(Protocol):
     """Labelled data in a place."""
 
-    structure: LabelStructure
+    spec: FamilySpec
     n_positions: int
 
     def check_basis(self, name: str, basis: Basis) -> None:
@@ -83,6 +84,15 @@ class Sample(Protocol):
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
+
+
+class DeviceInference(Protocol):
+    """A place away from the host where the potentials of new data stay and are inferred."""
+
+    family: LabelFamily
+
+    def scores(self, expansion: Expansion, inputs: Any) -> Any:
+        """Return k(x, B) alpha for each row of inputs, (n, q), there."""
 
 
 class Engine(BaseEstimator):
@@ -101,14 +111,14 @@ class Engine(BaseEstimator):
         """Raise if new data cannot be scored here."""
         self.check()
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Sample:
+    def place(self, data: Any, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Return labelled data in this place."""
-        raise NotImplementedError(f"{type(self).__name__} must define place(data, structure, settings)")
+        raise NotImplementedError(f"{type(self).__name__} must define place(data, spec, settings)")
 
     def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
 
-    def residence(self, structure: LabelStructure, layout: Layout) -> Residence | None:
-        """Return where potentials of new data are best inferred beside their kernels; None for the host."""
+    def device_inference(self, family: LabelFamily) -> DeviceInference | None:
+        """Return a family that infers new data where their kernels are computed; None for the host."""
         return None

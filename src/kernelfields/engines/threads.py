@@ -14,7 +14,8 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.engine import Engine, SampleSettings
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
@@ -28,7 +29,7 @@ from kernelfields.objective.designs.memory import (
     solver_bytes,
 )
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 # Relative gaps that features of half precision can carry.
@@ -56,9 +57,9 @@ class Threads(Engine):
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> LocalSample:
+    def place(self, data: Any, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Return labelled data in this process."""
-        return LocalSample(data, structure, settings, parse_memory(self.memory), self.folder)
+        return LocalSample(data, spec, settings, parse_memory(self.memory), self.folder)
 
 
 class LocalSample:
@@ -67,14 +68,14 @@ class LocalSample:
     def __init__(
         self,
         data: Any,
-        structure: LabelStructure,
+        spec: FamilySpec,
         settings: SampleSettings,
         budget: int | None = None,
         folder: Any = None,
     ):
         self.data = data
         self.n_positions = data.n_positions
-        self.structure = structure
+        self.spec = spec
         self.settings = settings
         self._budget = budget
         self._folder = folder
@@ -90,12 +91,13 @@ class LocalSample:
 
     def datafit(self, designs: Sequence[Any]) -> LocalDatafit:
         """Return the likelihood of the data in the coefficients of some terms."""
-        likelihood = self.structure.likelihood(self.data, designs, self.settings.workers, self._plan)
+        likelihood = likelihood_of(self.data, designs, self.spec, self.settings.workers, self._planned)
         return LocalDatafit(likelihood, designs)
 
     @cached_property
-    def _plan(self) -> GraphInference | None:
-        return self.structure.plan(self.data)
+    def _planned(self) -> LabelFamily | None:
+        """A plan of inference on graphs, which does not depend on what scores them."""
+        return family_of(self.data, (), self.spec) if self.spec.kind == "graph" else None
 
     def design(self, term: Term, view: LocalView | None = None, panel: Any = None) -> LocalDesign:
         """Return a term on the data; its features are those of ``panel`` where there is one."""
@@ -103,7 +105,7 @@ class LocalSample:
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
             return known.for_term(term, positions)
-        n_labels = self.structure.n_labels
+        n_labels = self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
@@ -138,7 +140,7 @@ class LocalSample:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
         if term.support is not None or term.clique.support == "all":
             return term.support
-        clique, n_labels = term.clique, self.structure.n_labels
+        clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)
         if rows is not None and features is not None:
             features = features[rows]
@@ -152,7 +154,7 @@ class LocalSample:
         """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget, if any."""
         if self._budget is None:
             return None
-        settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
+        settings, n_labels, n_positions = self.settings, self.spec.n_labels, self.data.n_positions
         n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
         solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
         working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)

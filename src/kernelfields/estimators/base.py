@@ -5,7 +5,7 @@
     keep     get_params and the fitted field -> document -> model file, and back
 
 An estimator says what is its own in a few hooks: how data are read (``_learn``, ``_read``), which labels meet
-(``_structure``), and which terms there are (``_designs``, by default those of ``_cliques``).
+(``_family_spec``), and which terms there are (``_designs``, by default those of ``_cliques``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kernelfields.estimators.stored import StoredEstimator
 from kernelfields.features.label_dictionary import LabelDictionary
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
-from kernelfields.inference.answers import Answers, warn_of_doubts
+from kernelfields.inference.answers import Answers, warn_of_inference
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
@@ -41,6 +42,7 @@ from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     FieldKeeper,
     FitOptions,
+    FittedBy,
     FittedField,
     fit_field,
     warn_of_fit,
@@ -58,7 +60,6 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.reports.filled import FilledLabels
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Solution
@@ -138,8 +139,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         return self._read(X, y, sample_weight)
 
     @abstractmethod
-    def _structure(self, classes: np.ndarray, data: Any) -> LabelStructure:
-        """Return which labels meet."""
+    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+        """Return what decides the family of labellings: which labels meet, and what they may be."""
 
     @abstractmethod
     def _cliques(self, training: Training) -> NamedCliques:
@@ -217,15 +218,14 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         for checkpoint in checkpoints:
             checkpoint.end(self)
         warn_of_fit(fitted, self.tol, stacklevel=3)
-        if fitted.doubts:
-            warn_of_doubts(fitted.doubts, stacklevel=4)
+        warn_of_inference(fitted.warnings, stacklevel=4)
         return self
 
     def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
         watchers = [*check_callbacks(self.callbacks), progress]
-        structure, engine = self._structure(classes, data), self._engine(data)
+        spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
@@ -244,7 +244,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
             criteria,
         )
         settings = self._sample_settings()
-        return Training(reader, data, classes, structure, engine, options, progress.say, settings)
+        return Training(reader, data, classes, spec, engine, options, progress.say, settings)
 
     # ---- what is left to the data, see settling.py
 
@@ -336,11 +336,10 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         self._reader = training.reader
         self.classes_ = training.classes
         self.n_features_in_ = training.reader.n_features
-        self.field_ = Field(fitted.terms, training.structure)
-        self.inference_ = fitted.inference
+        self.field_ = Field(fitted.terms, training.spec)
+        self.inference_ = FittedBy.of(fitted.family)
         self.solution_ = fitted.solution
-        exact = fitted.inference is None or fitted.inference.exact
-        self._certificates = (fitted.span, fitted.rkhs) if exact else None
+        self._certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         self.evidence_path_ = training.evidence_path
         for later in ("laplace_", "continuation_"):
             self.__dict__.pop(later, None)
@@ -392,20 +391,20 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         return False
 
     def _averaged(
-        self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None, known: object = None
-    ) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        """Yield batches with their marginals and, if asked for, joint marginals, averaged over the posterior.
+        self, X: object, kind: str | None, group: str | None = None, known: object = None
+    ) -> Iterator[tuple[Any, np.ndarray, list[np.ndarray] | None]]:
+        """Yield batches with their marginals and those of a group of cliques, averaged over the posterior.
 
         ``kind`` is "probit", "sampling" or None for those of the fit itself.
         """
         if kind is None:
             for answers in self._answers(X, known=known):
-                yield answers.data, answers.marginals, None if joint_of is None else joint_of(answers)
+                yield answers.data, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
         from kernelfields.uncertainty.laplace.probit import averaged_answers
 
         batches, workers = self._answers(X, known=known), Workers(self.n_jobs)
-        yield from averaged_answers(kind, batches, self._field(), self._drawn(), workers, joint_of)
+        yield from averaged_answers(kind, batches, self._field(), self._drawn(), workers, group)
 
     def filled(self, X: object, y: object, *, tokens: Any = None, top: int | None = None) -> FilledLabels:
         """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
@@ -437,11 +436,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
 
         Where y is partly known, the probability is that of what it tells.
         """
-        return log_likelihoods(self._answers(X, y, known), self._contradicted)
-
-    def _contradicted(self, data: Any, evidence: np.ndarray) -> np.ndarray:
-        """Return a mask of the sequences, graphs or instances of which evidence (N, L) leaves no labelling, (S,)."""
-        return np.logical_or.reduceat(np.isneginf(evidence).all(axis=1), data.starts)
+        return log_likelihoods(self._answers(X, y, known))
 
     def _draws(
         self, X: object, n_samples: int | None, random_state: Seed, known: object = None
@@ -451,7 +446,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
             check_count(n_samples, "n_samples", " or None")
         random = random_generator(random_state)
         for answers in self._answers(X, known=known):
-            yield answers.data, answers.sample(n_samples or 1, random)  # type: ignore[union-attr]
+            yield answers.data, answers.sample(n_samples or 1, random)
 
     @property
     def certificate_(self) -> Certificate:
@@ -532,7 +527,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         refuse_unlabelled(self, "laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, self._field().structure, settings)
+        sample = self._engine(data).place(data, self._field().spec, settings)
         self.laplace_ = draw_posterior(
             terms,
             sample,

@@ -34,6 +34,9 @@ from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resol
 from kernelfields.fields.evidence import share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import check_class_weight
+from kernelfields.inference.checks import check_labels, check_lengths
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.fit import DevelopmentSet, FittedField
 from kernelfields.models.partial import PartialLabels
@@ -41,7 +44,6 @@ from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variances, check_support, is_auto
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.structure.search import StructurePath, StructureSearch
@@ -321,29 +323,26 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
             known = self._partial_settings().classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
-        self._structure(classes, chains).check_labels(chains, classes)
+        check_labels(chains, self._family_spec(classes, chains), classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        self.field_.structure.check_lengths(chains)
+        check_lengths(chains, self.field_.spec)
         return chains
 
     def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, np.ndarray | None]:
         labels, evidence = super()._read_known(known, data)
-        self.field_.structure.check_labels(replace(data, labels=labels, evidence=evidence), self.classes_)
+        check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
         return labels, evidence
-
-    def _contradicted(self, data: Chains, evidence: np.ndarray) -> np.ndarray:
-        return self.field_.structure.lost(data, evidence) >= 0
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_).admitting_labels()
-        self.field_.structure.check_labels(chains, self.classes_)
+        check_labels(chains, self.field_.spec, self.classes_)
         return weigh_classes(chains, self.classes_, self.class_weight)
 
-    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure:
-        return ChainStructure(len(classes), resolve_constraints(self.constraints, classes))
+    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+        return FamilySpec("chain", len(classes), resolve_constraints(self.constraints, classes))
 
     def _development_chains(self, training: Training) -> Chains | None:
         X, y = training.held_out
@@ -355,7 +354,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             chains = training.reader.read(X, y, None, training.classes).admitting_labels()
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
-        training.structure.check_labels(chains, training.classes)  # type: ignore[attr-defined]
+        check_labels(chains, training.spec, training.classes)
         return chains
 
     def _place_development(self, training: Training) -> int:
@@ -384,8 +383,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         return rehearsed
 
     def _decodes_jointly(self) -> bool:
-        structure: Any = self._field().structure
-        return structure.masks.any or guess_scheme(self.classes_.tolist()) is not None
+        return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
     def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
         if not self._continues:
@@ -443,10 +441,9 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         """
         kind = resolve_uncertainty(uncertainty, joint=pairs) if uncertainty is not False else None
         nodes, edges = Ragged(), Ragged()
-        joint_of = (lambda answers: answers.pair_marginals()) if pairs else None
-        for chains, marginals, joint in self._averaged(X, kind, joint_of, known):
+        for chains, marginals, joint in self._averaged(X, kind, EDGE if pairs else None, known):
             nodes += chains.split(marginals)
-            edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
+            edges += joint or []
         return (nodes, edges) if pairs else nodes
 
     @answers_collections
@@ -497,7 +494,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([np.empty(0), *(each.entropies() for each in self._answers(X, known=known))])  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0), *(each.entropies() for each in self._answers(X, known=known))])
 
     def weights(
         self,
@@ -577,8 +574,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         check_is_fitted(self, "field_")
         return show_sequence(self, x, y, tokens, caption)
 
-    def _describe_structure(self) -> dict[str, Any]:
-        masks = self.field_.structure.masks
+    def _describe_spec(self) -> dict[str, Any]:
+        masks = self.field_.spec.masks
         return {"masks": {"edge": masks.edge, "start": masks.start, "end": masks.end, "label": masks.label}}
 
     @classmethod
@@ -586,10 +583,10 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         return ChainReader.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure:
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         masks = ConstraintMasks(**described["masks"])
         masks.check(len(classes))
-        return ChainStructure(len(classes), masks)
+        return FamilySpec("chain", len(classes), masks)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> ChainCRF:

@@ -19,19 +19,17 @@ from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import is_sequence, open_groups
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.softmax import SingleStructure
 
 #: The prior variance of functions whose kernel has k(x, x) = 1, and of transitions.
 USUAL_VARIANCE = 1000.0
@@ -172,8 +170,8 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         options = ClimbOptions(
             self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.say, progress
         )
-        data, structure = training.data, training.structure
-        return find_clusters(designs, data, structure, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
+        data, spec = training.data, training.spec
+        return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
 
     def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
         designs, _ = super()._designs(training, sample)
@@ -189,7 +187,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         self._reader = training.reader
         self.classes_ = training.classes
         self.n_features_in_ = training.reader.n_features
-        self.field_ = Field(terms, training.structure)
+        self.field_ = Field(terms, training.spec)
         self.solution_ = found.solution
         self._name_features()
         self.inference_, self._certificates, self.evidence_path_ = None, None, None
@@ -277,8 +275,8 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     def _on_sequences(self) -> bool:
         return isinstance(self._reader, ChainReader)
 
-    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure | SingleStructure:
-        return _structure_of(isinstance(data, Chains), classes)
+    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+        return FamilySpec("chain" if isinstance(data, Chains) else "single", len(classes))
 
     def _cliques(self, training: Training) -> NamedCliques:
         variance = USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
@@ -366,8 +364,8 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         return kind.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure | SingleStructure:
-        return _structure_of(bool(described["sequences"]), classes)
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+        return FamilySpec("chain" if described["sequences"] else "single", len(classes))
 
 
 def holds_sequences(X: Any) -> bool:
@@ -398,12 +396,6 @@ def _single_nodes(inputs: Any) -> Graphs:
 def _shares(count: int, n_positions: int) -> np.ndarray:
     """Return the weights of sequences or inputs in a mean over all positions."""
     return np.full(count, 1.0 / max(1, n_positions))
-
-
-def _structure_of(sequences: bool, classes: np.ndarray) -> ChainStructure | SingleStructure:
-    if sequences:
-        return ChainStructure(len(classes), resolve_constraints(None, classes))
-    return SingleStructure(len(classes))
 
 
 def _at_usual_variance(design: Any, data: Any) -> Design:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,12 @@ from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged, per_item
 from kernelfields.fields.reading import check_class_weight
-from kernelfields.inference.plan import check_method
+from kernelfields.inference.choice import FamilySpec, check_method, refuse_approximate
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_prior_variance, check_support
-from kernelfields.objective.likelihoods.graph import GraphStructure, refuse_approximate
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
@@ -198,13 +195,13 @@ class GraphCRF(FieldEstimator):
     _nouns = GRAPHS
     _places = ("graph", "node")
 
-    def _structure(self, classes: np.ndarray, data: Graphs) -> GraphStructure:
-        return GraphStructure(len(classes), self.inference)
+    def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
+        return FamilySpec("graph", len(classes), method=self.inference)
 
     def _field(self) -> Field:
         check_is_fitted(self, "field_")
         # How graphs are inferred may change after the fit.
-        return replace(self.field_, structure=GraphStructure(len(self.classes_), self.inference))
+        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     def _cliques(self, training: Training) -> NamedCliques:
         graphs = training.data
@@ -287,13 +284,9 @@ class GraphCRF(FieldEstimator):
         """
         kind = resolve_uncertainty(uncertainty, joint=factors is not None)
         nodes, joint = Ragged(), Ragged()
-        joint_of: Callable[[Any], np.ndarray] | None = None
-        if factors is not None:
-            joint_of = lambda answers: answers.factor_marginals(factors)  # noqa: E731
-        for graphs, marginals, rows in self._averaged(X, kind, joint_of, known):
+        for graphs, marginals, rows in self._averaged(X, kind, factors, known):
             nodes += graphs.split(marginals)
-            if factors is not None:
-                joint += [rows[begin:end] for begin, end in pairwise(graphs.group(factors).offsets.tolist())]
+            joint += rows or []
         return nodes if factors is None else (nodes, joint)
 
     def predict_variances(self, X: object) -> list[np.ndarray]:
@@ -335,8 +328,8 @@ class GraphCRF(FieldEstimator):
         """Return the entropy of p(y | x) of each graph, in nats; ValueError if inference is approximate."""
         parts = [np.empty(0)]
         for answers in self._answers(X, known=known):
-            refuse_approximate(answers.inference, "an entropy")
-            parts.append(answers.entropies())  # type: ignore[union-attr]
+            refuse_approximate(answers.family, "an entropy")
+            parts.append(answers.entropies())
         return np.concatenate(parts)
 
     def predict_nbest(self, X: object, k: int, *, known: object = None) -> list[list[tuple[np.ndarray, float]]]:
@@ -413,11 +406,11 @@ class GraphCRF(FieldEstimator):
         return GraphReader.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> GraphStructure:
-        return GraphStructure(len(classes))
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+        return FamilySpec("graph", len(classes))
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, structure: LabelStructure) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, spec: FamilySpec) -> None:
         bases = [id(term.subspace) for term in terms]
         if len(set(bases)) < len(bases):
             raise ValueError("two of its clique sets have one basis, which sees the inputs of one of them")

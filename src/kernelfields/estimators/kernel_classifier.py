@@ -30,14 +30,14 @@ from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import SAMPLES, balanced_weights
 from kernelfields.fields.soft_targets import SoftTargets
-from kernelfields.inference.answers import infer_labels
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled_rows
 from kernelfields.numerics.parameters import check_prior_variance
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.softmax import SingleStructure
 from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
 from kernelfields.uncertainty.laplace.samples import label_variances
 
@@ -218,8 +218,8 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
-    def _structure(self, classes: np.ndarray, data: Graphs) -> SingleStructure:
-        return SingleStructure(len(classes))
+    def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
+        return FamilySpec("single", len(classes))
 
     def _cliques(self, training: Training) -> NamedCliques:
         shared: dict[str, Any] = {"label_kernel": self.label_kernel}
@@ -295,15 +295,15 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
         scores = self._scores(X, known)
-        return scores - infer_labels(scores).log_partition[:, None]
+        return scores - softmax(scores)[0][:, None]
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
         return TableReader.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> SingleStructure:
-        return SingleStructure(len(classes))
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+        return FamilySpec("single", len(classes))
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> KernelClassifier:

@@ -10,7 +10,7 @@ Weights count relative to the largest of their position, so that a label, or a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy as np
 from kernelfields.fields.evidence import as_evidence
 from kernelfields.fields.reading import locate, plain_label
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
 from kernelfields.numerics.parameters import check_count
-from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.reports.filled import FilledLabel, FilledLabels, words_for
 
 
@@ -27,32 +27,32 @@ def known_evidence(estimator: Any, known: object, data: Any) -> np.ndarray:
     """Return what is known of the labels of data, as log-weights (N, L); errors say that ``known`` is meant."""
     try:
         labels, evidence = estimator._read_known(known, data)
-        return as_evidence(labels, evidence, estimator._field().structure.n_labels)
+        return as_evidence(labels, evidence, estimator._field().spec.n_labels)
     except (TypeError, ValueError) as error:
         raise type(error)(f"known: {error}") from error
 
 
-def log_likelihoods(answers: Iterable[Answers], contradicted: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
+def log_likelihoods(answers: Iterable[Answers]) -> np.ndarray:
     """Return log p(y | x, what the answers are given) of each sequence, graph or instance of labelled batches, (S,).
 
-    Of labels that are partly known, the probability of what is. ``contradicted`` says where evidence leaves no
-    labelling; ValueError if inference is approximate.
+    Of labels that are partly known, the probability of what is; minus infinity where that leaves no labelling.
+    ValueError if inference is approximate.
     """
     parts = []
     for batch in answers:
-        refuse_approximate(batch.inference, "a log-likelihood")
+        refuse_approximate(batch.family, "a log-likelihood")
         if batch.data.evidence is None:
-            parts.append(batch.label_scores(batch.data.labels) - batch.log_partition)
+            parts.append(batch.label_scores(batch.data.labelling) - batch.log_partition)
         else:
-            parts.append(_log_evidence(batch, contradicted))
+            parts.append(_log_evidence(batch))
     return np.concatenate(parts)
 
 
-def _log_evidence(answers: Answers, contradicted: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
+def _log_evidence(answers: Answers) -> np.ndarray:
     """Return log p(what ``data`` tell of the labels | x, what is given), (S,); minus infinity for contradictions."""
     data = answers.data
-    evidence = as_evidence(data.labels, data.evidence, answers.marginals.shape[1])
-    impossible = contradicted(data, evidence if answers.evidence is None else evidence + answers.evidence)
+    evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
+    impossible = answers.family.given(evidence).impossible()
     # Inference needs a labelling: where there is none, what is given stands alone.
     told = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
     return np.where(impossible, -np.inf, answers.given(told).log_partition - answers.log_partition)

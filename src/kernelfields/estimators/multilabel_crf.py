@@ -22,17 +22,15 @@ from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_class_weight, check_sample_weight
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.plan import METHODS, check_method
+from kernelfields.inference.choice import METHODS, FamilySpec, check_method, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.instance_terms import InstanceTerms, pair_names
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation, WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
@@ -205,20 +203,23 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
-    def _structure(self, classes: np.ndarray, data: LabelledInstances) -> InstanceStructure:
+    def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
         # Which labels meet is learnt when the data are placed, if that is asked for.
         edges = []
         if resolve_label_search(self.label_graph) is None:
             table = data.labels.reshape(-1, len(classes))
             known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
             edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
-        return InstanceStructure(len(classes), pair_names(edges, classes.tolist()), self.inference)
+        return self._spec_of(edges, classes.tolist())
+
+    def _spec_of(self, edges: Sequence[Edge], names: list) -> FamilySpec:
+        pairs = pair_names(edges, names)
+        return FamilySpec("instances", 2, method=self.inference, n_names=len(names), pairs=pairs)
 
     def _field(self) -> Field:
         check_is_fitted(self, "field_")
         # How labels are inferred may change after the fit.
-        structure: Any = replace(self.field_.structure, method=self.inference)  # type: ignore[type-var]
-        return replace(self.field_, structure=structure)
+        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
         """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""
@@ -261,8 +262,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             return kinds
         names = training.classes.tolist()
 
-        def terms_on(instances: LabelledInstances, structure: InstanceStructure) -> InstanceTerms:
-            return self._terms(replace(training, structure=structure).place(instances, kinds), training)
+        def terms_on(instances: LabelledInstances, spec: FamilySpec) -> InstanceTerms:
+            return self._terms(replace(training, spec=spec).place(instances, kinds), training)
 
         edges, training.structure_path = learn_label_edges(
             search,
@@ -274,11 +275,11 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             workers=training.settings.workers,
             say=training.say,
         )
-        training.structure = InstanceStructure(len(names), pair_names(edges, names), self.inference)
+        training.spec = self._spec_of(edges, names)
         return kinds
 
     def _term_variances(self, training: Training) -> list[float]:
-        counts = len(training.classes), len(training.structure.pairs)  # type: ignore[attr-defined]
+        counts = len(training.classes), len(training.spec.pairs)
         return [
             part.prior_variance
             for kinds, count in zip(self._kinds(), counts, strict=True)
@@ -292,9 +293,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
     def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], None]:
-        structure = training.structure
-        assert isinstance(structure, InstanceStructure)
-        return list(self._terms(sample, training).designs(list(structure.pairs.values()))), None
+        return list(self._terms(sample, training).designs(list(training.spec.pairs.values()))), None
 
     def _set_fitted(self, training: Training, fitted: FittedField) -> MultiLabelCRF:
         super()._set_fitted(training, fitted)
@@ -303,7 +302,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def _set_views(self) -> None:
         names = np.asarray(self.classes_).tolist()
-        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
+        pairs = self.field_.spec.pairs
         self.n_labels_ = len(names)
         self.label_names_ = np.array(names)
         self.classes_ = np.array([[0, 1]] * len(names))
@@ -359,7 +358,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         """
         labels, logs = [], []
         for answers in self._answers(X, known=known):
-            refuse_approximate(answers.inference, "the probability of a set of labels")
+            refuse_approximate(answers.family, "the probability of a set of labels")
             best = answers.best_labels()
             labels.append(best)
             logs.append(answers.label_scores(best) - answers.log_partition)
@@ -445,8 +444,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             raise ValueError("the names of the labels must be different texts or numbers, one or more")
         return names
 
-    def _describe_structure(self) -> dict[str, Any]:
-        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
+    def _describe_spec(self) -> dict[str, Any]:
+        pairs = self.field_.spec.pairs
         return {"pairs": [[name, *edge] for name, edge in pairs.items()], "threshold": float(self.threshold_)}
 
     @classmethod
@@ -454,21 +453,20 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         return TableReader.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> InstanceStructure:
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
         for name, (j, k) in pairs.items():
             if not 0 <= j < k < len(classes):
                 raise ValueError(f"{name!r} joins labels that do not exist")
-        return InstanceStructure(len(classes), pairs)
+        return FamilySpec("instances", 2, n_names=len(classes), pairs=pairs)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: TableReader, structure: LabelStructure) -> None:
-        assert isinstance(structure, InstanceStructure)
+    def _check_terms(cls, terms: Sequence[Term], reader: TableReader, spec: FamilySpec) -> None:
         for term in terms:
-            if term.group is not None and term.group not in structure.pairs:
+            if term.group is not None and term.group not in spec.pairs:
                 raise ValueError(f"set {term.name!r} scores the unknown pair {term.group!r}")
             label = term.clique.label if isinstance(term.clique, LabelCliques) else 0
-            if not is_whole(label) or not 0 <= label < structure.n_names:
+            if not is_whole(label) or not 0 <= label < spec.n_names:
                 raise ValueError(f"set {term.name!r} scores a label that does not exist")
 
     @classmethod

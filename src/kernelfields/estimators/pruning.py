@@ -19,7 +19,10 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.answers import AllowedAnswers
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.documents import SETTINGS
 from kernelfields.numerics.parameters import check_choice
 
@@ -76,18 +79,27 @@ class FittedPruning:
         begin = np.concatenate([[0], np.cumsum(sizes)])
         return AllowedLabels(begin, np.concatenate([each.labels for each in parts]), parts[0].n_labels)
 
-    def _kept(self, answers: Any) -> tuple[AllowedLabels, AllowedAnswers]:
+    def _kept(self, answers: Answers) -> tuple[AllowedLabels, Answers]:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
-        if not isinstance(answers, AllowedAnswers):
-            every = AllowedLabels.of_mask(answers.node > -np.inf)
-            scores = every.taken(answers.node)
-            answers = AllowedAnswers(answers.data, every, scores, answers.edge, answers.workers)
-        allowed = answers.allowed
-        values = np.exp(answers.best_with_each()) if self.by == "max-marginal" else answers.beliefs.entries
-        peaks = np.repeat(np.maximum.reduceat(values, allowed.begin[:-1]), np.diff(allowed.begin))
-        kept = (values >= self.threshold) | (values == peaks)
-        lists = allowed.kept(kept)
-        return lists, AllowedAnswers(answers.data, lists, answers.scores[kept], answers.edge, answers.workers)
+        every, values = self._values(answers)
+        peaks = np.repeat(np.maximum.reduceat(values, every.begin[:-1]), np.diff(every.begin))
+        lists = every.kept((values >= self.threshold) | (values == peaks))
+        return lists, answers.given(lists.penalties())
+
+    def _values(self, answers: Answers) -> tuple[AllowedLabels, np.ndarray]:
+        """Return the labels that positions may have, and what the coarse field gives each of them, (A,)."""
+        family, potentials = answers.family, answers.potentials
+        whole = family.with_base(potentials)
+        every = family.lists if isinstance(family, ListFamily) else AllowedLabels.of_mask(whole.node > -np.inf)
+        if self.by != "max-marginal":
+            return every, every.taken(answers.marginals)
+        if not isinstance(family, ChainFamily):
+            raise ValueError(
+                "by='max-marginal' is for a coarse field in which neighbours alone meet: use by='marginal', or leave "
+                "cliques of longer reach out of the coarse field"
+            )
+        listed = ListFamily(family.offsets, family.n_labels, every, tied=len(whole.edge) == 1)
+        return every, np.exp(listed.max_marginals(Potentials(whole.node, whole.tables), answers.workers))
 
     def report(self, X: Any) -> dict[str, float]:
         """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""

@@ -38,11 +38,13 @@ from kernelfields.fields.segments import (
     read_segments,
 )
 from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.inference.checks import check_labels, check_lengths
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.numerics.parameters import check_count, check_prior_variances, is_auto
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.segment import SegmentStructure
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
@@ -210,8 +212,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         return cliques
 
     def _cliques(self, training: Training) -> NamedCliques:
-        structure: Any = training.structure
-        return name_cliques(self._described_cliques(structure.max_duration))
+        return name_cliques(self._described_cliques(training.spec.max_duration))
 
     def _engine(self, data: Any) -> Engine:
         if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
@@ -255,31 +256,28 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         if chains.evidence is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
-        self._structure(classes, data).check_labels(data, classes)
+        check_labels(data, self._family_spec(classes, data), classes)
         return reader, weigh_classes(data, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
         y, begins = _plain_labels(y)
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         data = self._segmented(chains, begins, self.max_duration_)
-        self.field_.structure.check_lengths(data)
+        check_lengths(data, self.field_.spec)
         return data
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
         data = self._read(X, y, sample_weight)
-        self.field_.structure.check_labels(data, self.classes_)
+        check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
-    def _contradicted(self, data: SegmentedChains, evidence: np.ndarray) -> np.ndarray:
-        return self.field_.structure.impossible(data, evidence)
-
-    def _structure(self, classes: np.ndarray, data: Any) -> SegmentStructure:
+    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
         longest = self.max_duration
         if longest is None:
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks = resolve_constraints(self.constraints, classes)
-        return SegmentStructure(len(classes), masks, int(longest), bool(self.repeats))
+        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
 
     def _decodes_jointly(self) -> bool:
         return True
@@ -288,7 +286,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     def max_duration_(self) -> int:
         """The most positions of a segment."""
         check_is_fitted(self, "field_")
-        return self.field_.structure.max_duration
+        return self.field_.spec.max_duration
 
     def _set_views(self) -> None:
         super()._set_views()
@@ -322,9 +320,9 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         found: list[list[Segment]] = []
         answers: Any
         for answers in self._answers(X, known=known):
-            labels, mask = answers.best()
+            labels, mask = answers.family.best_segmentation(answers.potentials, answers.workers)
             begins, ends = bounds_of(mask)
-            chances = np.exp(np.minimum(answers.beliefs.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
+            chances = np.exp(np.minimum(answers.member.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
             places = iter(chances.tolist())
             for segments in self._written(answers.data, labels, mask):
                 found.append([Segment(*segment, next(places)) for segment in segments])
@@ -356,7 +354,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         ranked: list[list[tuple[Any, float]]] = []
         batch: Any
         for batch in self._answers(X, known=known):
-            labels, masks, scores = batch.k_best(int(k))
+            labels, masks, scores = batch.family.n_best_segmentations(batch.potentials, int(k), batch.workers)
             written = [self._written(batch.data, *each) for each in zip(labels, masks, strict=True)]
             for sequence, total in enumerate(batch.log_partition):
                 chances = scores[sequence] - total
@@ -426,7 +424,9 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         random, drawn = random_generator(random_state), list[Any]()
         batch: Any
         for batch in self._answers(X, known=known):
-            draws = zip(*batch.sample_segments(n_samples or 1, random), strict=True)
+            draws = zip(
+                *batch.family.sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers), strict=True
+            )
             by_draw = [self._written(batch.data, *each) for each in draws]
             drawn += by_draw[0] if n_samples is None else [list(each) for each in zip(*by_draw, strict=True)]
         return drawn
@@ -434,7 +434,7 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of the segmentations of each sequence, in nats."""
-        parts = (each.entropies() for each in self._answers(X, known=known))  # type: ignore[union-attr]
+        parts = (each.entropies() for each in self._answers(X, known=known))
         return np.concatenate([np.empty(0), *parts])
 
     def show(self, x: object, y: Any = None, *, caption: str = "") -> LabelledSequence:
@@ -494,28 +494,29 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
 
     # ---- files
 
-    def _describe_structure(self) -> dict[str, Any]:
-        structure = self.field_.structure
-        masks = {name: getattr(structure.masks, name) for name in ("edge", "start", "end", "label")}
-        return {"masks": masks, "max_duration": structure.max_duration, "repeats": structure.repeats}
+    def _describe_spec(self) -> dict[str, Any]:
+        spec = self.field_.spec
+        masks = {name: getattr(spec.masks, name) for name in ("edge", "start", "end", "label")}
+        return {"masks": masks, "max_duration": spec.max_duration, "repeats": spec.repeats}
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
         return ChainReader.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> SegmentStructure:
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         masks = ConstraintMasks(**described["masks"])
         masks.check(len(classes))
         check_duration(described["max_duration"])
-        return SegmentStructure(len(classes), masks, int(described["max_duration"]), bool(described["repeats"]))
+        limits = {"max_duration": int(described["max_duration"]), "repeats": bool(described["repeats"])}
+        return FamilySpec("segments", len(classes), masks, **limits)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: Any) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: Any, spec: FamilySpec) -> None:
         for term in terms:
-            if term.group == DURATION and term.clique.max_duration != structure.max_duration:
+            if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")
-            if term.group not in (None, "lag1", DURATION, SEGMENT):
+            if term.group not in (None, EDGE, DURATION, SEGMENT):
                 raise ValueError(f"set {term.name!r} scores labels that do not meet in segments")
 
 

@@ -26,6 +26,7 @@ from scipy.sparse import issparse
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import Chains
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.models.build import NamedCliques, name_cliques
@@ -33,7 +34,6 @@ from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions
 from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
 from kernelfields.numerics.parameters import is_auto
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath
@@ -50,7 +50,7 @@ class Training:
     reader: Any
     data: Any
     classes: np.ndarray
-    structure: LabelStructure
+    spec: FamilySpec
     engine: Engine
     options: FitOptions
     say: Callable[[str], None]
@@ -69,7 +69,7 @@ class Training:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
-        return self.engine.place(data, self.structure, settings)
+        return self.engine.place(data, self.spec, settings)
 
 
 class Silence(AbstractContextManager):
@@ -147,19 +147,19 @@ def _rehearse(settled: Any, training: Any, parts: tuple[Any, Any], kernels: list
     """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
     options = replace(training.options, random=np.random.default_rng(0))
     rehearsed = settled._for_rehearsal()
-    structure = rehearsed._structure(training.classes, training.data)
+    spec = rehearsed._family_spec(training.classes, training.data)
     found = []
     for kernel in kernels:
         rehearsed.kernel = kernel
         say = partial(_say_of, training.say, kernel) if len(kernels) > 1 else training.say
-        scene = replace(training, structure=structure, options=options, say=_say_nothing, development=None)
+        scene = replace(training, spec=spec, options=options, say=_say_nothing, development=None)
         scene.cliques = rehearsed._cliques(scene)
         found.append(_rehearsal(rehearsed, scene, say).choose(*parts, path=path))
     best = min(range(len(kernels)), key=lambda place: found[place].loss)
     settled.kernel = kernels[best]
     if path:
         settled.prior_variance = found[best].variance
-    settled._learn_from_rehearsal(training, Field(found[best].terms, structure), parts[1])
+    settled._learn_from_rehearsal(training, Field(found[best].terms, spec), parts[1])
 
 
 def _rehearsal(rehearsed: Any, scene: Any, say: Callable[[str], None]) -> Rehearsal:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.documents import (
     check_widths,
     checked_classes,
@@ -28,7 +29,6 @@ from kernelfields.models.documents import (
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
 from kernelfields.models.stored_values import record
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 from kernelfields.uncertainty.evidence.settings import EvidencePath
 from kernelfields.uncertainty.laplace.samples import LaplaceSamples
@@ -44,7 +44,7 @@ def estimator_document(estimator: Any) -> dict[str, Any]:
         "parameters": describe_parameters(estimator),
         "classes": estimator._described_classes(),
         "inputs": estimator._reader.describe(),
-        "structure": estimator._describe_structure(),
+        "structure": estimator._describe_spec(),
         **describe_terms(estimator.field_.terms),
         "solution": describe_solution(estimator.solution_),
         "certificates": None if certificates is None else [asdict(each) for each in certificates],
@@ -64,15 +64,15 @@ def rebuilt_estimator(kind: Any, document: Mapping[str, Any], functions: Mapping
     """Return the estimator of a class that was described; errors of any kind if it is not sound."""
     classes = kind._rebuilt_classes(document["classes"])
     reader = kind._rebuilt_reader(document["inputs"])
-    structure = kind._rebuilt_structure(document["structure"], classes)
-    terms = rebuild_terms(document, structure.n_labels, functions)
+    spec = kind._rebuilt_spec(document["structure"], classes)
+    terms = rebuild_terms(document, spec.n_labels, functions)
     check_widths(terms, reader.width)
     estimator = rebuild_estimator(kind, document["parameters"], functions)
     estimator._check_parameters()
-    kind._check_terms(terms, reader, structure)
+    kind._check_terms(terms, reader, spec)
     estimator._reader = reader
     estimator.classes_, estimator.n_features_in_ = classes, reader.n_features
-    estimator.field_ = Field(terms, structure)
+    estimator.field_ = Field(terms, spec)
     fitted_by = document.get("fitted_by")
     estimator.inference_ = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
     estimator.solution_ = rebuild_solution(document["solution"], terms)
@@ -130,7 +130,7 @@ class StoredEstimator:
     def _rebuilt_classes(cls, described: Any) -> np.ndarray:
         return checked_classes(described)
 
-    def _describe_structure(self) -> dict[str, Any]:
+    def _describe_spec(self) -> dict[str, Any]:
         """Return what is to be kept of which labels meet."""
         return {}
 
@@ -141,9 +141,9 @@ class StoredEstimator:
 
     @classmethod
     @abstractmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> LabelStructure:
-        """Return the label structure that was described."""
+    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings, as it was described."""
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: LabelStructure) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: Any, spec: FamilySpec) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""

@@ -79,6 +79,11 @@ class Packed:
         """The weight of its sequence or graph for every row, (N,)."""
         return np.repeat(self.weights, self.lengths)
 
+    @property
+    def labelling(self) -> Any:
+        """What is observed of labels: those of rows, (N,); for segments also where these begin."""
+        return self.labels
+
     def split(self, array: Any) -> list:
         """Cut an array with N rows into one view per sequence or graph."""
         if array.shape[0] != self.n_positions:

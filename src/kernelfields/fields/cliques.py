@@ -183,7 +183,7 @@ class CliqueSet(BaseEstimator):
     @property
     def neighbours_only(self) -> bool:
         """Whether labels of a chain that meet in this set are neighbours, or stand alone."""
-        return self.group in (None, "lag1")
+        return self.group in (None, "edge")
 
     @property
     def needs_threads(self) -> bool:
@@ -262,7 +262,7 @@ class EdgeCliques(CliqueSet):
 
     labels_per_clique = 2
     default_name = "edge"
-    group = "lag1"
+    group = "edge"
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return all positions but the first of each sequence."""
@@ -319,7 +319,7 @@ class SkipCliques(_LongCliques):
     @property
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors: one for each lag."""
-        return f"lag{self.lag}"
+        return "edge" if self.lag == 1 else f"lag{self.lag}"
 
     @property
     def steps_back(self) -> tuple[int, ...]:

@@ -134,10 +134,10 @@ class Graphs(Packed):
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
         """Give the positions of sequences edges and longer cliques; arrays of the chains are shared.
 
-        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``; order k joins (t - k, .., t), k + 1
-        labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
+        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``, neighbours under ``"edge"``; order k joins
+        (t - k, .., t), k + 1 labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
         """
-        steps = {f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
+        steps = {"edge" if lag == 1 else f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
         steps |= {f"order{order}": np.arange(_reach(order, 2, "orders"), -1, -1) for order in orders}
         place = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
         factors = []

@@ -81,6 +81,11 @@ class LabelledInstances:
         return self.graphs.labels
 
     @property
+    def labelling(self) -> Any:
+        """The values of all labels, (n K,); None where they are unknown."""
+        return self.graphs.labels
+
+    @property
     def evidence(self) -> Any:
         """What is known of labels that are not, (n K, 2); None where all are known, or none."""
         return self.graphs.evidence

@@ -45,6 +45,13 @@ class Segment(NamedTuple):
     probability: float
 
 
+class Segmentation(NamedTuple):
+    """Labels of positions (N,) and a mask of where segments begin, (N,), the first positions of sequences included."""
+
+    labels: np.ndarray
+    begins: np.ndarray
+
+
 class DurationCliques(CliquesEverywhere):
     """The duration of a segment and its label, by a kernel on the logarithm of the duration.
 
@@ -135,6 +142,14 @@ class SegmentedChains(Chains):
         chosen = np.arange(self.n_sequences)[indices].reshape(-1)
         begins = None if self.begins is None else self.begins[rows_of(self.offsets, chosen)[0]]
         return SegmentedChains.of(super().subset(indices), begins)
+
+    @property
+    def labelling(self) -> Segmentation | None:
+        """The labels of positions and where segments begin; runs of equal labels if that is not given."""
+        if self.labels is None:
+            return None
+        begins = begins_of(self.labels, self.offsets) if self.begins is None else self.begins | self.is_start
+        return Segmentation(self.labels, begins)
 
     @property
     def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.lists import gathered_scores
 
 # Scores of all labels, where a field has to compute them, are made for so many bytes at a time.
 _TABLE_BYTES = 64 * 2**20
+
+
+def _dense_family(chains: Any, n_labels: int) -> ChainFamily:
+    """Return the family of chains whose potentials are those of all labels."""
+    return ChainFamily(chains.offsets, n_labels)
 
 
 def scores_of_lists(
@@ -34,7 +40,7 @@ def scores_of_lists(
 def _by_tables(field: Any, data: Any, lists: AllowedLabels, workers: Workers, place: Any, at_once: int) -> np.ndarray:
     parts, row = [], 0
     for batch in field.batches(data, at_once):
-        potentials = field.potentials(batch, field.layout(batch), workers, place)
+        potentials = field.potentials(batch, _dense_family(batch, lists.n_labels), workers, place)
         here = lists[row : row + batch.n_positions]
         parts.append(here.taken(potentials.node))
         row += batch.n_positions

@@ -174,7 +174,7 @@ def build_designs(
 
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
     """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
-    factor = label_factor(clique, sample.structure.n_labels)
+    factor = label_factor(clique, sample.spec.n_labels)
     if clique.kernel is None:
         return sample.design(Term(clique, name, ConstantSubspace(Constant(1.0)), factor))
     basis = resolve_basis(clique.basis)

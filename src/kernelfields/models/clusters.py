@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.information import InformationObjective
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import SINGLE_CUT, Solution, Watcher, minimize
@@ -105,16 +106,15 @@ class Partitions:
 
 
 def find_clusters(
-    designs: Sequence[LocalDesign], data: Any, structure: LabelStructure, workers: Workers, options: ClimbOptions
+    designs: Sequence[LocalDesign], data: Any, spec: FamilySpec, workers: Workers, options: ClimbOptions
 ) -> Clusters:
     """Return the best of several climbs; Ctrl-C ends the search and keeps the best so far.
 
     ``data`` have weights of sum one over all positions; labels, if any, do not count.
     """
-    unlabelled = replace(data, labels=np.zeros(data.n_positions, dtype=np.int64))
-    likelihood = structure.likelihood(unlabelled, designs, workers)
-    posterior = LogPosterior(LocalDatafit(InformationObjective(likelihood, data.position_weights), designs))
-    partitions = Partitions(_node_features(designs), structure.n_labels)
+    family = family_of(data, designs, spec)
+    posterior = LogPosterior(LocalDatafit(InformationObjective(family, data.weights, workers), designs))
+    partitions = Partitions(_node_features(designs), spec.n_labels)
     best: Solution | None = None
     objectives: list[float] = []
     for number in range(1, options.n_init + 1):
@@ -122,7 +122,7 @@ def find_clusters(
         options.say(f"{where}: {options.init}")
         try:
             labels = partitions.draw(options.init, options.random)
-            labelled = structure.likelihood(replace(data, labels=labels), designs, workers)
+            labelled = labelled_objective(family, replace(data, labels=labels), workers)
             solution = _climb(LogPosterior(LocalDatafit(labelled, designs)), posterior, options)
         except KeyboardInterrupt:
             if best is None:
@@ -130,7 +130,7 @@ def find_clusters(
             best = replace(best, reason="interrupted")
             break
         objectives.append(-solution.value)
-        options.say(f"{where}: {-solution.value:.4f} of at most {np.log(structure.n_labels):.4f} nats")
+        options.say(f"{where}: {-solution.value:.4f} of at most {np.log(spec.n_labels):.4f} nats")
         if best is None or solution.value < best.value:
             best = solution
         if solution.reason in ("interrupted", "callback"):
@@ -138,7 +138,7 @@ def find_clusters(
             break
     assert best is not None
     evaluation = posterior.datafit.evaluate(posterior.potentials(best.theta))
-    marginals = evaluation.beliefs.node_marginals
+    marginals = evaluation.member.marginals()
     return Clusters(best, posterior.expanded(best.theta), -evaluation.value, marginals, objectives)
 
 

@@ -1,8 +1,8 @@
-"""Fitted fields: terms and the structure of their labels, from data to potentials, answers and certificates.
+"""Fitted fields: terms and the family of their labellings, from data to potentials, answers and certificates.
 
-    potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T ) + constraints
+    potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T )
 
-The same road serves prediction, scoring and certificates of chains, graphs, several labels and single labels.
+The same road serves prediction, scoring and certificates of chains, segments, graphs, several labels and single labels.
 """
 
 from __future__ import annotations
@@ -15,36 +15,39 @@ import numpy as np
 
 from kernelfields.engines.engine import Engine
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.choice import FamilySpec, family_of, refuse_approximate
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.models.data_batches import batches
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.likelihoods.graph import refuse_approximate
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
-from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Expansions, Scorer, Term
 
 
 @dataclass(eq=False)
 class Field:
-    """All terms of a fitted field, and which labels meet in it."""
+    """All terms of a fitted field, and what decides the family of its labellings."""
 
     terms: list[Term]
-    structure: LabelStructure
+    spec: FamilySpec
     #: What scores of new data need again and again.
     expansions: Expansions = field(default_factory=Expansions, repr=False)
 
-    def layout(self, data: Any) -> Layout:
-        """Return where the scores of the terms go in the potentials of data."""
-        return self.structure.layout(data, [term.placement(data) for term in self.terms])
+    def family(self, data: Any, *, lists: bool = False) -> LabelFamily:
+        """Return the family of the labellings of data; see ``family_of`` for ``lists``."""
+        return family_of(data, [term.placement(data) for term in self.terms], self.spec, lists=lists)
 
-    def potentials(self, data: Any, layout: Layout, workers: Workers, place: Scorer | None = None) -> Potentials:
-        """Return the potentials of data, constraints not included; ``place`` computes kernels, None for here.
+    def potentials(self, data: Any, family: LabelFamily, workers: Workers, place: Scorer | None = None) -> Potentials:
+        """Return the potentials of data, base measure not included; ``place`` computes kernels, None for here.
 
         Terms that share a subspace, as the labels of a multi-label field do, share the work of its kernel rows or
         features.
         """
-        potentials = layout.zeros()
+        potentials = family.zeros()
         for terms in self._by_subspace():
             if terms[0].has_pivots and terms[0].support is None:
                 parts = self.expansions.scores(terms, data, place)
@@ -54,7 +57,7 @@ class Field:
                 features = terms[0].features(data)
                 parts = [term.scores_of(features, term.known) for term in terms]
             for term, scores in zip(terms, parts, strict=True):
-                layout.add_scores(potentials, term.placement(data), scores)
+                family.add_scores(potentials, term.placement(data), scores)
         return potentials
 
     def _by_subspace(self) -> list[list[Term]]:
@@ -67,31 +70,26 @@ class Field:
 
     def answers(self, data: Any, workers: Workers, place: Engine | None = None) -> Answers:
         """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
-        layout = self.layout(data)
-        if getattr(data, "allowed", None) is not None:
-            return self._allowed_answers(data, layout, workers, place)
+        family = self.family(data, lists=True)
+        if isinstance(family, ListFamily) and family.packed is not None:
+            return Answers(data, family, self._listed_potentials(data, family, workers, place), workers)
         kernels = any(term.has_pivots and term.support is None for term in self.terms)
-        there = place.residence(self.structure, layout) if place is not None and kernels else None
+        there = place.device_inference(family) if place is not None and kernels else None
         if there is not None:
-            potentials = self._finite(self.potentials(data, there.layout, workers, there))
-            return there.answers(self.structure, data, potentials, workers)
-        potentials = self._finite(self.potentials(data, layout, workers, place))
-        return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
+            return Answers(
+                data, there.family, self._finite(self.potentials(data, there.family, workers, there)), workers
+            )
+        return Answers(data, family, self._finite(self.potentials(data, family, workers, place)), workers)
 
-    def _allowed_answers(self, data: Any, layout: Any, workers: Workers, place: Any) -> Answers:
-        """Return answers about chains with lists of allowed labels; scores of others are not kept, if computed."""
-        structure: Any = self.structure
-        lists = structure.lists(data) if getattr(layout, "tied", None) is True else None
-        if lists is None:
-            potentials = self._finite(self.potentials(data, layout, workers, place))
-            return structure.answers(data, layout, structure.constrained(data, layout, potentials), workers)
-        from kernelfields.inference.answers import AllowedAnswers
+    def _listed_potentials(self, data: Any, family: ListFamily, workers: Workers, place: Engine | None) -> Potentials:
+        """Return potentials of allowed labels alone; scores of others are not kept, if computed."""
         from kernelfields.models.allowed_scores import scores_of_lists
 
-        scores = scores_of_lists(self, data, lists, workers, place)
-        self._finite(Potentials(scores))
+        node = scores_of_lists(self, data, family.lists, workers, place)
         pairs = [term for term in self.terms if term.labels_per_clique == 2]
-        return AllowedAnswers(data, lists, scores, self.expansions.steps(pairs, structure.masks.edge), workers)
+        edge, steps = self.expansions.steps(pairs, self.spec)
+        family.use_steps(edge, steps)
+        return self._finite(Potentials(node, {EDGE: edge}))
 
     @staticmethod
     def _finite(potentials: Potentials) -> Potentials:
@@ -101,7 +99,7 @@ class Field:
 
     def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
         """Cut data into batches whose potentials fit in memory, or of about ``size``."""
-        return self.structure.batches(data, self.terms, size)
+        return batches(data, self.terms, self.spec, size)
 
     def certify(self, data: Any, workers: Workers, scope: str = "rkhs") -> Certificate:
         """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
@@ -109,19 +107,18 @@ class Field:
         Where labels are partly known it is that of the labels as this field completes them. ValueError if inference is
         approximate.
         """
-        layout = self.layout(data)
-        plan = self.structure.plan(data, layout)
-        refuse_approximate(plan, "a certificate")
+        family = self.family(data)
+        refuse_approximate(family, "a certificate")
         placements = [term.placement(data) for term in self.terms]
-        likelihood = self.structure.likelihood(data, placements, workers, plan)
-        potentials = self.potentials(data, layout, workers)
+        potentials = self.potentials(data, family, workers)
+        likelihood = labelled_objective(family, data, workers)
         completed = not likelihood.convex
         if completed:
-            likelihood = likelihood.frozen(potentials)  # type: ignore[attr-defined]
+            likelihood = likelihood.frozen(potentials)  # type: ignore[assignment]
         evaluation = likelihood.evaluate(potentials)
         value, parts = evaluation.value, {}
         for term, placement in zip(self.terms, placements, strict=True):
-            rows = likelihood.layout.clique_residuals(evaluation.residual, placement)
+            rows = family.clique_residuals(evaluation.residual, placement)
             residuals, variance = term.in_coordinates(rows), term.prior_variance
             if term.has_pivots and scope == "rkhs":
                 norm, gradient = _rkhs_norm_and_gradient(term, data, residuals)

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import PartialLabels, with_criteria
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import Certificate
@@ -64,9 +64,9 @@ class FittedField:
     rkhs: Certificate
     #: What rounding of stored features does to the value, about, term by term; see objective/designs/design.py.
     roundings: list[float]
-    #: How labels were inferred, where there was a choice, and what inference said of its last answer.
-    inference: GraphInference | None = None
-    doubts: Sequence[str] = ()
+    #: How labels were inferred, and what inference reported of its last answer.
+    family: LabelFamily
+    warnings: Sequence[str] = ()
 
     @property
     def coefficients(self) -> list[np.ndarray]:
@@ -82,6 +82,11 @@ class FittedBy:
     exact: bool
     bound: str | None
     description: str
+
+    @classmethod
+    def of(cls, family: LabelFamily) -> FittedBy:
+        """Return how a family is inferred."""
+        return cls(family.method, family.exact, family.bound, family.description)
 
 
 #: Called after each iteration with a function that returns the field as an interrupt there would leave it.
@@ -146,9 +151,9 @@ def fit_field(
     history: list[Iteration] = []
     while True:
         posterior = LogPosterior(sample.datafit(designs))
-        inference = posterior.datafit.inference
-        if options.say is not None and inference is not None and not history:
-            options.say(inference.description)
+        description = posterior.datafit.family.description
+        if options.say is not None and description and not history:
+            options.say(description)
         round_options = replace(
             options,
             tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
@@ -284,8 +289,8 @@ def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[
         Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts, completed),
         replace(rkhs_bound(posterior, solution, residual), completed=completed),
         roundings,
-        datafit.inference,
-        datafit.doubts,
+        datafit.family,
+        datafit.warnings,
     )
     return residual, fitted
 

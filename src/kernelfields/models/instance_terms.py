@@ -24,7 +24,9 @@ from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.models.build import build_design, resolved_clique, split_sum
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.likelihoods.graph import Edge
+
+#: Two labels of an instance that meet, by their numbers.
+Edge = tuple[int, int]
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
     R(theta) = ||theta||^2 / (2 s) + sum_i weight_i ( log Z_i(theta) - log Z_i(theta given what is known) )
 
-is a difference of convex functions (objective/likelihoods/partial.py). Two ways to go down:
+is a difference of convex functions (objective/likelihoods/likelihood.py). Two ways to go down:
 
     "direct"   L-BFGS on R, twice the inference of a labelled fit
     "em"       freeze the completed labels, make some iterations on the convex objective that touches R there, repeat;

@@ -30,12 +30,13 @@ import scipy.sparse
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EndCliques, check_window, window_view
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.ragged import plain_strings
 from kernelfields.inference.chain.streaming import ChainStream
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Term
 
 
@@ -66,7 +67,8 @@ class LabelStream:
         self.lag, self.every = _checked_lag(lag, self._after), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = reader, classes, Workers(n_jobs)
-        self._masks = field.structure.masks  # type: ignore[attr-defined]
+        masks = field.spec.masks
+        self._masks = resolve_constraints(None, classes) if masks is None else masks
         ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]
         tables = [term for term in field.terms if term.labels_per_clique == 2]
         tied = all(term.tied_everywhere for term in tables)
@@ -150,7 +152,7 @@ class LabelStream:
         return node, edge
 
     def _scored(self, field: Field, chains: Chains) -> Potentials:
-        potentials = field.potentials(chains, field.layout(chains), self._workers)
+        potentials = field.potentials(chains, field.family(chains), self._workers)
         if not potentials.finite:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         return potentials
@@ -184,7 +186,7 @@ def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
         clique.window = 1
         window = (0, 0) if term.tied_everywhere else check_window(term.clique.window)
         groups.setdefault(window, []).append(replace(term, clique=clique))
-    return {window: Field(group, field.structure) for window, group in groups.items()}
+    return {window: Field(group, field.spec) for window, group in groups.items()}
 
 
 def _rows_of(x: Any, *, named: bool) -> Any:

@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.objective.potentials import Potentials
 
 # Directions of a run of sequences, in bytes: few runs, as each adds to a matrix of all coefficients.
 _RUN_BYTES = 64 * 2**20
@@ -70,7 +71,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
     datafit, designs = posterior.datafit, posterior.datafit.designs
-    if not isinstance(datafit, LocalDatafit) or not getattr(datafit.likelihood, "single_labels", False):
+    if not isinstance(datafit, LocalDatafit) or not datafit.family.single_labels:
         return False
     first = designs[0].term.label_factor
     return first is not None and all(
@@ -101,7 +102,9 @@ def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Seq
 def works_in_blocks(posterior: LogPosterior) -> bool:
     """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
-    if not isinstance(datafit, LocalDatafit) or not hasattr(datafit.likelihood, "chain_beliefs"):
+    if not isinstance(datafit, LocalDatafit) or not isinstance(datafit.likelihood, Likelihood):
+        return False
+    if datafit.family.method not in ("chain", "single"):
         return False
     return all(
         design.term.support is None
@@ -122,7 +125,11 @@ class BlockedChains:
         likelihood = datafit.likelihood
         self.workers = likelihood.workers
         self.n_labels = likelihood.n_labels
-        self.offsets, self.weights, self.marginals, self.steps = likelihood.chain_beliefs(point.evaluation)
+        family, member = likelihood.family, point.evaluation.member
+        self.offsets, self.weights, self.marginals = family.offsets, likelihood.weights, member.marginals()
+        # Single labels are chains of one position each.
+        no_steps = np.zeros((1, self.n_labels, self.n_labels))
+        self.steps = no_steps if family.single_labels else member.marginals(EDGE)
         designs = list(enumerate(datafit.designs))
         self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
     LocalDesign,
@@ -30,9 +31,8 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.likelihoods.fused import Passes, fused_passes
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
 
 # From this many outputs on, one product for all pairs of them beats one for each pair.
@@ -53,7 +53,7 @@ class Datafit(Protocol):
         """The terms on the data, as the posterior sees them."""
 
     @property
-    def fused(self) -> FusedPasses | None:
+    def fused(self) -> Passes | None:
         """Passes that compute value and gradient together and keep nothing per position, where the field allows it."""
 
     @property
@@ -61,12 +61,12 @@ class Datafit(Protocol):
         """How approximate inference is called; None where it is exact."""
 
     @property
-    def inference(self) -> GraphInference | None:
-        """How labels are inferred, where there is a choice."""
+    def family(self) -> LabelFamily:
+        """The family of labellings of the data, or of a part of them: how labels are inferred."""
 
     @property
-    def doubts(self) -> list[str]:
-        """What inference said of its last answer."""
+    def warnings(self) -> list[str]:
+        """What inference reported of its last answer."""
 
     @property
     def value_at_zero(self) -> float:
@@ -137,7 +137,7 @@ class LocalDatafit:
     #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more.
     usual_pairs = 100
 
-    def __init__(self, likelihood: Likelihood, designs: Sequence[LocalDesign]):
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
         self.likelihood = likelihood
         self.designs = list(designs)
         self.passes = 0.0
@@ -145,14 +145,14 @@ class LocalDatafit:
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
-        total = self.likelihood.layout.zeros()
+        total = self.likelihood.family.zeros()
         for run in runs_of_one_table(self._chosen(only)):
             designs = [design for _, design in run]
             parts = [coefficients[index] for index, _ in run]
             scored = shared_scores(designs, parts, self.likelihood.workers)
             for design, scores in zip(designs, scored, strict=True):
                 self.passes += 0.5 * design.stored_values / self._stored_values
-                self.likelihood.layout.add_scores(total, design, scores)
+                self.likelihood.family.add_scores(total, design, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -179,7 +179,7 @@ class LocalDatafit:
 
     def clique_residuals(self, residual: Potentials, design: LocalDesign) -> np.ndarray:
         """Return a gradient in potentials at the cliques of a term, (n, L^k); summed over them if tied."""
-        return self.likelihood.layout.clique_residuals(residual, design)
+        return self.likelihood.family.clique_residuals(residual, design)
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q)."""
@@ -231,28 +231,33 @@ class LocalDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         if self.convex:
             return self
-        completed = self.likelihood.frozen(self.potentials(coefficients))  # type: ignore[attr-defined]
+        completed = self.likelihood.frozen(self.potentials(coefficients))
         frozen = self.with_likelihood(completed)
         frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(completed)
         return frozen
 
-    def with_likelihood(self, likelihood: Likelihood) -> LocalDatafit:
+    def with_likelihood(self, likelihood: Objective) -> LocalDatafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
         other.likelihood = likelihood
         other.__dict__.pop("fused", None)
         return other
 
-    def tell(self, evidence: np.ndarray) -> None:
-        """Put other evidence (N, L) in the place of what is known of labels; only where some are not known."""
-        self.likelihood.tell(evidence)  # type: ignore[attr-defined]
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
+        self._partial.set_evidence(log_weights)
         if self.fused is not None:
-            self.fused.tell(evidence)
+            self.fused.set_evidence(log_weights)
 
     def completed(self, coefficients: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
         """Return what computes the weighted probabilities of labels given the evidence of the moment, (N, L)."""
         potentials = self.potentials(coefficients)
-        return lambda: self.likelihood.completed(potentials)  # type: ignore[attr-defined]
+        return lambda: self._partial.completed(potentials).node
+
+    @property
+    def _partial(self) -> PartialLikelihood:
+        assert isinstance(self.likelihood, PartialLikelihood), "all labels are known"
+        return self.likelihood
 
     @property
     def approximation(self) -> str | None:
@@ -260,14 +265,14 @@ class LocalDatafit:
         return self.likelihood.approximation
 
     @property
-    def inference(self) -> GraphInference | None:
-        """How labels are inferred, where there is a choice."""
-        return self.likelihood.inference
+    def family(self) -> LabelFamily:
+        """The family of labellings of the data: how labels are inferred."""
+        return self.likelihood.family
 
     @property
-    def doubts(self) -> list[str]:
-        """What approximate inference said of its last answer."""
-        return self.likelihood.doubts
+    def warnings(self) -> list[str]:
+        """What inference reported of its last answer."""
+        return self.likelihood.warnings
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""

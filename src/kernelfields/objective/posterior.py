@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.potentials import Potentials
 
 
 def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
@@ -102,7 +102,7 @@ class Point:
 
     @property
     def evaluation(self) -> Evaluation:
-        """Beliefs at this point, recomputed if they were released."""
+        """Value, residual and distribution at this point, recomputed if they were released."""
         if self._evaluation is None:
             self._evaluation = self.posterior.datafit.evaluate(self.potentials)
         return self._evaluation
@@ -113,7 +113,7 @@ class Point:
         return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
 
     def release(self) -> None:
-        """Let go of the beliefs: several (N, L) arrays that are cheap to compute again."""
+        """Let go of the distribution: several (N, L) arrays that are cheap to compute again."""
         self._evaluation = None
 
 

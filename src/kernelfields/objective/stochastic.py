@@ -20,9 +20,7 @@ from kernelfields.fields.chains import Chains, labelled_runs
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
-from kernelfields.objective.likelihoods.likelihood import Likelihood
-from kernelfields.objective.likelihoods.partial import PartialLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
 
 _SAMPLE = 500
 _FIRST_RATE = 0.1
@@ -163,12 +161,13 @@ class StochasticDescent:
 
 
 def stochastic_descent(
-    likelihood: Likelihood, designs: Sequence[LocalDesign], passes: int = _PASSES
+    likelihood: Objective, designs: Sequence[LocalDesign], passes: int = _PASSES
 ) -> StochasticDescent | None:
     """Return the descent of a field of the right kind, else None; an epoch may cost some ``passes`` over lists."""
-    node, plain = designs[0], likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
+    node, chains = designs[0], likelihood.data
     sparse_node = node.labels_per_clique == 1 and node.positions is None and node.sparse
-    if not isinstance(plain, ChainLikelihood) or len(designs) > 2:
+    plain = isinstance(likelihood, Likelihood | PartialLikelihood) and likelihood.family.method == "chain"
+    if not plain or not isinstance(chains, Chains) or len(designs) > 2:
         return None
     if not sparse_node or not _all_contrasts(node.term.label_factor):
         return None
@@ -177,15 +176,16 @@ def stochastic_descent(
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
-    allowed = plain.chains.allowed
+    base, n_labels = likelihood.family.base, likelihood.n_labels
+    allowed = None if base is None else base.allowed
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
-    if allowed is not None and allowed.step_pairs * passes < plain.n_labels**2:
+    if allowed is not None and allowed.step_pairs * passes < n_labels**2:
         return None
-    if plain.chains.evidence is None:
-        return StochasticDescent(plain.chains, node, edge, plain.n_labels, plain.masks)
+    if chains.evidence is None:
+        return StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
     # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin
     # and end anywhere, and so are free of constraints.
-    return StochasticDescent(labelled_runs(plain.chains), node, edge, plain.n_labels, None)
+    return StochasticDescent(labelled_runs(chains), node, edge, n_labels, None)
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:

@@ -22,11 +22,12 @@ import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.chain.allowed_steps import StepTable
+from kernelfields.inference.chain.listed_steps import StepTable
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
-from kernelfields.objective.potentials import Placement
 
 
 class Scorer(Protocol):
@@ -193,7 +194,7 @@ class Expansions:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expansion, list[np.ndarray]]] = {}
-        self._steps: tuple[StepTable, list[np.ndarray]] | None = None
+        self._steps: tuple[np.ndarray, StepTable, list[np.ndarray]] | None = None
 
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
@@ -209,18 +210,22 @@ class Expansions:
         parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
         return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
 
-    def steps(self, terms: Sequence[Term], penalties: np.ndarray) -> StepTable:
-        """Return the scores of all steps by tied terms, with penalties (L, L); ValueError if they are not finite."""
+    def steps(self, terms: Sequence[Term], spec: FamilySpec) -> tuple[np.ndarray, StepTable]:
+        """Return the scores of all steps by tied terms, (1, L, L), and their table with the penalties of constraints.
+
+        ValueError if they are not finite.
+        """
         coefficients = [term.known for term in terms]
         known = self._steps
-        if known is None or len(known[1]) != len(terms) or not all(map(operator.is_, known[1], coefficients)):
-            edge = np.zeros((1, *penalties.shape))
+        if known is None or len(known[2]) != len(terms) or not all(map(operator.is_, known[2], coefficients)):
+            edge = np.zeros((1, spec.n_labels, spec.n_labels))
             for term in terms:
                 edge += term.tied_scores.reshape(edge.shape)
             if not np.isfinite(edge).all():
                 raise ValueError("scores of steps are not finite: they are larger than numbers can be")
-            known = self._steps = StepTable(edge + penalties), coefficients
-        return known[0]
+            table = StepTable(edge if spec.masks is None else edge + spec.masks.edge)
+            known = self._steps = edge, table, coefficients
+        return known[:2]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
         subspace, coefficients = terms[0].subspace, [term.known for term in terms]

@@ -40,14 +40,14 @@ from kernelfields.fields.cliques import (
     StartCliques,
 )
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.choice import FamilySpec, labels_fit, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.instance_terms import InstanceTerms, pair_names
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import Edge, InstanceStructure, labels_fit, refuse_approximate
 from kernelfields.structure.search import StructurePath, StructureSearch, learn_structure
 
 GRAPHS = ("auto", "none", "tree", "full", "learn")
@@ -110,7 +110,7 @@ def learn_chain_cliques(
     designs = build_designs(named, sample, options.random)
 
     def score(fitted: FittedField) -> float:
-        answers = Field(fitted.terms, sample.structure).answers(held_out, Workers())
+        answers = Field(fitted.terms, sample.spec).answers(held_out, Workers())
         labels = held_out.labels  # type: ignore[union-attr]
         return float((answers.label_scores(labels) - answers.log_partition).sum())
 
@@ -250,7 +250,7 @@ def learn_label_edges(
     instances: LabelledInstances,
     names: Sequence[Any],
     *,
-    terms_on: Callable[[LabelledInstances, InstanceStructure], InstanceTerms],
+    terms_on: Callable[[LabelledInstances, FamilySpec], InstanceTerms],
     inference: Any,
     options: FitOptions,
     workers: Workers,
@@ -266,8 +266,8 @@ def learn_label_edges(
     )
     train, held = _split_rows(instances.n_instances, search.validation, options.random)
     pairs = pair_names(edges, names)
-    structure = InstanceStructure(n_names, pairs, inference)
-    made = terms_on(instances.subset(train), structure)
+    spec = FamilySpec("instances", 2, method=inference, n_names=n_names, pairs=pairs)
+    made = terms_on(instances.subset(train), spec)
     tables = [design for design in made.pair_designs(edges) if design.name in pairs]
     held_out = instances.subset(held) if len(held) else None
 
@@ -279,10 +279,10 @@ def learn_label_edges(
 
     def score(fitted: FittedField) -> float:
         assert held_out is not None
-        field, total = Field(fitted.terms, structure), 0.0
+        field, total = Field(fitted.terms, spec), 0.0
         for batch in field.batches(held_out):
             answers = field.answers(batch, workers)
-            refuse_approximate(answers.inference, "a search for the graph of labels")
+            refuse_approximate(answers.family, "a search for the graph of labels")
             total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
         return total
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, Shard, ShardGroup
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import Design, has_dense_features
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.potentials import Potentials
 
 #: Coefficients of some terms by number; those of the others are zero.
 Parts = Mapping[int, np.ndarray]
@@ -47,7 +48,7 @@ class RemotePotentials:
     def evaluated(self) -> RemoteEvaluation:
         """Return value and gradient here: one round trip, which brings the slope in the direction moved along."""
         found = self._look()
-        # Kept by whoever asked: potentials outlive the beliefs, which solvers release early.
+        # Kept by whoever asked: potentials outlive the distributions, which solvers release early.
         self._found = self._direction = None
         return found
 
@@ -127,7 +128,7 @@ class RemoteGradient:
 
 @dataclass
 class RemoteEvaluation:
-    """Value and gradient at some potentials; the beliefs behind them stay in the shards under ``recipe``."""
+    """Value and gradient at some potentials; the distributions behind them stay in the shards under ``recipe``."""
 
     value: float
     residual: RemoteGradient
@@ -167,14 +168,14 @@ def combined_potentials(
         return product_potentials(shard, datafit, parts)
     if own == 1.0:
         return mine.moved(step, theirs)
-    scaled = Potentials(*(own * each for each in mine.arrays))
+    scaled = mine.of(own * array for array in mine.arrays)
     if step != 0.0:
         scaled.add(step, theirs)
     return scaled
 
 
 def evaluate(shard: Shard, datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
-    """Return value, residual and beliefs; None where potentials are not finite."""
+    """Return value, residual and distribution; None where potentials are not finite."""
     return datafit.evaluate(potentials) if potentials.finite else None
 
 
@@ -218,15 +219,16 @@ class DaskDatafit:
     #: There are no passes that keep nothing per position.
     fused = None
     approximation: str | None = None
-    inference = None
     #: Steps that limited-memory BFGS remembers: as many as on threads, for the same iterates.
     usual_pairs = LocalDatafit.usual_pairs
 
-    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign]):
+    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign], n_labels: int):
         self.group = group
         self.designs = list(designs)
         self.passes = 0.0
-        self.doubts: list[str] = []
+        self.warnings: list[str] = []
+        #: The family of labellings of no sequences: how those of the shards are inferred.
+        self.family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
         values, convex = zip(*group.ask(value_at_zero, datafit), strict=True)
         self.value_at_zero, self.convex = float(sum(values)), all(convex)
         self._datafit = datafit
@@ -235,7 +237,9 @@ class DaskDatafit:
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         parts = {index: np.array(each, dtype=np.float64) for index, each in enumerate(coefficients)}
-        frozen = DaskDatafit(self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs)
+        frozen = DaskDatafit(
+            self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs, self.family.n_labels
+        )
         frozen.passes = self.passes
         return frozen
 

@@ -9,8 +9,7 @@ import importlib.metadata
 from typing import Any
 
 from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.inference.choice import FamilySpec
 
 _START = "start one with distributed.Client(), or distributed.Client(address) of a running cluster"
 
@@ -30,15 +29,15 @@ class Dask(Engine):
     def check_scoring(self) -> None:
         """New data are scored in this process, or with the collection they lie in: no cluster is needed."""
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Any:
+    def place(self, data: Any, spec: FamilySpec, settings: SampleSettings) -> Any:
         """Return labelled chains in shards on the workers: those of a collection, or cut from chains given here."""
         from kernelfields.engines.dask.data import shards_of_chains
         from kernelfields.engines.dask.sample import DaskSample
 
-        if not isinstance(structure, ChainStructure):
+        if spec.kind != "chain":
             raise ValueError("engine='dask' knows the labels of chains only: use engine='threads'")
         group = getattr(data, "group", None) or shards_of_chains(connected_client(self.client), data)
-        return DaskSample(group, data.n_positions, structure, settings)
+        return DaskSample(group, data.n_positions, spec, settings)
 
 
 def connected_client(client: Any = None) -> Any:

@@ -23,12 +23,13 @@ from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
 from kernelfields.engines.dask.shards import Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 # As many as check_positive_semidefinite looks at.
@@ -38,10 +39,10 @@ _SAMPLE = 200
 class DaskSample:
     """Labelled chains in the shards of a group."""
 
-    def __init__(self, group: ShardGroup, n_positions: int, structure: LabelStructure, settings: SampleSettings):
+    def __init__(self, group: ShardGroup, n_positions: int, spec: FamilySpec, settings: SampleSettings):
         self.group = group
         self.n_positions = n_positions
-        self.structure = structure
+        self.spec = spec
         self.settings = settings
 
     def check_basis(self, name: str, basis: Basis) -> None:
@@ -60,12 +61,12 @@ class DaskSample:
     def datafit(self, designs: Sequence[Design]) -> DaskDatafit:
         """Return the likelihood of the chains in the coefficients of some terms."""
         remote: list[Any] = list(designs)
-        recipe = self.group.recipe(shard_datafit, self.structure, *(design.recipe for design in remote))
-        return DaskDatafit(self.group, recipe, remote)
+        recipe = self.group.recipe(shard_datafit, self.spec, *(design.recipe for design in remote))
+        return DaskDatafit(self.group, recipe, remote, self.spec.n_labels)
 
     def design(self, term: Term, view: DaskView | None = None, panel: Any = None) -> RemoteDesign:
         """Return a term on the chains; its features are those of ``panel`` where there is one."""
-        group, n_labels = self.group, self.structure.n_labels
+        group, n_labels = self.group, self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             recipe = group.recipe(constant_design, travelling(term), n_labels)
@@ -85,7 +86,7 @@ class DaskSample:
 
     def _explicit_design(self, term: Term, view: DaskView) -> RemoteDesign:
         """Return a term whose features are explicit, of the columns that some shard has."""
-        group, n_labels, dtype = self.group, self.structure.n_labels, self.settings.dtype
+        group, n_labels, dtype = self.group, self.spec.n_labels, self.settings.dtype
         dtype = view.first_row.dtype if dtype is None else dtype
         # Taken, so that shards keep no view or matrix that the next one has replaced.
         features = group.recipe(explicit_features, Taken(view.recipe), term.subspace, dtype)
@@ -111,7 +112,7 @@ class DaskSample:
 
     def _support(self, term: Term, features: Recipe | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
-        clique, n_labels = term.clique, self.structure.n_labels
+        clique, n_labels = term.clique, self.spec.n_labels
         if term.support is not None or clique.support == "all":
             return term.support
         answers = self.group.ask(observed_pairs, features, _bare(clique), n_labels)
@@ -317,6 +318,6 @@ def continued_design(shard: Shard, inputs: Any, term: Term, n_labels: int, dtype
     return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
 
 
-def shard_datafit(shard: Shard, structure: LabelStructure, *designs: LocalDesign) -> LocalDatafit:
+def shard_datafit(shard: Shard, spec: FamilySpec, *designs: LocalDesign) -> LocalDatafit:
     """Return the likelihood of the chains of this shard."""
-    return LocalDatafit(structure.likelihood(shard.chains, designs, shard.workers), designs)
+    return LocalDatafit(likelihood_of(shard.chains, designs, spec, shard.workers), designs)

@@ -12,7 +12,6 @@ where the potentials then go. Fails: ValueError naming the sequence when every l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,16 +19,15 @@ import numpy as np
 import torch
 
 from kernelfields.basis.subspace import Expansion
-from kernelfields.engines.torch.chains import TorchChainBeliefs, check_step_arrays, infer_step_chains
-from kernelfields.engines.torch.likelihood import TorchChainLayout, TorchPotentials, penalised, penalties_of
+from kernelfields.engines.torch.chains import check_step_arrays
+from kernelfields.engines.torch.family import TorchChainFamily, TorchChainMember, TorchPotentials
 from kernelfields.engines.torch.rows import device_expansion
-from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, StepOrder, shift_to_zero
-from kernelfields.fields.chains import Chains
-from kernelfields.inference.answers import ChainAnswers
+from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.family import Member, RankedLabellings
 from kernelfields.inference.packing import raise_if_infeasible
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.potentials import ChainLayout
 
 # Values in a table of rows against pairs of labels: a quarter of a gigabyte.
 _TABLE_VALUES = 2**25
@@ -62,107 +60,110 @@ def best_step_labels(
     return labels, total.value()
 
 
-@dataclass
-class HostBeliefs:
-    """Beliefs of a device, read back in the order of the chains."""
+class HostMember(Member):
+    """The distribution of chains on a device, read back in the order of the chains."""
 
-    beliefs: TorchChainBeliefs
+    family: AnsweredChains
+
+    def __init__(self, family: AnsweredChains, there: TorchChainMember, potentials: Potentials, workers: Workers):
+        self.family, self.weights, self._there = family, None, there
+        self._on_device, self._workers = potentials, workers
 
     @cached_property
-    def log_partition(self) -> np.ndarray:
+    def log_partition(self) -> np.ndarray:  # type: ignore[override]
         """Log Z of each sequence, (S,)."""
-        return _by_sequence(self.beliefs.log_partition, self.beliefs.steps.order)
+        return self.family.by_sequence(self._there.beliefs.log_partition)
 
     @cached_property
-    def node_marginals(self) -> np.ndarray:
-        """p(y_t = b | x), (N, L)."""
-        return _packed(self.beliefs.node_marginals, self.beliefs.steps.order)
+    def _node_marginals(self) -> np.ndarray:
+        return self.family.in_given_order(self._there.marginals())
 
-    def edge_marginals(self) -> np.ndarray:
-        """Return p(y_{t-1}, y_t | x), (N, L, L), zero at the start of each sequence."""
-        return _packed(self.beliefs.edge_marginals(), self.beliefs.steps.order)
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return p(y_t), (N, L), or p(y_{t-1}, y_t), (N, L, L), zero at the start of each sequence."""
+        return self._node_marginals if group is None else self.family.in_given_order(self._there.marginals(group))
 
-
-class TorchChainAnswers(ChainAnswers):
-    """Chains whose potentials, constraints included, are on a device, in step-major order."""
-
-    def __init__(self, chains: Chains, node: torch.Tensor, edge: torch.Tensor, steps: DeviceSteps, workers: Workers):
-        self.data = chains
-        self.workers = workers
-        self._there = node, edge, steps
-
-    def given(self, evidence: np.ndarray | None) -> TorchChainAnswers:
-        """Return the same once more is known of the labels: log-weights (N, L), in the order of the chains."""
-        if evidence is None:
-            return self
-        node, edge, steps = self._there
-        known = torch.as_tensor(evidence[steps.order.permutation], dtype=node.dtype, device=node.device)
-        answers = TorchChainAnswers(self.data, node + known, edge, steps, self.workers)
-        answers.evidence = evidence if self.evidence is None else self.evidence + evidence
-        return answers
+    def likeliest(self) -> np.ndarray:
+        """Return the label of largest marginal at each position, (N,)."""
+        return self.family.in_given_order(self._there.marginals().argmax(dim=1))
 
     @cached_property
-    def node(self) -> np.ndarray:  # type: ignore[override]
-        """Potentials of single labels on the host, (N, L)."""
-        return _packed(self._there[0], self._there[2].order)
+    def _on_host(self) -> Member:
+        family = self.family.host
+        return family.at(self.family.host_potentials(self._on_device), workers=self._workers)
 
-    @cached_property
-    def edge(self) -> np.ndarray:  # type: ignore[override]
-        """Potentials of neighbouring labels on the host, (1 or N, L, L)."""
-        edge = self._there[1]
-        return edge.cpu().numpy() if edge.shape[0] == 1 else _packed(edge, self._there[2].order)
+    def mean(self) -> Potentials:
+        """Return the marginals; those of steps are summed where transitions are tied."""
+        return self._on_host.mean()
 
-    @cached_property
-    def beliefs(self) -> HostBeliefs:
-        """Marginals and log partition functions."""
-        return HostBeliefs(infer_step_chains(*self._there))
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the log partition times the direction."""
+        return self._on_host.covariance_product(direction)
 
-    def best_labels(self) -> np.ndarray:
-        """Return the most probable labelling of each sequence, (N,)."""
-        labels, scores = best_step_labels(*self._there)
-        order = self._there[2].order
-        raise_if_infeasible(_by_sequence(scores, order))
-        return _packed(labels, order)
-
-    def likeliest_labels(self) -> np.ndarray:
-        """Return the most probable label of each position by itself, (N,)."""
-        found = self.beliefs.beliefs
-        return _packed(found.node_marginals.argmax(dim=1), found.steps.order)
+    def entropy(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,)."""
+        return self._on_host.entropy()
 
 
-def _packed(rows: torch.Tensor, order: StepOrder) -> np.ndarray:
-    """Return rows in step-major order on the host, in the order of the chains."""
-    return rows.cpu().numpy()[order.inverse]
+class AnsweredChains(TorchChainFamily):
+    """Chains whose potentials are on a device, in the order in which chains were packed; answers are on the host."""
 
+    def in_given_order(self, rows: torch.Tensor) -> np.ndarray:
+        """Return rows in step-major order on the host, in the order of the chains."""
+        return rows.cpu().numpy()[self.steps.order.inverse]
 
-def _by_sequence(values: torch.Tensor, order: StepOrder) -> np.ndarray:
-    """Return one value per rank on the host, in the order of the chains."""
-    ordered = np.empty(order.n_sequences)
-    ordered[order.sequences] = values.cpu().numpy()
-    return ordered
+    def host_potentials(self, potentials: Potentials) -> Potentials:
+        """Return potentials of the device on the host, base measure not included."""
+        node: Any = potentials.node
+        edge: Any = potentials.edge
+        return Potentials(node.cpu().numpy(), {EDGE: edge.cpu().numpy()})
+
+    def _arranged(self, potentials: Potentials) -> TorchPotentials:
+        """Return potentials in step-major order, base measure not included."""
+        rows = torch.as_tensor(self.steps.order.permutation, device=self.device)
+        edge = potentials.edge if self.tied else potentials.edge[rows]  # type: ignore[index]
+        return TorchPotentials(potentials.node[rows], {EDGE: edge})  # type: ignore[index]
+
+    def at(
+        self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
+    ) -> Member:
+        """Return the distribution at potentials, inferred on the device."""
+        there = super().at(self._arranged(potentials))
+        assert isinstance(there, TorchChainMember)
+        return HostMember(self, there, potentials, workers or Workers(1))
+
+    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
+        arrays: Any = TorchChainFamily.with_base(self, self._arranged(potentials)).arrays
+        labels, scores = best_step_labels(*arrays, self.steps)
+        by_sequence = self.by_sequence(scores)
+        raise_if_infeasible(by_sequence)
+        return self.in_given_order(labels), by_sequence
+
+    def n_best(self, potentials: Potentials, k: int, workers: Workers | None = None) -> RankedLabellings:
+        """Return the k best labellings of each sequence and their scores, on the host."""
+        return self.host.n_best(self.host_potentials(potentials), k, workers)
+
+    def sample(
+        self,
+        potentials: Potentials,
+        n_samples: int,
+        random: int | np.random.Generator | None = None,
+        workers: Workers | None = None,
+    ) -> np.ndarray:
+        """Draw labellings, (n_samples, N), on the host."""
+        return self.host.sample(self.host_potentials(potentials), n_samples, random, workers)
+
+    def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,), on the host."""
+        return self.host.label_scores(self.host_potentials(potentials), labels)
 
 
 class DeviceChains:
     """Where the potentials of new chains are computed and stay."""
 
-    def __init__(self, layout: ChainLayout, device: torch.device):
-        self.layout = TorchChainLayout(layout.n_positions, layout.n_labels, tied=layout.tied, device=device)
+    def __init__(self, family: ChainFamily, device: torch.device):
+        self.family = AnsweredChains(family.offsets, family.n_labels, tied=family.tied, base=family.base, device=device)
 
     def scores(self, expansion: Expansion, inputs: Any) -> torch.Tensor:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
-        return device_expansion(expansion, self.layout.device).scores_there(inputs)
-
-    def answers(
-        self, structure: ChainStructure, chains: Chains, potentials: TorchPotentials, workers: Workers
-    ) -> TorchChainAnswers:
-        """Return what can be asked of chains with potentials in their order, constraints not included."""
-        order = StepOrder(chains.offsets)
-        steps = DeviceSteps(order, self.layout.device)
-        rows = torch.as_tensor(order.permutation, device=steps.device)
-        node, edge = potentials.node[rows], potentials.edge
-        edge = edge if self.layout.tied else edge[rows]
-        if structure.forbids:
-            node, edge = penalised(node, edge, penalties_of(structure.masks, steps.device), steps)
-        if chains.allowed is not None:
-            node = node + torch.as_tensor(chains.allowed.penalties(), device=steps.device)[rows]
-        return TorchChainAnswers(chains, node, edge, steps, workers)
+        return device_expansion(expansion, self.family.device).scores_there(inputs)

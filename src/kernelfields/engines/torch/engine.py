@@ -8,9 +8,10 @@ import numpy as np
 
 from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
-from kernelfields.objective.potentials import ChainLayout
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.family import LabelFamily
 
 
 class Torch(Engine):
@@ -51,11 +52,11 @@ class Torch(Engine):
             raise ValueError(f"device={self.device!r}: inference needs float64, which 'cuda' and 'cpu' have")
         return device
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Any:
+    def place(self, data: Any, spec: FamilySpec, settings: SampleSettings) -> Any:
         """Return labelled chains on the device."""
         from kernelfields.engines.torch.sample import TorchSample
 
-        return TorchSample(data, structure, settings, self.resolved_device())
+        return TorchSample(data, spec, settings, self.resolved_device())
 
     def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""
@@ -63,15 +64,15 @@ class Torch(Engine):
 
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
 
-    def residence(self, structure: LabelStructure, layout: Layout) -> Any:
+    def device_inference(self, family: LabelFamily) -> Any:
         """Return the device for chains whose neighbours meet; the host for others, and if no device was asked for."""
         device = self.resolved_device()
         asked_for = device.type != "cpu" or self.device is not None
-        if not (asked_for and isinstance(structure, ChainStructure) and isinstance(layout, ChainLayout)):
+        if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
             return None
         from kernelfields.engines.torch.answers import DeviceChains
 
-        return DeviceChains(layout, device)
+        return DeviceChains(family, device)
 
 
 def cuda_is_there() -> bool:

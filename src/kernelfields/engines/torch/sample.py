@@ -27,7 +27,7 @@ import torch
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.coordinates import TorchCoordinates
-from kernelfields.engines.torch.likelihood import TorchChainLikelihood
+from kernelfields.engines.torch.family import TorchChainFamily
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
 from kernelfields.engines.torch.step_pairs import TorchStepPairs
@@ -35,25 +35,25 @@ from kernelfields.engines.torch.steps import StepOrder
 from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.choice import FamilySpec, reaches_far
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet, stride_of
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import LocalDesign, on_host
-from kernelfields.objective.designs.memory import check_transitions_fit, feature_dtype
-from kernelfields.objective.likelihoods.chain import ChainStructure, reaches_far
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
-from kernelfields.objective.likelihoods.partial import with_evidence
-from kernelfields.objective.potentials import ChainLayout, Potentials
+from kernelfields.objective.designs.memory import feature_dtype
+from kernelfields.objective.likelihoods.likelihood import check_memory, labelled_objective
 from kernelfields.objective.term import Term
 
 
 class TorchSample(LocalSample):
     """Labelled chains on a device."""
 
-    def __init__(self, data: Chains, structure: LabelStructure, settings: SampleSettings, device: torch.device):
-        if not isinstance(structure, ChainStructure):
+    def __init__(self, data: Chains, spec: FamilySpec, settings: SampleSettings, device: torch.device):
+        if spec.kind != "chain":
             raise ValueError("engine='torch' knows the labels of chains only: use engine='threads'")
-        super().__init__(data, structure, settings)
+        super().__init__(data, spec, settings)
         self.device = device
 
     @cached_property
@@ -114,15 +114,17 @@ class TorchSample(LocalSample):
             )
         if self.data.allowed is not None:
             raise ValueError("allowed is for engine='threads', whose loops skip labels: leave it out or change engine")
-        n_labels, structure = self.structure.n_labels, self.structure
-        assert isinstance(structure, ChainStructure)
-        tied = ChainLayout.of_terms(self.data.n_positions, n_labels, designs).tied
-        if not tied:
-            check_transitions_fit(self.data.n_positions, n_labels)
-        likelihood = TorchChainLikelihood(
-            self.data, n_labels, tied=tied, masks=structure.masks, device=self.device, order=self.order
+        tied = all(design.tied_everywhere for design in designs if design.group == EDGE)
+        family = TorchChainFamily(
+            self.data.offsets,
+            self.spec.n_labels,
+            tied=tied,
+            base=self.spec.base_measure(self.data),
+            device=self.device,
+            order=self.order,
         )
-        return TorchDatafit(with_evidence(likelihood, self.data, likelihood.placed), designs)
+        check_memory(family, self.data)
+        return TorchDatafit(labelled_objective(family, self.data, Workers(1)), designs)
 
 
 class _Features:
@@ -163,7 +165,9 @@ class TorchDatafit(LocalDatafit):
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
         tables: list[Any] = [self.designs[each.index].table for each in dense]
-        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.device))
+        return TorchStepPairs(
+            limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.family.device)
+        )
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
         """Return Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""

@@ -30,11 +30,11 @@ from kernelfields.fields.cliques import check_window
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.choice import only_ngrams, reaches_far
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import only_ngrams, reaches_far
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
@@ -79,7 +79,7 @@ def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Aske
         )
     check_one_sequence(x, "explain")
     chains = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
-    masks, classes = crf.field_.structure.masks, crf.classes_.tolist()
+    masks, classes = crf.field_.spec.masks, crf.classes_.tolist()
     masks.check_lengths(chains.lengths)
     answers = crf.field_.answers(chains, Workers(1))
     labels = _predicted(crf, x) if y is None else chains.labels
@@ -116,7 +116,7 @@ def explain_instance(crf: Any, x: Any, y: object, asked: Asked) -> Explanation:
     answers = field.answers(data, Workers(1))
     labels = crf.predict(row)[0] if y is None else data.labels
     words = [str(name) for name in crf.label_names_.tolist()]
-    pairs = {name: np.array([pair]) for name, pair in field.structure.pairs.items()}
+    pairs = {name: np.array([pair]) for name, pair in field.spec.pairs.items()}
     exchanges = partial(label_exchanges, data=data, pairs=pairs, labels=labels, words=words)
     names = _by_group(feature_names(crf, asked.feature_names))
     moved = _moved(field.terms, data, len(labels), exchanges, names, asked)

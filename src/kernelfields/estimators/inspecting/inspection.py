@@ -194,7 +194,7 @@ def tabulate_label_weights(crf: Any, top: object, labels: object, feature_re: An
     named = feature_names(crf, names)
     wanted, shown, pattern = _checked_top(top), _label_indices(known, labels), _compiled(feature_re)
     ratios = np.full((len(known), len(known)), np.nan)
-    for (j, k), ratio in zip(crf.field_.structure.pairs.values(), crf.edge_scores_.values(), strict=True):
+    for (j, k), ratio in zip(crf.field_.spec.pairs.values(), crf.edge_scores_.values(), strict=True):
         ratios[j, k] = ratios[k, j] = ratio
     sets, biases = {}, np.full(len(known), np.nan)
     for term in crf.field_.terms:
@@ -220,8 +220,7 @@ def tabulate_label_weights(crf: Any, top: object, labels: object, feature_re: An
 
 def _forbidden_steps(crf: Any) -> np.ndarray:
     """Return which steps between labels are ruled out, (L, L): by constraints, and from a segment to its like."""
-    structure = crf.field_.structure
-    return np.isneginf(getattr(structure, "edge_penalties", structure.masks.edge))
+    return np.isneginf(crf.field_.spec.step_penalties)
 
 
 def summarise(crf: Any) -> ModelSummary:

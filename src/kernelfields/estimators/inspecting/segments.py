@@ -33,6 +33,8 @@ from kernelfields.estimators.inspecting.explanations import (
     pivots_note,
 )
 from kernelfields.fields.segments import DURATION, SEGMENT, bounds_of
+from kernelfields.inference.checks import check_labels
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -73,18 +75,18 @@ class Comparison:
                 weights[begin:end, label] += sign / (end - begin) if means else sign
         return weights
 
-    def broken_rules(self, structure: Any, length: int, classes: Sequence[Any]) -> Iterator[str]:
+    def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[Any]) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
-        masks, name = structure.masks, classes[self.other]
+        masks, name = spec.masks, classes[self.other]
         longest = max(end - begin for begin, end, _ in self.rival)
         rules = [
-            (longest > structure.max_duration, f"as {name} is no longer than {structure.max_duration} positions"),
+            (longest > spec.max_duration, f"as {name} is no longer than {spec.max_duration} positions"),
             (masks.label[self.other], f"as {name} is forbidden everywhere"),
             (self.begin == 0 and masks.start[self.other], f"as {name} is forbidden at the first position"),
             (self.end == length and masks.end[self.other], f"as {name} is forbidden at the last position"),
         ]
         for _, a, b in self.steps(self.rival):
-            rules.append((structure.edge_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
+            rules.append((spec.step_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
         yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
 
 
@@ -96,14 +98,14 @@ def explain_segments(
     if not is_whole(count) or count < 0:
         raise ValueError(f"positions must be a whole number of at least 0, got {count!r}")
     check_one_sequence(x, "explain")
-    data, structure = crf._read([x], None if y is None else [y]), crf.field_.structure
+    data, spec = crf._read([x], None if y is None else [y]), crf.field_.spec
     if y is not None and data.evidence is not None:
         raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
     answers, classes = crf.field_.answers(data, Workers(1)), crf.classes_.tolist()
     if y is None:
-        labels, mask = answers.best()
+        labels, mask = answers.family.best_segmentation(answers.potentials, answers.workers)
     else:
-        structure.check_labels(data, crf.classes_)
+        check_labels(data, spec, crf.classes_)
         labels, mask = data.labels, data.begins | data.is_start
     begins, ends = bounds_of(mask)
     segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
@@ -113,13 +115,13 @@ def explain_segments(
     potentials = {term.name: term.scores(data, Workers(1)) for term in crf.field_.terms}
     explained = []
     for place in range(len(segments)):
-        chosen = _compared(segments, place, structure, shares[place], classes, rivals[place])
+        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place])
         amounts = [
             each
             for term in crf.field_.terms
             for each in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
         ]
-        notes = tuple(chosen.broken_rules(structure, len(labels), classes))
+        notes = tuple(chosen.broken_rules(spec, len(labels), classes))
         explained.append(_explained(chosen, amounts, shares[place], classes, top, notes))
     return Explanation(tuple(explained))
 
@@ -140,7 +142,7 @@ def _rivals(against: Any, classes: list, n_segments: int) -> list[int | None]:
 def _compared(
     segments: list[tuple[int, int, int]],
     place: int,
-    structure: Any,
+    spec: FamilySpec,
     shares: np.ndarray,
     classes: list,
     against: int | None,
@@ -148,13 +150,11 @@ def _compared(
     """Return a segment and its rival: with the label asked for, else the most probable that is possible."""
     own = segments[place][2]
     if against is not None and against != own:
-        return _exchanged(segments, place, against, structure.repeats)
+        return _exchanged(segments, place, against, spec.repeats)
     order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
-    comparisons = [_exchanged(segments, place, other, structure.repeats) for other in order]
+    comparisons = [_exchanged(segments, place, other, spec.repeats) for other in order]
     length = segments[-1][1]
-    return next(
-        (each for each in comparisons if not any(each.broken_rules(structure, length, classes))), comparisons[0]
-    )
+    return next((each for each in comparisons if not any(each.broken_rules(spec, length, classes))), comparisons[0])
 
 
 def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, repeats: bool) -> Comparison:

@@ -30,6 +30,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution
 
@@ -83,13 +84,11 @@ class TrainingInputs:
         """Return marginals minus labels at the cliques of every term with pivots, (N, L^k) each."""
         if not self._residuals:
             field, data = self._field, self._data
-            layout = field.layout(data)
             placements = [term.placement(data) for term in field.terms]
-            plan = field.structure.plan(data, layout)
-            likelihood = field.structure.likelihood(data, placements, Workers(self._crf.n_jobs), plan)
-            residual = likelihood.evaluate(field.potentials(data, layout, likelihood.workers)).residual
+            likelihood = likelihood_of(data, placements, field.spec, Workers(self._crf.n_jobs))
+            residual = likelihood.evaluate(field.potentials(data, likelihood.family, likelihood.workers)).residual
             self._residuals = {
-                term.name: likelihood.layout.clique_residuals(residual, placement)
+                term.name: likelihood.family.clique_residuals(residual, placement)
                 for term, placement in zip(field.terms, placements, strict=True)
                 if term.has_pivots
             }

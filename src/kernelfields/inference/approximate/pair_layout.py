@@ -69,27 +69,27 @@ class Messages(NamedTuple):
     chances: np.ndarray  # (N, L), softmax of B_v
 
     @classmethod
-    def flat(cls, n_pairs: int, n_nodes: int, n_labels: int) -> Messages:
+    def flat(cls, n_pairs: int, n_positions: int, n_labels: int) -> Messages:
         """Return messages that say nothing, logarithms 0 and exponentials 1, and beliefs of zero."""
         up, down, saved = (np.ones((2, n_pairs, n_labels)) for _ in range(3))
         up[0] = down[0] = 0.0
-        return cls(up, down, saved, np.zeros((n_nodes, n_labels)), np.zeros((n_nodes, n_labels)))
+        return cls(up, down, saved, np.zeros((n_positions, n_labels)), np.zeros((n_positions, n_labels)))
 
 
 class PairLayout:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: int = LEAST_PARTED):
-        n_nodes = int(offsets[-1])
-        ends, _, pair_of = distinct_pairs(members, n_nodes)
+        n_positions = int(offsets[-1])
+        ends, _, pair_of = distinct_pairs(members, n_positions)
         low, high = ends.T
         order = growth_order(offsets, low, high)
         #: Graphs of at least ``least_parted`` nodes that sweeps visit in parts, and those (parts.py).
         self.parts = _cut_large(offsets, order, low, high, least_parted)
-        rank = np.empty(n_nodes, dtype=np.int64)
-        rank[order] = np.arange(n_nodes)
+        rank = np.empty(n_positions, dtype=np.int64)
+        rank[order] = np.arange(n_positions)
         parent = np.where(rank[low] < rank[high], low, high)
-        up_start, by_child = grouped(low + high - parent, n_nodes)
+        up_start, by_child = grouped(low + high - parent, n_positions)
         place = np.empty(len(ends), dtype=np.int64)
         place[by_child] = np.arange(len(ends))
         parent, child = parent[by_child], (low + high - parent)[by_child]
@@ -99,7 +99,7 @@ class PairLayout:
         ]
         n_parents = np.diff(up_start)
         lone = np.maximum.reduceat(n_parents, offsets[:-1]) <= 1
-        down = grouped(parent, n_nodes)
+        down = grouped(parent, n_positions)
         self.graph = PairGraph(offsets, order, up_start, *down, parent, child, 1.0 / n_parents[child], lone)
         self._sources: dict[tuple[bool, ...], _Sources] = {}
 

@@ -39,15 +39,15 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
     The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
     """
-    n_nodes, n_graphs = int(offsets[-1]), len(offsets) - 1
-    graphs = np.repeat(np.arange(n_graphs), np.diff(offsets))
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_nodes, n_nodes)).tocsr()
+    n_positions, n_items = int(offsets[-1]), len(offsets) - 1
+    graphs = np.repeat(np.arange(n_items), np.diff(offsets))
+    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_positions, n_positions)).tocsr()
     _, component = connected_components(joined, directed=False)
     first = np.unique(component, return_index=True)[1]
-    led = np.zeros(n_nodes, dtype=bool)
+    led = np.zeros(n_positions, dtype=bool)
     led[high] = True
     led[first] = True
-    order = np.arange(n_nodes)
+    order = np.arange(n_positions)
     astray = np.unique(graphs[~led])
     if not len(astray):
         return order
@@ -72,15 +72,15 @@ def cut_apart(
     ``order`` (n,) are the nodes 0 .. n - 1, each but the first of a component after a neighbour; low and high (P,)
     are the ends of pairs. The number of ranges is halved until the separator is small.
     """
-    n_nodes = len(order)
-    rank = np.empty(n_nodes, dtype=np.int64)
-    rank[order] = np.arange(n_nodes)
+    n_positions = len(order)
+    rank = np.empty(n_positions, dtype=np.int64)
+    rank[order] = np.arange(n_positions)
     earlier, later = np.minimum(rank[low], rank[high]), np.maximum(rank[low], rank[high])
     while n_ranges > 1:
-        owner = np.arange(n_nodes) * n_ranges // n_nodes
+        owner = np.arange(n_positions) * n_ranges // n_positions
         separator = _joined_separator(earlier, later, owner, n_ranges)
         first = np.flatnonzero(separator)
-        if len(first) <= _LARGEST_SHARE * n_nodes:
+        if len(first) <= _LARGEST_SHARE * n_positions:
             sizes = np.bincount(owner[~separator], minlength=n_ranges)
             ends = len(first) + np.concatenate([[0], np.cumsum(sizes)])
             ranges = [(0, len(first)), *((int(a), int(b)) for a, b in pairwise(ends) if b > a)]

@@ -37,7 +37,7 @@ def n_best_labellings(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return, for each graph, its k best labellings (k, n) and their scores (k,), fewer where there are no more.
 
-    Arrays as in inference/beliefs.py; ``layout`` is that of a plan if there is one already.
+    Arrays as in inference/graphs.py; ``layout`` is that of a plan if there is one already.
     """
     if layout is None:
         layout = plan_junction(offsets, members, node.shape[1], memory).layout

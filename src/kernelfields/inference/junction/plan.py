@@ -126,29 +126,29 @@ def _lay_out(
     higher: np.ndarray,
     parents: np.ndarray,
 ) -> Layout:
-    n_nodes = len(order)
+    n_positions = len(order)
     position = np.empty_like(order)
-    position[order] = np.arange(n_nodes)
+    position[order] = np.arange(n_positions)
     sizes = np.diff(starts)
     separator_entries = np.power(n_labels, sizes)
     patterns = _Patterns(n_labels)
 
     # A position in the clique of i is 0 for i itself, else one more than its place among the later neighbours.
-    owner = np.repeat(np.arange(n_nodes), sizes)
-    keys = owner * n_nodes + higher  # rising: owners rise, and later neighbours are sorted
+    owner = np.repeat(np.arange(n_positions), sizes)
+    keys = owner * n_positions + higher  # rising: owners rise, and later neighbours are sorted
 
     def places(clique: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        later = np.searchsorted(keys, clique * n_nodes + wanted) - starts[clique] + 1
+        later = np.searchsorted(keys, clique * n_positions + wanted) - starts[clique] + 1
         return np.where(wanted == clique, 0, later)
 
-    message_pattern = np.zeros(n_nodes, np.int64)
+    message_pattern = np.zeros(n_positions, np.int64)
     inner = np.flatnonzero(parents >= 0)
     for size in np.unique(sizes[inner]):
         cliques = inner[sizes[inner] == size]
         part = higher[starts[cliques][:, None] + np.arange(size)]
         above = parents[cliques]
         message_pattern[cliques] = patterns.numbers(1 + sizes[above], places(above[:, None], part))
-    child_start, children = grouped(parents[inner], n_nodes)
+    child_start, children = grouped(parents[inner], n_positions)
 
     owners, groups, indices, used = [], [], [], []
     for group, nodes in enumerate(members):
@@ -159,7 +159,7 @@ def _lay_out(
         indices.append(np.arange(len(nodes)))
         used.append(patterns.numbers(1 + sizes[first], places(first[:, None], ranks)))
     empty = [np.zeros(0, np.int64)]
-    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_nodes)
+    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_positions)
     return Layout(
         n_labels,
         order,

@@ -41,7 +41,7 @@ class LabelTableRows:
                 f"graph 0 has {sizes[0]}"
             )
         self.block_entries = block_entries
-        self.n_graphs = len(sizes)
+        self.n_items = len(sizes)
         self.n_labels = n_labels
         self.n_columns = int(sizes[0])
         self.half = self.n_columns // 2
@@ -51,8 +51,8 @@ class LabelTableRows:
     def _local_members(self, group: int, members: np.ndarray, offsets: np.ndarray) -> list[tuple[int, ...]]:
         if not len(members):
             return []
-        if len(members) % self.n_graphs == 0:
-            rows = members.reshape(self.n_graphs, -1, members.shape[1]) - offsets[:-1, None, None]
+        if len(members) % self.n_items == 0:
+            rows = members.reshape(self.n_items, -1, members.shape[1]) - offsets[:-1, None, None]
             if (rows == rows[0]).all() and rows.min() >= 0 and rows.max() < self.n_columns:
                 return [tuple(row) for row in rows[0].tolist()]
         raise ValueError(
@@ -66,8 +66,8 @@ class LabelTableRows:
         self.indicators = [self._indicators(count) for count in counts]
         self.shape = (self.n_labels ** counts[0], self.n_labels ** counts[1])
 
-    def _indicators(self, n_nodes: int) -> np.ndarray:
-        labels = _digits(np.arange(self.n_labels**n_nodes), self.n_labels, n_nodes)
+    def _indicators(self, n_positions: int) -> np.ndarray:
+        labels = _digits(np.arange(self.n_labels**n_positions), self.n_labels, n_positions)
         return (labels[:, :, None] == np.arange(self.n_labels)).reshape(len(labels), -1).astype(np.float64)
 
     def labellings(self, numbers: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ class LabelTableRows:
 
     def by_graph(self, node: np.ndarray) -> np.ndarray:
         """Return node potentials (N, L) as (S, K, L)."""
-        return node.reshape(self.n_graphs, self.n_columns, self.n_labels)
+        return node.reshape(self.n_items, self.n_columns, self.n_labels)
 
     def blocks(self, graphs: np.ndarray) -> Iterator[np.ndarray]:
         """Cut graphs into blocks whose tables fit in memory."""
@@ -97,7 +97,7 @@ class LabelTableRows:
     def _own_scores(self, factors: Sequence[np.ndarray], graphs: np.ndarray) -> np.ndarray | None:
         """Return the summed scores (S, A, B) of factors with a table for each graph; None if there are none."""
         untied = [
-            (nodes, tables.reshape(self.n_graphs, len(local), *tables.shape[1:])[graphs, place])
+            (nodes, tables.reshape(self.n_items, len(local), *tables.shape[1:])[graphs, place])
             for local, tables in zip(self.local, factors, strict=True)
             if len(tables) > 1
             for place, nodes in enumerate(local)
@@ -142,7 +142,7 @@ class LabelTableRows:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks of graphs and the probabilities (S, A, B) of their labellings; note log partitions."""
         shared = self.shared_scores(factors)
-        for graphs in self.blocks(np.arange(self.n_graphs) if chosen is None else chosen):
+        for graphs in self.blocks(np.arange(self.n_items) if chosen is None else chosen):
             table = self.scores(node, factors, graphs, shared)
             peaks = table.max(axis=(1, 2))
             if np.isneginf(peaks).any():
@@ -217,8 +217,8 @@ class LabelSums:
 
     def __init__(self, rows: LabelTableRows, factors: Sequence[np.ndarray], weights: np.ndarray | None):
         self._rows = rows
-        self.weights = np.ones(rows.n_graphs) if weights is None else weights
-        self.node = np.empty((rows.n_graphs, rows.n_columns * rows.n_labels))
+        self.weights = np.ones(rows.n_items) if weights is None else weights
+        self.node = np.empty((rows.n_items, rows.n_columns * rows.n_labels))
         self.factors = [np.zeros(each.shape) for each in factors]
 
     def add(self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -228,7 +228,7 @@ class LabelSums:
             self.add_joint(np.tensordot(self.weights[graphs], masses, axes=1))
             untied = [group for group, total in enumerate(self.factors) if len(total) > 1]
             for group, rows in zip(untied, self._rows.factor_sums(masses, untied) if untied else [], strict=True):
-                total = self.factors[group].reshape(self._rows.n_graphs, -1, *self.factors[group].shape[1:])
+                total = self.factors[group].reshape(self._rows.n_items, -1, *self.factors[group].shape[1:])
                 total[graphs] += self.weights[graphs].reshape((-1,) + (1,) * (rows.ndim - 1)) * rows
 
     def add_joint(self, joint: np.ndarray) -> None:

@@ -35,6 +35,7 @@ from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.continued import ContinuedPosterior
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import Solution, minimize
@@ -104,10 +105,9 @@ class Continuation:
 
     def learn(self, fitted: Field, data: Any, workers: Workers) -> Continuation:
         """Return precisions with the curvature of labelled data at the fitted field."""
-        layout = fitted.layout(data)
         placements = [term.placement(data) for term in fitted.terms]
-        likelihood: Any = fitted.structure.likelihood(data, placements, workers)
-        evaluation = likelihood.evaluate(fitted.potentials(data, layout, workers))
+        likelihood = likelihood_of(data, placements, fitted.spec, workers)
+        evaluation = likelihood.evaluate(fitted.potentials(data, likelihood.family, workers))
         made = []
         for term, placement, old in zip(fitted.terms, placements, self.precisions, strict=True):
             marginals, weights = (

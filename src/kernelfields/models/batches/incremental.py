@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.reading import random_generator
+from kernelfields.inference.checks import check_labels
 from kernelfields.models.batches.continuation import Continuation, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import name_cliques
 from kernelfields.models.field import Field
@@ -102,22 +103,22 @@ def _admit(crf: Any, classes: np.ndarray) -> None:
     grown = with_labels(terms, places, len(classes))
     crf.continuation_ = crf.continuation_.with_labels(grown, places, len(classes))
     crf.classes_ = classes
-    crf.field_ = Field(grown, crf._structure(classes, None))
+    crf.field_ = Field(grown, crf._family_spec(classes, None))
     crf._set_views()
 
 
 def _fit_next(crf: Any, X: Any, y: Any, sample_weight: Any) -> None:
     data = crf._reader.read(X, y, sample_weight, crf.classes_)
     _refuse_unknown(data)
-    crf.field_.structure.check_labels(data, crf.classes_)
+    check_labels(data, crf.field_.spec, crf.classes_)
     data = weigh_classes(data, crf.classes_, crf.class_weight)
     terms = with_pivots(crf.field_.terms, data)
     known = crf.continuation_.grown(terms)
     settings = crf._sample_settings(sum(not term.tied_everywhere for term in terms))
-    sample = crf._engine(data).place(data, crf.field_.structure, settings)
+    sample = crf._engine(data).place(data, crf.field_.spec, settings)
     options = FitOptions(crf.solver, crf.tol, crf.max_iter, None, random_generator(crf.random_state))
     terms, solution = fit_continued(terms, known, sample, options)
-    crf.field_ = Field(terms, crf.field_.structure)
+    crf.field_ = Field(terms, crf.field_.spec)
     crf.solution_ = solution
     # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
     span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)

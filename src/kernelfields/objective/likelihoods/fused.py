@@ -13,19 +13,39 @@ costs less than inference. For one node term with a support and, at most, one te
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.family import ChainFamily, blocks_of_sequences
+from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable
-from kernelfields.objective.likelihoods.chain import ChainLikelihood, block_of_chains, blocks_of_sequences
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
-from kernelfields.objective.likelihoods.partial import CompletedLikelihood, PartialLikelihood, with_evidence
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.likelihoods.likelihood import (
+    Evaluation,
+    Likelihood,
+    Objective,
+    PartialLikelihood,
+    labelled_objective,
+)
+
+
+class Passes(Protocol):
+    """Passes that compute value and gradient together and keep nothing per position."""
+
+    def value_and_gradient(self, parts: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+        """Return the likelihood's value and its gradient in the coefficients of each term."""
+
+    def curvature_diagonal(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return sum_t z_tf^2 p (1 - p) for every pair of the node term, (P, 1)."""
+
+    def largest_potential(self, parts: Sequence[np.ndarray]) -> float:
+        """Return the largest absolute potential."""
 
 
 class FusedPasses:
@@ -33,26 +53,24 @@ class FusedPasses:
 
     def __init__(
         self,
-        likelihood: ChainLikelihood | PartialLikelihood,
+        likelihood: Likelihood | PartialLikelihood,
         node: LocalDesign,
         table: PairTable,
         edge: LocalDesign | None,
         at_once: int,
     ):
-        plain = likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
-        chains, masks = plain.chains, plain.masks
+        family, chains = likelihood.family, likelihood.data
+        assert isinstance(family, ChainFamily)
+        assert isinstance(chains, Chains)
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
         self._workers = likelihood.workers
         self._blocks = blocks_of_sequences(chains.offsets, at_once)
         blocks = [block_of_chains(chains, first, last) for first, last in self._blocks]
-        self._weights = [each.position_weights for each in blocks]
-        self._likelihoods = [
-            with_evidence(
-                ChainLikelihood(each, likelihood.n_labels, masks=masks, workers=Workers(1), at_once=each.n_positions),
-                each,
-            )
-            for each in blocks
+        self._weights = [block.position_weights for block in blocks]
+        self._likelihoods: list[Likelihood | PartialLikelihood] = [
+            labelled_objective(family.part(first, last), block, Workers(1))
+            for block, (first, last) in zip(blocks, self._blocks, strict=True)
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]
 
@@ -90,29 +108,36 @@ class FusedPasses:
             largest.append(float(np.abs(scores).max(initial=0.0)))
         return max(largest)
 
-    def frozen(self, completed: CompletedLikelihood) -> FusedPasses:
-        """Return passes over the labels as they have been completed."""
-        shift, frozen = completed.shift, copy.copy(self)
-        # Blocks are added up: the steps of all of them may be told to one.
+    def frozen(self, completed: Likelihood) -> FusedPasses:
+        """Return passes over the labels as they have been completed: targets in their place."""
+        targets, frozen = completed.observed, copy.copy(self)
+        assert isinstance(targets, Potentials)
+        # Blocks are added up: the steps of all of them may belong to one.
         frozen._likelihoods = [
-            CompletedLikelihood(
-                each.inner, Potentials(shift.node[begin:end], shift.edge if begin == 0 else 0.0 * shift.edge)
+            Likelihood(
+                block.family,
+                Potentials(targets.node[begin:end], {EDGE: targets.edge if begin == 0 else 0.0 * targets.edge}),
+                block.weights,
+                block.workers,
             )
-            for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
+            for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
         ]
         return frozen
 
-    def tell(self, evidence: np.ndarray) -> None:
-        """Put other evidence (N, L) in the place of what is known of labels."""
-        for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
-            each.tell(evidence[begin:end])
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known of labels."""
+        for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
+            assert isinstance(block, PartialLikelihood)
+            block.set_evidence(log_weights[begin:end])
 
     def _edge_scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         if self._edge is None:
             return np.zeros((1, self._n_labels, self._n_labels))
         return self._edge.scores(parts[1]).reshape(1, self._n_labels, self._n_labels)
 
-    def _walk(self, parts: Sequence[np.ndarray], rows_of: object, table: PairTable) -> np.ndarray:
+    def _walk(
+        self, parts: Sequence[np.ndarray], rows_of: Callable[[int, Evaluation], np.ndarray], table: PairTable
+    ) -> np.ndarray:
         """Scatter what ``rows_of(block, evaluation)`` gives for each block, (n, L), into one number per pair."""
         scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
         edge = self._edge_scores(parts)
@@ -123,8 +148,8 @@ class FusedPasses:
             for block in range(first, last):
                 begin, end = self._rows[block]
                 node = scorer.block(features, begin, end)
-                evaluation = self._likelihoods[block].evaluate(Potentials(node, edge))
-                gatherers[first].add(begin, end, rows_of(block, evaluation))  # type: ignore[operator]
+                evaluation = self._likelihoods[block].evaluate(Potentials(node, {EDGE: edge}))
+                gatherers[first].add(begin, end, rows_of(block, evaluation))
 
         self._workers.each(run, pieces)
         first, *others = (gatherers[start] for start, _ in pieces)
@@ -139,7 +164,16 @@ class FusedPasses:
         return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
 
-def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once: int = 4096) -> Any:
+def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
+    """Return labels, evidence and weights of some sequences, without their inputs."""
+    begin, end = chains.offsets[first], chains.offsets[last]
+    offsets = chains.offsets[first : last + 1] - begin
+    evidence = None if chains.evidence is None else chains.evidence[begin:end]
+    labels, weights = chains.labels[begin:end], chains.weights[first:last]
+    return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
+
+
+def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int = 4096) -> Passes | None:
     """Return fused passes for a field of the right kind, else None."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
@@ -147,12 +181,11 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once
         return None
     if edge is not None and not (edge.labels_per_clique == 2 and edge.tied_everywhere):
         return None
-    if not isinstance(likelihood, ChainLikelihood) and not (
-        isinstance(likelihood, PartialLikelihood) and isinstance(likelihood.inner, ChainLikelihood)
-    ):
+    plain = isinstance(likelihood, Likelihood | PartialLikelihood) and isinstance(likelihood.family, ChainFamily)
+    if not plain or not isinstance(likelihood.data, Chains):
         return None
-    if isinstance(likelihood, ChainLikelihood) and likelihood.walks_lists:
+    if isinstance(likelihood.family, ListFamily) and likelihood.data.evidence is None:
         from kernelfields.objective.likelihoods.lists import ListPasses
 
-        return ListPasses(likelihood, table, edge)
-    return FusedPasses(likelihood, node, table, edge, at_once)
+        return ListPasses(likelihood, table, edge)  # type: ignore[arg-type]
+    return FusedPasses(likelihood, node, table, edge, at_once)  # type: ignore[arg-type]

@@ -331,9 +331,9 @@ def _share_of(search: EvidenceSearch, posterior: LogPosterior, sample: Any) -> L
     many = isinstance(data, Chains) and data.n_sequences >= _MANY_SEQUENCES
     if search.coarse_rank != "auto" or not many or not works_in_blocks(posterior):
         return None
-    if sample.structure.n_labels < _MANY_LABELS:
+    if sample.spec.n_labels < _MANY_LABELS:
         return None
-    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.structure, sample.settings)
+    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.spec, sample.settings)
 
 
 def _top_on_share(

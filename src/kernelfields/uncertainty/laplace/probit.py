@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.field import Field
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.uncertainty.laplace.samples import LaplaceSamples, sampled_answers
 
 # A probability of zero counts as this small one: the logarithm must exist.
@@ -73,19 +73,23 @@ def averaged_answers(
     field: Field,
     samples: LaplaceSamples,
     workers: Workers,
-    joint_of: Callable[[Any], np.ndarray] | None = None,
-) -> Iterator[tuple[Any, np.ndarray, Any]]:
-    """Yield the data of batches with their marginals and, if asked for, joint ones, averaged over the posterior."""
+    group: str | None = None,
+) -> Iterator[tuple[Any, np.ndarray, list[np.ndarray] | None]]:
+    """Yield the data of batches with their marginals and those of a group of cliques, averaged over the posterior."""
     for answers in batches:
         if kind == "probit":
-            refuse_approximate(answers.inference, "uncertainty='probit'")
-        joint = np.zeros(())
+            refuse_approximate(answers.family, "uncertainty='probit'")
+        joint: list[np.ndarray] | None = None
 
         def marginals(drawn: LaplaceSamples, answers: Answers = answers) -> Iterator[np.ndarray]:
             nonlocal joint
-            for each in sampled_answers(field, answers.data, drawn, workers):
-                sampled = each.given(answers.evidence)
-                joint = joint if joint_of is None else joint + joint_of(sampled) / drawn.n_samples
+            for drawn_answers in sampled_answers(field, answers.data, drawn, workers):
+                sampled = drawn_answers.given(answers.evidence)
+                if group is not None:
+                    parts = [rows / drawn.n_samples for rows in sampled.clique_marginals(group)]
+                    joint = (
+                        parts if joint is None else [mine + theirs for mine, theirs in zip(joint, parts, strict=True)]
+                    )
                 yield sampled.marginals
 
         yield answers.data, averaged_marginals(kind, answers.marginals, samples, marginals), joint

@@ -21,13 +21,13 @@ import numpy as np
 
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import Layout
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Term, shared_features
 from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
 
@@ -213,16 +213,15 @@ def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
 
 def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
     """Yield what can be asked of data with the potentials of each sample of coefficients."""
-    structure, layout = field.structure, field.layout(data)
-    plan = structure.plan(data, layout)
-    for potentials in sampled_potentials(field.terms, data, layout, samples):
+    family = field.family(data)
+    for potentials in sampled_potentials(field.terms, data, family, samples):
         if not potentials.finite:
             raise ValueError("sampled scores of the inputs are not finite: they are larger than numbers can be")
-        yield structure.answers(data, layout, structure.constrained(data, layout, potentials), workers, plan)
+        yield Answers(data, family, potentials, workers)
 
 
 def sampled_potentials(
-    terms: Sequence[Term], data: Any, layout: Layout, samples: LaplaceSamples
+    terms: Sequence[Term], data: Any, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
     """Yield the potentials of each sample of coefficients on chains or graphs.
 
@@ -237,14 +236,14 @@ def sampled_potentials(
         for number, (term, rows) in enumerate(zip(terms, features, strict=True))
     ]
     random = np.random.default_rng(samples.seed)
-    centre = layout.zeros()
+    centre = family.zeros()
     moved = samples.samples
     if samples.step is not None:
         moved = samples.spread()
         for term, place, rows in zip(terms, placements, features, strict=True):
-            layout.add_scores(centre, place, term.scores_of(rows, term.known))
+            family.add_scores(centre, place, term.scores_of(rows, term.known))
     for number in range(samples.n_samples):
-        potentials = layout.zeros()
+        potentials = family.zeros()
         for term, place, rows, free, drawn in zip(terms, placements, features, outside, moved, strict=True):
             scores = term.scores_of(rows, drawn[number])
             if free is not None:
@@ -252,7 +251,7 @@ def sampled_potentials(
                 if samples.step is not None:
                     noise /= np.sqrt(samples.n_samples)
                 scores = scores + term.in_labels(free[:, None] * noise)
-            layout.add_scores(potentials, place, scores)
+            family.add_scores(potentials, place, scores)
         if samples.step is None:
             yield potentials
         else:
@@ -265,7 +264,7 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
 
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.
     """
-    terms, n_labels = field.terms, field.structure.n_labels
+    terms, n_labels = field.terms, field.spec.n_labels
     single = [number for number, term in enumerate(terms) if term.labels_per_clique == 1 and term.group is None]
     features = shared_features([terms[number] for number in single], data)
     deviations = samples.deviations()

@@ -73,7 +73,7 @@ def worth_listing(n_scored: int, n_labels: int, share: float = _FEW, small: int 
 
 def marked(rows: np.ndarray, begin: np.ndarray, labels: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Return bits and ranks (R, W) of pairs begin[f] .. begin[f + 1] - 1 for f in ``rows`` with sorted labels."""
-    from kernelfields.inference.chain.allowed_steps_compiled import mark_pairs
+    from kernelfields.inference.chain.listed_steps_compiled import mark_pairs
 
     shape = len(rows), -(-n_labels // 64)
     bits, ranks = np.zeros(shape, dtype=np.uint64), np.zeros(shape, dtype=np.uint32)
@@ -97,7 +97,7 @@ class StepBlocks:
         large: int = _LARGE,
         at_once: int = 2**20,
     ):
-        from kernelfields.inference.chain.allowed_steps_compiled import number_lists, number_steps, write_steps
+        from kernelfields.inference.chain.listed_steps_compiled import number_lists, number_steps, write_steps
 
         self.table, self.outcomes = steps.table, steps.outcomes
         arrays, sizes = (lists.begin, lists.labels.view(np.uint32)), np.diff(lists.begin)

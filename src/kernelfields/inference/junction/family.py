@@ -1,9 +1,9 @@
 """Exact inference on packed graphs of small treewidth, with factors of any order, by junction trees.
 
-    plan = JunctionInference(offsets, members, n_labels)     width and memory are known, and checked, from here on
-    beliefs = plan.infer(node, factors)
+    plan = JunctionFamily(offsets, members, n_labels)     width and memory are known, and checked, from here on
+    member = plan.at(potentials)
 
-Arrays as in inference/beliefs.py, the equations in passes_compiled.py, the layout of tables in plan.py. The way up
+Arrays as in inference/graphs.py, the equations in passes_compiled.py, the layout of tables in plan.py. The way up
 runs in the range of doubles, with tables exponentiated once, and in the log domain for graphs that doubles cannot
 hold: so potentials of any size are safe.
 
@@ -30,13 +30,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.orders import TooWide
 from kernelfields.inference.junction.plan import Layout, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
-__all__ = ["JunctionBeliefs", "JunctionInference", "TooWide"]
+__all__ = ["JunctionFamily", "JunctionMember", "TooWide"]
 
 # Fewer table entries than this are not worth a run of their own; runs depend on nothing else, so that sums over
 # them come out the same with any number of threads.
@@ -69,7 +69,7 @@ class RunTables(NamedTuple):
 class ReadyPotentials(NamedTuple):
     """Potentials, and the exponentials that the way up multiplies."""
 
-    given: GraphPotentials
+    checked: GraphPotentials
     values: np.ndarray  # exponentials of all tables, end to end
     places: np.ndarray  # (items,), where each item's table starts among them
     item_shift: np.ndarray  # (items,), logarithm that was taken off before
@@ -84,7 +84,7 @@ class ItemSums(NamedTuple):
     by_group: np.ndarray  # flat tables of tied groups, one per group; of one run of graphs
 
 
-class JunctionInference(GraphInference):
+class JunctionFamily(GraphFamily):
     """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` say what it takes."""
 
     method = "junction"
@@ -117,9 +117,16 @@ class JunctionInference(GraphInference):
     def _cut(self) -> list[tuple[int, int]]:
         ends = self.plan.layout.table_start[self.offsets]
         many = max(_MOST_RUNS, int(ends[-1]) // _MOST_ENTRIES_PER_RUN)
-        wanted = max(1, min(self.n_graphs, many, int(ends[-1]) // _ENTRIES_PER_RUN))
+        wanted = max(1, min(self.n_items, many, int(ends[-1]) // _ENTRIES_PER_RUN))
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
-        return list(pairwise(np.unique([0, *inner.tolist(), self.n_graphs]).tolist()))
+        return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
+
+    @property
+    def _junction_layout(self) -> Layout:  # type: ignore[override]
+        return self.plan.layout
+
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
+        return JunctionFamily(offsets, members, self.n_labels, memory=np.inf)
 
     def item_places(self, tables: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
         """Return where each item's table starts when the tables of all groups, of these sizes, are end to end."""
@@ -128,10 +135,10 @@ class JunctionInference(GraphInference):
         bases = np.cumsum(counts * sizes) - counts * sizes
         return bases[group] + np.where(counts > 1, sizes, 0)[group] * factor
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> JunctionBeliefs:
-        ready = self._prepare(given, workers)
-        log_partition, marginals = np.empty(self.n_graphs), np.empty_like(given.node)
-        beliefs = JunctionBeliefs(self, given, log_partition, marginals, workers)
+    def _member(self, checked: GraphPotentials, workers: Workers) -> JunctionMember:
+        ready = self._prepare(checked, workers)
+        log_partition, marginals = np.empty(self.n_items), np.empty_like(checked.node)
+        beliefs = JunctionMember(self, checked, log_partition, marginals, workers)
         beliefs.ready = ready
 
         def run(first: int, last: int) -> None:
@@ -143,13 +150,13 @@ class JunctionInference(GraphInference):
         raise_if_infeasible(log_partition, InfeasibleGraph)
         return beliefs
 
-    def _prepare(self, given: GraphPotentials, workers: Workers) -> ReadyPotentials:
+    def _prepare(self, checked: GraphPotentials, workers: Workers) -> ReadyPotentials:
         from kernelfields.inference.tree.passes_compiled import exponentials
 
-        values, shifts = exponentials(given.tables, workers)
-        places = self.item_places(given.tables, self.entries)
-        item_shift = shifts[self.item_places(given.tables, np.ones_like(self.entries))]
-        return ReadyPotentials(given, values, places, item_shift)
+        values, shifts = exponentials(checked.tables, workers)
+        places = self.item_places(checked.tables, self.entries)
+        item_shift = shifts[self.item_places(checked.tables, np.ones_like(self.entries))]
+        return ReadyPotentials(checked, values, places, item_shift)
 
     def calibrate(
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
@@ -173,24 +180,24 @@ class JunctionInference(GraphInference):
         """Run the upward pass over a run of graphs: return its layout and tables q; fill log partition functions."""
         from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
 
-        offsets, layout, node = self.offsets, self._run_layout(first, last), ready.given.node
+        offsets, layout, node = self.offsets, self._run_layout(first, last), ready.checked.node
         tables = np.empty(layout.table_start[offsets[last]])
         messages = np.empty(layout.separator_start[offsets[last]])
         factors = ready.values, ready.places, ready.item_shift
         condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
         troubled = first + np.flatnonzero(np.isnan(log_partition[first:last]))
         if troubled.size:
-            flat = end_to_end(ready.given.tables)
+            flat = end_to_end(ready.checked.tables)
             for graph in troubled.tolist():
                 condition(graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition)
         return layout, tables
 
-    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.junction.passes_compiled import best_labelling
 
         offsets = self.offsets
-        potentials = given.node, end_to_end(given.tables), self.item_places(given.tables, self.entries)
-        labels, scores = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
+        potentials = checked.node, end_to_end(checked.tables), self.item_places(checked.tables, self.entries)
+        labels, scores = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
             layout = self._run_layout(first, last)
@@ -202,12 +209,12 @@ class JunctionInference(GraphInference):
         raise_if_infeasible(scores, InfeasibleGraph)
         return labels, scores
 
-    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
         from kernelfields.inference.junction.passes_compiled import draw_labellings
 
-        ready, log_partition = self._prepare(given, Workers(1)), np.empty(self.n_graphs)
-        uniforms = random.random((n_samples, self.n_nodes))
-        labels = np.zeros((n_samples, self.n_nodes), dtype=np.int64)
+        ready, log_partition = self._prepare(checked, Workers(1)), np.empty(self.n_items)
+        uniforms = random.random((n_samples, self.n_positions))
+        labels = np.zeros((n_samples, self.n_positions), dtype=np.int64)
         for first, last in self.runs:
             layout, tables = self._condition(ready, first, last, log_partition)
             raise_if_infeasible(log_partition[:last], InfeasibleGraph)
@@ -215,17 +222,17 @@ class JunctionInference(GraphInference):
         return labels
 
 
-class JunctionBeliefs(GraphBeliefs):
+class JunctionMember(GraphMember):
     """Calibrated cliques of runs of graphs, kept or made again; see passes_compiled.py."""
 
-    inference: JunctionInference
+    family: JunctionFamily
     ready: ReadyPotentials
 
-    def __init__(self, inference, given, log_partition, node_marginals, workers):
-        super().__init__(inference, given, log_partition, node_marginals, workers)
+    def __init__(self, family, checked, log_partition, node_marginals, workers):
+        super().__init__(family, checked, log_partition, node_marginals, workers)
         self._kept: dict[int, RunTables] = {}
         #: Where tables are not kept, the gradient is summed while they are there.
-        self._sums = None if inference.keeps else _FactorSums(inference, self.tied)
+        self._sums = None if family.keeps else _FactorSums(family, self.tied)
 
     def take(self, first: int, last: int, tables: RunTables) -> None:
         """Keep the tables of a run of graphs, or what a gradient takes from them."""
@@ -239,49 +246,49 @@ class JunctionBeliefs(GraphBeliefs):
         if first in self._kept:
             return self._kept[first]
         again = np.empty_like(self.log_partition), np.empty_like(self.node_marginals)
-        tables = self.inference.calibrate(self.ready, first, last, *again)
+        tables = self.family.calibrate(self.ready, first, last, *again)
         assert tables is not None, "the graphs were feasible"
         return tables
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
-        layout = self.inference.plan.layout
-        marginals = np.zeros(self.inference.table_shape(group, False))
-        targets = np.where(layout.item_group == group, layout.item_factor * self.inference.entries[group], -1)
+        layout = self.family.plan.layout
+        marginals = np.zeros(self.family.table_shape(group, False))
+        targets = np.where(layout.item_group == group, layout.item_factor * self.family.entries[group], -1)
         sums = ItemSums(targets, np.zeros(len(targets), dtype=np.bool_), marginals.reshape(-1), np.zeros(0))
-        ones = np.ones(self.inference.n_graphs)
+        ones = np.ones(self.family.n_items)
         self._workers.each(
             lambda first, last: self._add_marginals(first, last, self._tables(first, last), ones, sums),
-            self.inference.runs,
+            self.family.runs,
         )
         return marginals
 
     def _expected_tables(self) -> list[np.ndarray]:
         if self._sums is not None:
             return self._sums.tables()
-        sums, weights = _FactorSums(self.inference, self.tied), self._graph_weights()
+        sums, weights = _FactorSums(self.family, self.tied), self._graph_weights()
         self._workers.each(
             lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.of_run(first)),
-            self.inference.runs,
+            self.family.runs,
         )
         return sums.tables()
 
     def _graph_weights(self) -> np.ndarray:
-        return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
+        return np.ones(self.family.n_items) if self.weights is None else self.weights
 
     def _add_marginals(self, first: int, last: int, tables: RunTables, weights: np.ndarray, sums: ItemSums) -> None:
         """Add the marginals of the factors of a run of graphs to sums."""
         from kernelfields.inference.junction.passes_compiled import factor_sums
 
-        factor_sums(first, last, self.inference.offsets, *tables, weights, sums)
+        factor_sums(first, last, self.family.offsets, *tables, weights, sums)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
 
-        inference, offsets, weights = self.inference, self.inference.offsets, self._graph_weights()
-        direction = d_node, end_to_end(d_tables), inference.item_places(d_tables, inference.entries)
-        centres, d_marginals = np.zeros(inference.n_nodes), np.empty_like(d_node)
-        sums = _FactorSums(inference, self.tied)
+        family, offsets, weights = self.family, self.family.offsets, self._graph_weights()
+        direction = d_node, end_to_end(d_tables), family.item_places(d_tables, family.entries)
+        centres, d_marginals = np.zeros(family.n_positions), np.empty_like(d_node)
+        sums = _FactorSums(family, self.tied)
 
         def run(first: int, last: int) -> None:
             layout, q, separators = self._tables(first, last)
@@ -290,16 +297,16 @@ class JunctionBeliefs(GraphBeliefs):
             score_expectations(first, last, offsets, layout, *direction, q, derivatives)
             belief_responses(first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first))
 
-        self._workers.each(run, inference.runs)
+        self._workers.each(run, family.runs)
         return d_marginals, sums.tables()
 
 
 class _FactorSums:
     """Where sums over factors go: a row per factor for untied groups, a table per run of graphs for tied ones."""
 
-    def __init__(self, inference: JunctionInference, tied: Sequence[bool]):
-        layout = inference.plan.layout
-        self._shapes = [inference.table_shape(group, each) for group, each in enumerate(tied)]
+    def __init__(self, family: JunctionFamily, tied: Sequence[bool]):
+        layout = family.plan.layout
+        self._shapes = [family.table_shape(group, each) for group, each in enumerate(tied)]
         self._tied = np.array(tied, dtype=np.bool_)
         sizes = np.array([int(np.prod(shape)) for shape in self._shapes], dtype=np.int64)
         self._starts = np.zeros(len(sizes), dtype=np.int64)
@@ -308,10 +315,10 @@ class _FactorSums:
             self._starts[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
         tied_items = self._tied[layout.item_group]
         rows = np.where(tied_items, 0, layout.item_factor)
-        places = self._starts[layout.item_group] + rows * inference.entries[layout.item_group]
+        places = self._starts[layout.item_group] + rows * family.entries[layout.item_group]
         self._items = ItemSums(places, tied_items, np.zeros(int(sizes[~self._tied].sum())), np.zeros(0))
-        self._by_run = np.zeros((len(inference.runs), int(sizes[self._tied].sum())))
-        self._row_of_run = {first: row for (first, _), row in zip(inference.runs, self._by_run, strict=True)}
+        self._by_run = np.zeros((len(family.runs), int(sizes[self._tied].sum())))
+        self._row_of_run = {first: row for (first, _), row in zip(family.runs, self._by_run, strict=True)}
         self._sizes = sizes
 
     def of_run(self, first: int) -> ItemSums:

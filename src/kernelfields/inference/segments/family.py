@@ -1,4 +1,4 @@
-"""Exact inference on segmentations of packed chains: log partition, marginals, expected durations, Hessian products.
+"""Chains that are cut into segments: log partition, marginals, expected durations, covariances, best segmentations.
 
     score = sum over segments (b, e, y) of  sum_{b <= t < e} (node_t(y) + mean_t(y) / (e - b)) + duration(e - b, y)
             + sum over neighbouring segments  edge_e(y, y')
@@ -6,20 +6,24 @@
     node (N, L), edge (1, L, L) or (N, L, L), duration (D, L), mean (N, L) or None, offsets (S + 1,)
 
 edge[t] scores the step into a segment that begins at t. Segments have at most D positions; minus infinity forbids a
-label at a position, a step, or a duration. The equations are in passes_compiled.py.
+label at a position, a step, or a duration. The equations are in passes_compiled.py. Segments of the same label follow
+each other only where the base measure allows that step.
 Fails: ValueError naming the sequence that cannot be cut into segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelfields.fields.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -91,41 +95,65 @@ def _reversed(table: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(table[:, ::-1])
 
 
-@dataclass
-class SegmentBeliefs:
-    """Marginals of segmentations and what Hessian products need; see :func:`infer_segments`."""
+class SegmentMember(Member):
+    """Marginals of segmentations and what covariance products need."""
 
-    offsets: np.ndarray
-    edge: np.ndarray
-    durations: Durations
-    log_partition: np.ndarray
-    node_marginals: np.ndarray
-    #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
-    #: both weighted.
-    expected_durations: np.ndarray
-    expected_steps: np.ndarray
-    #: Expected 1 / d of the segments of a label that cover a position, (N, L); None where means do not score.
-    covers: np.ndarray | None
-    weights: np.ndarray
-    _passes: SegmentPasses
-    _shifts: np.ndarray
-    _workers: Workers
-    _runs: list[tuple[int, int]]
+    family: SegmentFamily
+
+    def __init__(self, family: SegmentFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
+        from kernelfields.inference.segments.passes_compiled import forward
+
+        node, edge, duration, mean = family.arrays(potentials)
+        self.offsets, self.edge = family.offsets, edge
+        self._passes, self.durations, self._shifts, within, self._runs = _backward(
+            node, edge, duration, self.offsets, workers, mean
+        )
+        check_possible(within, self.offsets, len(duration))
+        super().__init__(family, potentials, within + self._shifts, weights)
+        self._workers, self._log_partition_within = workers, within
+        self._item_weights = np.ones(family.n_items) if weights is None else weights
+        self._node_marginals = np.empty(node.shape)
+        known = self.offsets, edge, self.durations, self._item_weights, self._passes, within, self._node_marginals
+        #: Expected 1 / d of the segments of a label that cover a position, (N, L); None where means do not score.
+        self._covers: np.ndarray | None
+        #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
+        #: both weighted.
+        counts, _, self._expected_steps, self._covers = _added_up(
+            lambda first, last, sums: forward(first, last, *known, sums), workers, self._runs, self
+        )
+        self._expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return the marginals of a group of cliques.
+
+        Of positions, p(y_t), (N, L). Of steps, p(a segment of a ends and one of b begins at t), (N, L, L), zero at the
+        start of each sequence. Of durations, the share of positions where a segment of this length and label begins,
+        (D, L). Of means over segments, the expected 1 / d of the segment of this label at a position, (N, L).
+        """
+        if group == DURATION:
+            return self._expected_durations / float(self._item_weights @ np.diff(self.offsets))
+        if group == SEGMENT:
+            assert self._covers is not None
+            return self._covers
+        return self._node_marginals if group is None else self._edge_marginals()
+
+    def mean(self) -> Potentials:
+        """Return weighted marginals, expected steps and durations and, where means score, covers."""
+        items = self.family.position_items
+        arrays = [self._node_marginals, self._expected_steps, self._expected_durations]
+        arrays[0] = self._weighted(arrays[0], items)
+        if self._covers is not None:
+            arrays.append(self._weighted(self._covers, items))
+        return self.potentials.of(array.copy() for array in arrays)
 
     @cached_property
     def _places(self) -> np.ndarray:
         """The place in the arrays of the passes of every position, (N,)."""
-        return np.arange(self.offsets[-1]) + np.repeat(np.arange(len(self.weights)), np.diff(self.offsets))
+        return np.arange(self.offsets[-1]) + self.family.position_items
 
-    @cached_property
-    def _log_partition_within(self) -> np.ndarray:
-        """Log Z of each sequence less the scores taken away before the passes, (S,)."""
-        return self.log_partition - self._shifts
-
-    def edge_marginals(self) -> np.ndarray:
-        """Return p(a segment of a ends and one of b begins at t), (N, L, L), zero at the start of each sequence."""
+    def _edge_marginals(self) -> np.ndarray:
         ended, opened = self._passes.ended[:, self._places].T, self._passes.opened[:, self._places].T
-        within = np.repeat(self._log_partition_within, np.diff(self.offsets))
+        within = self._log_partition_within[self.family.position_items]
         marginals = np.exp(ended[:, :, None] + self.edge + opened[:, None, :] - within[:, None, None])
         marginals[self.offsets[:-1]] = 0.0
         return marginals
@@ -152,46 +180,38 @@ class SegmentBeliefs:
         self._workers.each(lambda first, last: draw_segments(first, last, *known), self._runs)
         return labels, begins
 
-    def expected_scores(
-        self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray, mean: np.ndarray | None = None
-    ) -> np.ndarray:
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
         """Return the expected score of each sequence under scores of one's own, (S,)."""
-        return self._tangent(node, edge, duration, mean)[1]
+        return self._tangent(direction)[1]
 
-    def hessian_product(
-        self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray, mean: np.ndarray | None = None
-    ) -> tuple[np.ndarray, ...]:
+    def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times a direction, shaped like it."""
         from kernelfields.inference.segments.tangents_compiled import forward_tangent
 
-        moved, expected = self._tangent(node, edge, duration, mean)
-        marginals, within = np.empty_like(self.node_marginals), self._log_partition_within
-        known = self.offsets, self.edge, self.durations, self.weights, self._passes, within, moved, expected, marginals
+        moved, expected = self._tangent(direction)
+        marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self._item_weights
+        known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
         counts, changes, steps, covers = _added_up(
             lambda first, last, sums: forward_tangent(first, last, *known, sums), self._workers, self._runs, self
         )
         changes += counts * moved.reversed_durations
-        weights = np.repeat(self.weights, np.diff(self.offsets))[:, None]
-        marginals *= weights
-        response = marginals, steps, np.ascontiguousarray(changes[:, ::-1].T)
-        return response if covers is None else (*response, covers * weights)
+        items = self.family.position_items
+        response = [self._weighted(marginals, items), steps, np.ascontiguousarray(changes[:, ::-1].T)]
+        return direction.of(response if covers is None else [*response, self._weighted(covers, items)])
 
-    def _tangent(
-        self, node: np.ndarray, edge: np.ndarray, duration: np.ndarray, mean: np.ndarray | None
-    ) -> tuple[Moved, np.ndarray]:
+    def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
         """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
         from kernelfields.inference.segments.passes_compiled import add_up_scores
         from kernelfields.inference.segments.tangents_compiled import backward_tangent
 
-        node = np.ascontiguousarray(node, dtype=np.float64)
+        node, edge, duration, mean = self.family.arrays(direction)
         table = np.ascontiguousarray(duration.T, dtype=np.float64)
         weights = table * self.durations.weights
         room = [np.empty_like(self._passes.totals) for _ in range(5)]
-        edge = np.ascontiguousarray(edge, dtype=np.float64)
         means = np.empty_like(self._passes.means)
         moved = Moved(edge, table, weights, _reversed(table), _reversed(weights), means, *room)
         along = _mean_scores(mean, node)
-        expected = np.empty(len(self.weights))
+        expected = np.empty(self.family.n_items)
 
         def run(first: int, last: int) -> None:
             add_up_scores(first, last, self.offsets, node, moved.totals)
@@ -207,7 +227,7 @@ def _added_up(
     forward: Callable[[int, int, ExpectedSums], None],
     workers: Workers,
     runs: list[tuple[int, int]],
-    known: Any,
+    known: SegmentMember,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order.
 
@@ -232,39 +252,6 @@ def _added_up(
     counts, changes = (reduce(np.add, [tables[first][part] for first, _ in runs]) for part in range(2))
     steps = reduce(np.add, [tables[first].steps for first, _ in runs]) if own_rows is None else own_rows
     return counts, changes, steps, covers
-
-
-def infer_segments(
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    mean: np.ndarray | None = None,
-    *,
-    weights: np.ndarray | None = None,
-    workers: Workers | None = None,
-) -> SegmentBeliefs:
-    """Compute log partition functions, marginals and expected durations and steps of packed chains.
-
-    ``weights`` (S,) weigh the sequences in expected durations and steps, and in ``hessian_product``.
-    """
-    from kernelfields.inference.segments.passes_compiled import forward
-
-    workers = workers or Workers(1)
-    weights = np.ones(len(offsets) - 1) if weights is None else weights
-    edge = np.ascontiguousarray(edge, dtype=np.float64)
-    passes, durations, shifts, within, runs = _backward(node, edge, duration, offsets, workers, mean)
-    _check_possible(within, offsets, len(duration))
-    marginals, none = np.empty(node.shape), np.empty((0, 0))
-    beliefs = SegmentBeliefs(
-        offsets, edge, durations, within + shifts, marginals, none, none, None, weights, passes, shifts, workers, runs
-    )
-    known = offsets, edge, durations, weights, passes, within, marginals
-    counts, _, beliefs.expected_steps, beliefs.covers = _added_up(
-        lambda first, last, sums: forward(first, last, *known, sums), workers, runs, beliefs
-    )
-    beliefs.expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
-    return beliefs
 
 
 def segment_log_partition(
@@ -326,7 +313,7 @@ def work_of(n_labels: int, longest: int) -> int:
     return isqrt(n_labels * (n_labels + longest))
 
 
-def _check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
+def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
     """Raise ValueError for the first sequence whose log Z or best score (S,) is minus infinity."""
     for sequence in np.flatnonzero(np.isneginf(log_values)).tolist():
         length = int(offsets[sequence + 1] - offsets[sequence])
@@ -354,7 +341,7 @@ def best_segments(
         decode(first, last, *known, scores, labels, begins)  # type: ignore[call-arg]
 
     shifts = _decoded(run, node, edge, duration, offsets, workers, mean)
-    _check_possible(scores, offsets, len(duration))
+    check_possible(scores, offsets, len(duration))
     return labels, begins, scores + shifts
 
 
@@ -380,7 +367,7 @@ def k_best_segments(
         decode(first, last, *known, k, scores, labels, begins)  # type: ignore[call-arg]
 
     shifts = _decoded(run, node, edge, duration, offsets, workers, mean)
-    _check_possible(scores[:, 0], offsets, len(duration))
+    check_possible(scores[:, 0], offsets, len(duration))
     return labels, begins, scores + shifts[:, None]
 
 
@@ -408,3 +395,135 @@ def _decoded(
 
     workers.each(run, workers.runs(offsets, work_of(node.shape[1], len(duration))))
     return shifts
+
+
+class SegmentFamily(LabelFamily):
+    """Segmentations of chains into segments of up to ``max_duration`` positions.
+
+    ``tied``: one table of steps between segments serves all positions; ``means``: means over segments score.
+    """
+
+    method = "segments"
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        max_duration: int,
+        *,
+        tied: bool = True,
+        means: bool = False,
+        base: BaseMeasure | None = None,
+    ):
+        super().__init__(offsets, n_labels, (), base)
+        self.max_duration, self.tied, self.means = max_duration, tied, means
+        rows = self.n_positions, self.position_items
+        self.groups = (
+            *self.groups,
+            Group(EDGE, (n_labels, n_labels), *rows, tied),
+            Group(DURATION, (n_labels,), max_duration, None),
+            *([Group(SEGMENT, (n_labels,), *rows)] if means else []),
+        )
+
+    def arrays(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return node, edge, durations and mean scores, None for none, as contiguous arrays of doubles."""
+        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays]
+        node, edge, duration = arrays[:3]
+        return node, edge, duration, arrays[3] if self.means else None
+
+    def clique_places(self, group: str) -> np.ndarray | None:
+        """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
+        return self._following() if group == EDGE else None
+
+    def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels of positions, first rows of segments and the rows after their last ones."""
+        if isinstance(labels, Segmentation):
+            return labels.labels, *bounds_of(labels.begins)
+        return labels, *bounds_of(begins_of(labels, self.offsets))
+
+    def observed(self, labels: np.ndarray | Segmentation) -> Mapping[str | None, Observed]:
+        """Return labels, steps between segments, and durations of a segmentation, or of runs of equal labels."""
+        labels, begins, ends = self._segments(labels)
+        items, rows, durations = self.position_items, np.arange(self.n_positions), ends - begins
+        after = begins[self.offsets[items[begins]] < begins]
+        known = np.minimum(durations, self.max_duration) - 1
+        found: dict[str | None, Observed] = {
+            None: Observed(rows, labels, items),
+            EDGE: Observed(after, labels[after - 1] * self.n_labels + labels[after], items[after]),
+            DURATION: Observed(known, labels[begins], items[begins]),
+        }
+        if self.means:
+            found[SEGMENT] = Observed(rows, labels, items, np.repeat(1.0 / durations, durations))
+        return found
+
+    def label_scores(self, potentials: Potentials, labels: np.ndarray | Segmentation) -> np.ndarray:
+        """Return the score of a segmentation of each sequence, (S,); minus infinity where one segment is too long."""
+        _, begins, ends = self._segments(labels)
+        scores = super().label_scores(potentials, labels)  # type: ignore[arg-type]
+        scores[self.position_items[begins[ends - begins > self.max_duration]]] = -np.inf
+        return scores
+
+    def _base_scores(self, labels: np.ndarray | Segmentation) -> np.ndarray:
+        labels, begins, _ = self._segments(labels)
+        assert self.base is not None
+        return self.base.label_scores(labels, begins[self.offsets[self.position_items[begins]] < begins])
+
+    def log_labellings(self) -> np.ndarray:
+        """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
+        node, edge, duration, _ = self.arrays(self.with_base(self.zeros()))
+        return segment_log_partition(node, edge, duration, self.offsets, Workers(1))
+
+    def _impossible(self) -> np.ndarray:
+        base = self.base
+        assert base is not None
+        if base.position is None and (base.masks is None or not base.masks.any) and self.n_labels > 1:
+            return np.zeros(self.n_items, dtype=bool)
+        return np.isneginf(self.log_labellings())
+
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SegmentMember:
+        return SegmentMember(self, potentials, weights, workers)
+
+    def best_segmentation(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels (N,) of the most probable segmentation, and a mask of where its segments begin."""
+        node, edge, duration, mean = self.arrays(self.with_base(potentials))
+        return best_segments(node, edge, duration, self.offsets, workers, mean)[:2]
+
+    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        node, edge, duration, mean = self.arrays(potentials)
+        labels, _, scores = best_segments(node, edge, duration, self.offsets, workers, mean)
+        return labels, scores
+
+    def n_best_segmentations(
+        self, potentials: Potentials, k: int, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels (k, N), masks of where segments begin (k, N), and scores (S, k) of the k best segmentations."""
+        node, edge, duration, mean = self.arrays(self.with_base(potentials))
+        return k_best_segments(node, edge, duration, self.offsets, k, workers, mean)
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        node, edge, duration, mean = self.arrays(potentials)
+        labels, _, scores = k_best_segments(node, edge, duration, self.offsets, k, workers, mean)
+        counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), self.offsets.tolist()
+        return [labels[:count, bounds[i] : bounds[i + 1]] for i, count in enumerate(counts)], [
+            scores[i, :count] for i, count in enumerate(counts)
+        ]
+
+    def sample_segmentations(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw segmentations: labels, and masks of where segments begin, (n_samples, N) both."""
+        member = self._infer(self.with_base(potentials), None, workers, keep=True)
+        labels, begins = zip(*(member.sample(random) for _ in range(n_samples)), strict=True)
+        return np.stack(labels), np.stack(begins)
+
+    def _sample(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        member = self._infer(potentials, None, workers, keep=True)
+        return np.stack([member.sample(random)[0] for _ in range(n_samples)])
+
+    def part(self, first: int, last: int) -> SegmentFamily:
+        """Return the family of sequences first..last-1."""
+        offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
+        settings = {"tied": self.tied, "means": self.means, "base": base}
+        return SegmentFamily(offsets, self.n_labels, self.max_duration, **settings)  # type: ignore[arg-type]

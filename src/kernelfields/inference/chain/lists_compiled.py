@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.chain.allowed_steps_compiled import write_steps
+from kernelfields.inference.chain.listed_steps_compiled import write_steps
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER, shift
 
@@ -33,7 +33,7 @@ def forward_backward(
 ):
     """Fill the marginals of entries of sequences first..last-1 and add to the expected steps, if they are counted.
 
-    ``lists`` are begin and labels, ``matches`` which, starts, places and pairs of allowed_steps_compiled.py: they say
+    ``lists`` are begin and labels, ``matches`` which, starts, places and pairs of listed_steps_compiled.py: they say
     which of the values stands where in the block of a step, other places have the background. Without matches the
     values are one table (stride 0) or one for each position. ``transfer`` are values, (width, stride), background and
     shifts; ``expected`` is (weights (S,), steps shaped as the values or empty).
@@ -206,7 +206,7 @@ def forward_backward_marked(
 ):
     """The same, of chains that are walked once: matches of a few sequences at a time are found on the way.
 
-    ``marks`` are the block of each position, (N,), to be filled, and bits and ranks of allowed_steps_compiled.py.
+    ``marks`` are the block of each position, (N,), to be filled, and bits and ranks of listed_steps_compiled.py.
     """
     begin, _ = lists
     which, bits, ranks = marks

@@ -17,7 +17,7 @@ along a direction give Hessian products, and the marginals of all pairs u < v of
 Where a factor has a table for each graph, where Z underflows, and for best labellings and samples, the (S, L^K)
 table is made, in blocks of graphs (rows.py).
 
-Arrays as in inference/beliefs.py. Time O(S L^K) multiplications where tied, O(S L^K K) otherwise; memory L^K and
+Arrays as in inference/graphs.py. Time O(S L^K) multiplications where tied, O(S L^K K) otherwise; memory L^K and
 blocks. Fails: ValueError if the graphs differ in structure, MemoryError if there are too many labellings, and
 ValueError naming the graph where every labelling is forbidden.
 """
@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible
 from kernelfields.inference.table.rows import LabelSums, LabelTableRows, outer_sums
 from kernelfields.numerics.threads import Workers
@@ -57,33 +57,33 @@ class _Halves:
     inverse: np.ndarray  # 1 / Z, (S, 1), 0 there
 
 
-class LabelTableBeliefs(GraphBeliefs):
+class TableMember(GraphMember):
     """Beliefs from tables; the potentials are kept, tables are made again where they are needed."""
 
-    inference: LabelTables
+    family: TableFamily
 
-    def __init__(self, inference, given, log_partition, node_marginals, sums, workers):
-        super().__init__(inference, given, log_partition, node_marginals, workers)
-        self._given = given
+    def __init__(self, family, checked, log_partition, node_marginals, sums, workers):
+        super().__init__(family, checked, log_partition, node_marginals, workers)
+        self._checked = checked
         self._sums = sums
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
-        rows, shape = self.inference.rows, self.inference.table_shape(group, False)
-        if len(shape) == 3 and self.inference.halved(self._given.tables):
+        rows, shape = self.family.rows, self.family.table_shape(group, False)
+        if len(shape) == 3 and self.family.halved(self._checked.tables):
             return self._pair_marginals(group).reshape(shape)
-        masses_of_blocks = rows.probabilities(self._given.node, self._given.tables)
+        masses_of_blocks = rows.probabilities(self._checked.node, self._checked.tables)
         parts = [rows.factor_sums(masses, [group])[0] for _, masses in masses_of_blocks]
         return np.concatenate(parts).reshape(shape)
 
     def _pair_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (S, factors of a graph, L, L) of a group of pairs."""
-        rows, n_graphs = self.inference.rows, self.inference.n_graphs
-        if n_graphs * (rows.n_columns * rows.n_labels) ** 2 <= _MOST_PAIR_VALUES:
+        rows, n_items = self.family.rows, self.family.n_items
+        if n_items * (rows.n_columns * rows.n_labels) ** 2 <= _MOST_PAIR_VALUES:
             return rows.pair_tables(self._pairs, group)
-        tables = np.empty((n_graphs, len(rows.local[group]), rows.n_labels, rows.n_labels))
-        self.inference.each_pair_block(
-            self._given,
+        tables = np.empty((n_items, len(rows.local[group]), rows.n_labels, rows.n_labels))
+        self.family.each_pair_block(
+            self._checked,
             self._workers,
             lambda graphs, pairs: tables.__setitem__(graphs, rows.pair_tables(pairs, group)),
         )
@@ -92,20 +92,20 @@ class LabelTableBeliefs(GraphBeliefs):
     @cached_property
     def _pairs(self) -> np.ndarray:
         """The marginals of every pair of nodes, (S, K L, K L): one pass over the tables for all groups."""
-        size = self.inference.n_columns * self.inference.n_labels
-        pairs = np.empty((self.inference.n_graphs, size, size))
-        self.inference.each_pair_block(self._given, self._workers, pairs.__setitem__)
+        size = self.family.n_columns * self.family.n_labels
+        pairs = np.empty((self.family.n_items, size, size))
+        self.family.each_pair_block(self._checked, self._workers, pairs.__setitem__)
         return pairs
 
     def _expected_tables(self) -> list[np.ndarray]:
         return self._sums
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        response, sums = self.inference.responses(self._given, d_node, d_tables, self._workers)
-        return self._weighted(response, self.inference.node_graphs), sums
+        response, sums = self.family.responses(self._checked, d_node, d_tables, self._workers)
+        return self._weighted(response, self.family.position_items), sums
 
 
-class LabelTables(GraphInference):
+class TableFamily(GraphFamily):
     """Exact inference on small graphs of one structure by tables of all their labellings.
 
     Blocks of graphs have about ``half_entries`` entries of their halves and ``table_entries`` of whole tables.
@@ -127,17 +127,20 @@ class LabelTables(GraphInference):
             )
         self.rows.prepare()
         size = max(1, half_entries // self.rows.shape[1])
-        size = max(size, -(-self.n_graphs // _MOST_BLOCKS))
-        self._blocks = [(first, min(first + size, self.n_graphs)) for first in range(0, self.n_graphs, size)]
+        size = max(size, -(-self.n_items // _MOST_BLOCKS))
+        self._blocks = [(first, min(first + size, self.n_items)) for first in range(0, self.n_items, size)]
         self.description = f"tables of all {n_labellings:,} labellings of {self.n_columns} nodes: exact"
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> LabelTableBeliefs:
-        log_partition, sums = np.full(self.n_graphs, -np.inf), LabelSums(self.rows, given.tables, given.weights)
-        if self.halved(given.tables):
-            sums.add_joint(self._infer_halves(given, workers, log_partition, sums))
+    def _member(self, checked: GraphPotentials, workers: Workers) -> TableMember:
+        log_partition, sums = np.full(self.n_items, -np.inf), LabelSums(self.rows, checked.tables, checked.weights)
+        if self.halved(checked.tables):
+            sums.add_joint(self._infer_halves(checked, workers, log_partition, sums))
         left = np.flatnonzero(np.isneginf(log_partition))
-        sums.add(self.rows.probabilities(given.node, given.tables, left, log_partition))
-        return LabelTableBeliefs(self, given, log_partition, sums.node.reshape(given.node.shape), sums.factors, workers)
+        sums.add(self.rows.probabilities(checked.node, checked.tables, left, log_partition))
+        return TableMember(self, checked, log_partition, sums.node.reshape(checked.node.shape), sums.factors, workers)
+
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> TableFamily:
+        return TableFamily(offsets, members, self.n_labels)
 
     def halved(self, factors: Sequence[np.ndarray]) -> bool:
         """Whether one table serves the factors of all graphs, and some labelling is allowed by it."""
@@ -172,13 +175,13 @@ class LabelTables(GraphInference):
         return _Halves(left, right, right @ table.T, right_sums, log_totals, inverse[:, None])
 
     def _infer_halves(
-        self, given: GraphPotentials, workers: Workers, log_partition: np.ndarray, sums: LabelSums
+        self, checked: GraphPotentials, workers: Workers, log_partition: np.ndarray, sums: LabelSums
     ) -> np.ndarray:
         """Fill in what halves can tell; return the weighted sum of joint probabilities, (A, B)."""
-        table, peak = self._table(given.tables)
+        table, peak = self._table(checked.tables)
 
         def part(first: int, last: int) -> np.ndarray:
-            halves = self._halves(given.node, table, first, last)
+            halves = self._halves(checked.node, table, first, last)
             log_partition[first:last] = halves.log_totals + peak
             sides = ((halves.left, halves.left_sums), (halves.right, halves.right_sums))
             sums.node[first:last] = self.rows.nodes(*(side * each * halves.inverse for side, each in sides))
@@ -187,37 +190,37 @@ class LabelTables(GraphInference):
         return table * workers.sum(part, self._blocks)
 
     def each_pair_block(
-        self, given: GraphPotentials, workers: Workers, take: Callable[[Any, np.ndarray], None]
+        self, checked: GraphPotentials, workers: Workers, take: Callable[[Any, np.ndarray], None]
     ) -> None:
         """Give ``take`` graphs and the marginals (.., K L, K L) of their pairs of nodes u < v, block by block."""
-        table, _ = self._table(given.tables)
-        whole = np.zeros(self.n_graphs, dtype=np.bool_)
+        table, _ = self._table(checked.tables)
+        whole = np.zeros(self.n_items, dtype=np.bool_)
 
         def part(first: int, last: int) -> None:
-            halves = self._halves(given.node, table, first, last)
+            halves = self._halves(checked.node, table, first, last)
             whole[first:last] = halves.inverse[:, 0] == 0.0
             left, right_sums = halves.left * halves.inverse, halves.right_sums * halves.inverse
             sides = left * halves.left_sums, right_sums * halves.right
             take(slice(first, last), self.rows.joined_pairs(left, table, halves.right, sides))
 
         size = max(1, self.rows.block_entries // (self.rows.half * self.n_labels * self.rows.shape[1] + 1))
-        workers.each(part, [(at, min(at + size, self.n_graphs)) for at in range(0, self.n_graphs, size)])
-        for graphs, masses in self.rows.probabilities(given.node, given.tables, np.flatnonzero(whole)):
+        workers.each(part, [(at, min(at + size, self.n_items)) for at in range(0, self.n_items, size)])
+        for graphs, masses in self.rows.probabilities(checked.node, checked.tables, np.flatnonzero(whole)):
             take(graphs, self.rows.pair_sums(masses))
 
     def responses(
-        self, given: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
+        self, checked: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return how marginals (N, L) and weighted factor sums respond to a direction in the potentials."""
-        rows, left = self.rows, np.arange(self.n_graphs)
-        sums = LabelSums(rows, given.tables, given.weights)
-        if self.halved(given.tables):
-            joint, left = self._respond_halves(given, d_node, d_tables, workers, sums)
+        rows, left = self.rows, np.arange(self.n_items)
+        sums = LabelSums(rows, checked.tables, checked.weights)
+        if self.halved(checked.tables):
+            joint, left = self._respond_halves(checked, d_node, d_tables, workers, sums)
             sums.add_joint(joint)
         shared = rows.shared_scores(d_tables)
 
         def moved() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for graphs, masses in rows.probabilities(given.node, given.tables, left):
+            for graphs, masses in rows.probabilities(checked.node, checked.tables, left):
                 changes = rows.scores(d_node, d_tables, graphs, shared)
                 masses *= changes - np.einsum("ijk,ijk->i", masses, changes)[:, None, None]
                 yield graphs, masses
@@ -225,14 +228,14 @@ class LabelTables(GraphInference):
         sums.add(moved())
         return sums.node.reshape(d_node.shape), sums.factors
 
-    def _respond_halves(self, given, d_node, d_tables, workers, sums):
+    def _respond_halves(self, checked, d_node, d_tables, workers, sums):
         """Fill in what halves can tell; return the derivative of what ``_infer_halves`` does, and who is left."""
-        table, _ = self._table(given.tables)
+        table, _ = self._table(checked.tables)
         d_table = table * self.rows.shared_scores(d_tables)
-        whole = np.zeros(self.n_graphs, dtype=np.bool_)
+        whole = np.zeros(self.n_items, dtype=np.bool_)
 
         def part(first: int, last: int) -> np.ndarray:
-            halves = self._halves(given.node, table, first, last)
+            halves = self._halves(checked.node, table, first, last)
             whole[first:last] = halves.inverse[:, 0] == 0.0
             # Divided by Z, so that all sums below are those of probabilities.
             left, right, right_sums = halves.left * halves.inverse, halves.right, halves.right_sums * halves.inverse
@@ -254,20 +257,20 @@ class LabelTables(GraphInference):
         moved, plain = workers.sum(part, self._blocks)
         return table * moved + d_table * plain, np.flatnonzero(whole)
 
-    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        best, scores = np.empty(self.n_graphs, dtype=np.int64), np.empty(self.n_graphs)
-        shared = self.rows.shared_scores(given.tables)
-        for graphs in self.rows.blocks(np.arange(self.n_graphs)):
-            table = self.rows.scores(given.node, given.tables, graphs, shared).reshape(len(graphs), -1)
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        best, scores = np.empty(self.n_items, dtype=np.int64), np.empty(self.n_items)
+        shared = self.rows.shared_scores(checked.tables)
+        for graphs in self.rows.blocks(np.arange(self.n_items)):
+            table = self.rows.scores(checked.node, checked.tables, graphs, shared).reshape(len(graphs), -1)
             best[graphs] = table.argmax(axis=1)  # the first of equals
             scores[graphs] = table[np.arange(len(table)), best[graphs]]
         raise_if_infeasible(scores, InfeasibleGraph)
         return self.rows.labellings(best).reshape(-1), scores
 
-    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
-        uniforms = random.random((self.n_graphs, n_samples))
-        drawn = np.empty((self.n_graphs, n_samples), dtype=np.int64)
-        for graphs, masses in self.rows.probabilities(given.node, given.tables):
+    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        uniforms = random.random((self.n_items, n_samples))
+        drawn = np.empty((self.n_items, n_samples), dtype=np.int64)
+        for graphs, masses in self.rows.probabilities(checked.node, checked.tables):
             ends = np.cumsum(masses.reshape(len(masses), -1), axis=1)
             for graph, row in zip(graphs.tolist(), ends, strict=True):
                 # Scaled by the last sum, a draw never lands behind it, nor on a labelling of probability zero.

@@ -12,14 +12,16 @@ threads. Beliefs keep marginals and expected n-grams; Hessian products run the p
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphInference, GraphPotentials
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import RankedLabellings
+from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
 from kernelfields.inference.ngrams.logarithms import (
     SequenceBeliefs,
@@ -28,6 +30,7 @@ from kernelfields.inference.ngrams.logarithms import (
     responses_in_logarithms,
 )
 from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.inference.potentials import EDGE, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
 # Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
@@ -43,7 +46,7 @@ _SUMMED = 2**24
 Direction = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class NgramInference(GraphInference):
+class NgramFamily(GraphFamily):
     """Exact inference on chains with tied n-grams: ``ngrams`` are pairs (length, labellings), None for all of them."""
 
     method = "n-grams"
@@ -56,14 +59,21 @@ class NgramInference(GraphInference):
         n_labels: int,
         ngrams: Sequence[tuple[int, np.ndarray | None]],
         *,
+        tied: bool = True,
+        base: BaseMeasure | None = None,
         automaton: NgramAutomaton | None = None,
         lanes: int = _LANES,
         panel_bytes: int = _PANEL_BYTES,
     ):
         lengths = [2, *(length for length, _ in ngrams)]
-        super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
         self.automaton = automaton or NgramAutomaton(n_labels, ngrams)
+        self._ngrams = list(ngrams)
         self._sizes = [len(some) for _, some in self.automaton.ngrams]
+        super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
+        self.names = (EDGE, *(f"order{length - 1}" for length in lengths[1:]))
+        self._set_groups(self.names if tied else self.names[1:])
+        self.base = None if base is None or base.trivial else base
+        self._lanes = lanes
         self._panel_bytes = panel_bytes
         self._batches = self._cut(min(lanes, self._lanes_that_fit()))
         n_runs = max(1, min(_MOST_RUNS, len(self._batches), _SUMMED // self.automaton.n_arcs))
@@ -73,6 +83,24 @@ class NgramInference(GraphInference):
             f"an automaton of {self.automaton.n_states:,} contexts and {self.automaton.n_arcs:,} arcs for n-grams of "
             f"up to {max(lengths)} of {n_labels} labels: exact"
         )
+
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> NgramFamily:
+        settings = {"automaton": self.automaton, "lanes": self._lanes, "panel_bytes": self._panel_bytes}
+        return NgramFamily(offsets, self.n_labels, self._ngrams, **settings)
+
+    def _columns(self, term: Placed) -> slice | np.ndarray:
+        if term.group in (None, EDGE) or term.outcomes is None:
+            return super()._columns(term)
+        some = self.automaton.ngrams[self.index(term.group) - 1][1]
+        return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
+
+    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+        """Return the labels, the edges, and the n-grams that have a weight."""
+        found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
+        for group, (name, places) in enumerate(zip(self.names, self.places_of(labels), strict=True)):
+            rows = np.flatnonzero(places >= 0)
+            found[name] = Observed(rows, places[rows], self.factor_items(group)[rows])
+        return found
 
     def _lanes_that_fit(self) -> int:
         longest = int(np.diff(self.offsets).max(initial=1))
@@ -122,17 +150,17 @@ class NgramInference(GraphInference):
         rows = edge if edge.shape[1] else summed[None]
         return [rows.reshape(len(rows), self.n_labels, self.n_labels), *(part[None] for part in parts)]
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> NgramBeliefs:
-        beliefs = NgramBeliefs(self, given, np.empty(self.n_graphs), np.empty_like(given.node), workers)
+    def _member(self, checked: GraphPotentials, workers: Workers) -> NgramMember:
+        beliefs = NgramMember(self, checked, np.empty(self.n_items), np.empty_like(checked.node), workers)
         beliefs.counts = beliefs.run(beliefs.log_partition, beliefs.node_marginals, beliefs.edge_marginals)
         return beliefs
 
-    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.ngrams.decoding_compiled import best_labellings
 
-        automaton, scores, edge = self.automaton, self.arc_scores(given.tables), self._edges(given)
-        labels, totals = np.zeros(self.n_nodes, dtype=np.int64), np.empty(self.n_graphs)
-        shared = automaton.arcs, automaton.arc_of, scores, edge, given.node, labels, totals
+        automaton, scores, edge = self.automaton, self.arc_scores(checked.tables), self._edges(checked)
+        labels, totals = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
+        shared = automaton.arcs, automaton.arc_of, scores, edge, checked.node, labels, totals
         workers.each(
             lambda first, last: best_labellings(first, last, self.offsets, *shared),
             workers.runs(self.offsets, self.n_labels),
@@ -140,56 +168,46 @@ class NgramInference(GraphInference):
         raise_if_infeasible(totals)
         return labels, totals
 
-    def _edges(self, given: GraphPotentials, sequence: int | None = None) -> np.ndarray:
+    def _edges(self, checked: GraphPotentials, sequence: int | None = None) -> np.ndarray:
         """Return the edges of a sequence, or of all of them, as decoding_compiled.py takes them."""
-        edge = given.tables[0].reshape(len(given.tables[0]), self.n_labels**2)
+        edge = checked.tables[0].reshape(len(checked.tables[0]), self.n_labels**2)
         return edge if sequence is None or len(edge) == 1 else edge[self.edge_rows(sequence)]
 
-    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
         from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
 
-        automaton, scores, both = self.automaton, self.arc_scores(given.tables), self.scores(given.tables)
-        labels, uniforms = np.zeros((n_samples, self.n_nodes), np.int64), random.random((n_samples, self.n_nodes))
+        automaton, scores, both = self.automaton, self.arc_scores(checked.tables), self.scores(checked.tables)
+        labels, uniforms = (
+            np.zeros((n_samples, self.n_positions), np.int64),
+            random.random((n_samples, self.n_positions)),
+        )
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
-            node = given.node[begin:end]
+            node = checked.node[begin:end]
             futures = log_futures(automaton, self.position_scores(*both, sequence), node)
             if np.isneginf(node[0] + futures[0, : self.n_labels]).all():
                 raise infeasible(sequence)
             drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
             shares = np.ascontiguousarray(uniforms[:, begin:end])
-            edge = self._edges(given, sequence)
+            edge = self._edges(checked, sequence)
             draw_labellings(automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn)
             labels[:, begin:end] = drawn
         return labels
 
-    def n_best(
-        self, node: np.ndarray, factors: Sequence[np.ndarray], k: int
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return, for each sequence, its k best labellings (k, n) and their scores (k,), fewer if there are no more."""
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
         from kernelfields.inference.ngrams.decoding_compiled import best_futures
 
-        given = self.check_potentials(node, factors)
-        scores, both, found = self.arc_scores(given.tables), self.scores(given.tables), []
+        checked = self.check_potentials(potentials)
+        scores, both, found = self.arc_scores(checked.tables), self.scores(checked.tables), []
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
             futures = np.empty((end - begin, self.automaton.n_states))
-            best_futures(self.automaton.arcs, scores, self._edges(given, sequence), given.node[begin:end], futures)
-            best = self._best_first(self.position_scores(*both, sequence), given.node[begin:end], futures, k)
+            best_futures(self.automaton.arcs, scores, self._edges(checked, sequence), checked.node[begin:end], futures)
+            best = self._best_first(self.position_scores(*both, sequence), checked.node[begin:end], futures, k)
             if not best:
                 raise infeasible(sequence)
             found.append(best)
         return [np.array([labels for _, labels in best]) for best in found], [
             np.array([score for score, _ in best]) for best in found
         ]
-
-    def label_scores(self, node: np.ndarray, factors: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
-        """Return the score of a labelling (N,) of each sequence, (S,)."""
-        scores = node[np.arange(self.n_nodes), labels]
-        for members, places, table in zip(self.members, self.places_of(labels), factors, strict=True):
-            known = np.flatnonzero(places >= 0)
-            if len(known):
-                rows = table.reshape(len(table), -1)
-                scores[members[known, -1]] += rows[known if len(table) > 1 else 0, places[known]]
-        return np.add.reduceat(scores, self.offsets[:-1])
 
     def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
         """Return where the edges and n-grams of a labelling (N,) stand in their tables, -1 where they have no place."""
@@ -222,18 +240,18 @@ class NgramInference(GraphInference):
         return best
 
 
-class NgramBeliefs(GraphBeliefs):
+class NgramMember(GraphMember):
     """Log partition functions, marginals and expected arcs of chains; potentials are kept for what else is asked."""
 
-    inference: NgramInference
+    family: NgramFamily
     counts: np.ndarray
     #: Of the edges that are those of each position, (M, L^2); else without rows.
     edge_marginals: np.ndarray
 
-    def __init__(self, inference, given, log_partition, node_marginals, workers):
-        super().__init__(inference, given, log_partition, node_marginals, workers)
-        self._given = given
-        self._scores, self._edge = inference.scores(given.tables)
+    def __init__(self, family, checked, log_partition, node_marginals, workers):
+        super().__init__(family, checked, log_partition, node_marginals, workers)
+        self._checked = checked
+        self._scores, self._edge = family.scores(checked.tables)
         self.edge_marginals = np.empty_like(self._edge)
         top = self._scores.max()
         self._shift = float(top) if np.isfinite(top) else 0.0
@@ -244,7 +262,7 @@ class NgramBeliefs(GraphBeliefs):
         self._rescued: set[int] = set()
 
     def _weights(self) -> np.ndarray:
-        return np.ones(self.inference.n_graphs) if self.weights is None else self.weights
+        return np.ones(self.family.n_items) if self.weights is None else self.weights
 
     def run(
         self, first: np.ndarray, second: np.ndarray, third: np.ndarray, direction: Direction | None = None
@@ -253,15 +271,15 @@ class NgramBeliefs(GraphBeliefs):
 
         Return weighted sums over arcs. ``third`` is (M, L^2), or without rows.
         """
-        inference = self.inference
-        totals = np.zeros((len(inference._runs), inference.automaton.n_arcs))
-        numbers = {begin: number for number, (begin, _) in enumerate(inference._runs)}
+        family = self.family
+        totals = np.zeros((len(family._runs), family.automaton.n_arcs))
+        numbers = {begin: number for number, (begin, _) in enumerate(family._runs)}
 
         def each(begin: int, end: int) -> None:
-            for batch in inference._batches[begin:end]:
+            for batch in family._batches[begin:end]:
                 self._batch(batch, (first, second, third), totals[numbers[begin]], direction)
 
-        self._workers.each(each, inference._runs)
+        self._workers.each(each, family._runs)
         return totals.sum(axis=0)
 
     def _batch(
@@ -277,7 +295,7 @@ class NgramBeliefs(GraphBeliefs):
         while not troubled.all():
             some = batch[~troubled]
             log_sums, flags = np.empty(len(some)), np.zeros(len(some), dtype=np.bool_)
-            sums = self._passes(some, self._given.node, (log_sums, flags, second), third, direction)
+            sums = self._passes(some, self._checked.node, (log_sums, flags, second), third, direction)
             if not flags.any():
                 first[some] = log_sums if direction is not None else log_sums + self._tops_of(some)
                 counts += sums
@@ -288,20 +306,20 @@ class NgramBeliefs(GraphBeliefs):
             rows, exact = self._in_logarithms(sequence, direction)
             first[sequence], second[rows] = exact.log_partition, exact.marginals
             if len(third):
-                third[self.inference.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
+                third[self.family.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
             counts += self._weights()[sequence] * exact.arcs.sum(axis=0)
 
     def _tops_of(self, batch: np.ndarray) -> np.ndarray:
         """Return what the exponentials of the edges of some sequences leave out of log Z."""
         if not len(self._edge_tops):
             return np.zeros(len(batch))
-        return np.array([self._edge_tops[self.inference.edge_rows(sequence)].sum() for sequence in batch.tolist()])
+        return np.array([self._edge_tops[self.family.edge_rows(sequence)].sum() for sequence in batch.tolist()])
 
     def _edges_of(self, arcs: np.ndarray) -> np.ndarray:
         """Return posteriors of arcs (n, A) as those of edges (n, L^2)."""
-        automaton = self.inference.automaton
+        automaton = self.family.automaton
         ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arcs.edges)
-        return arcs @ scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, self.inference.n_labels**2))
+        return arcs @ scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, self.family.n_labels**2))
 
     def _passes(
         self,
@@ -318,13 +336,13 @@ class NgramBeliefs(GraphBeliefs):
         """
         from kernelfields.inference.ngrams.passes_compiled import Edges, Room, run_lanes
 
-        inference, offsets = self.inference, self.inference.offsets
+        family, offsets = self.family, self.family.offsets
         kinds = 1 if direction is None else 2
-        lengths, arcs = offsets[batch + 1] - offsets[batch], inference.automaton.arcs
-        segment = max(2, int(inference._panel_bytes // (kinds * inference._bytes_per_position() * len(batch))))
+        lengths, arcs = offsets[batch + 1] - offsets[batch], family.automaton.arcs
+        segment = max(2, int(family._panel_bytes // (kinds * family._bytes_per_position() * len(batch))))
         d_scores, d_node, d_edge = (None, np.zeros((0, 0)), np.zeros((0, 0))) if direction is None else direction
         steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
-        sums = np.zeros(inference.automaton.n_arcs)
+        sums = np.zeros(family.automaton.n_arcs)
         run_lanes(
             offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
             lengths,
@@ -336,7 +354,7 @@ class NgramBeliefs(GraphBeliefs):
             steps,
             self._shift,
             segment,
-            Room.of(arcs, inference.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
+            Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
             results,
             sums,
             np.zeros((0, 0)) if each is None else each,
@@ -344,13 +362,13 @@ class NgramBeliefs(GraphBeliefs):
         return sums
 
     def _in_logarithms(self, sequence: int, direction: Direction | None) -> tuple[slice, SequenceBeliefs]:
-        inference = self.inference
-        rows = slice(int(inference.offsets[sequence]), int(inference.offsets[sequence + 1]))
-        scores = inference.position_scores(self._scores, self._edge, sequence)
-        known = inference.automaton, scores, self._given.node[rows]
+        family = self.family
+        rows = slice(int(family.offsets[sequence]), int(family.offsets[sequence + 1]))
+        scores = family.position_scores(self._scores, self._edge, sequence)
+        known = family.automaton, scores, self._checked.node[rows]
         if direction is not None:
             d_scores, d_node, d_edge = direction
-            changes = inference.position_scores(d_scores, d_edge, sequence)
+            changes = family.position_scores(d_scores, d_edge, sequence)
             return rows, responses_in_logarithms(*known, changes, d_node[rows])
         exact = infer_in_logarithms(*known)
         if exact.log_partition == -np.inf:
@@ -360,40 +378,40 @@ class NgramBeliefs(GraphBeliefs):
     def _expected_tables(self) -> list[np.ndarray]:
         weighted = self.edge_marginals
         if len(weighted):
-            weighted = self._weighted(weighted, self.inference.factor_graphs(0))
-        return self.inference.tables_of(self.counts, weighted)
+            weighted = self._weighted(weighted, self.family.factor_items(0))
+        return self.family.tables_of(self.counts, weighted)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        inference = self.inference
+        family = self.family
         d_marginals, means, d_edges = map(np.empty_like, (d_node, self.log_partition, self._edge))
-        d_scores, d_edge = inference.scores(d_tables)
+        d_scores, d_edge = family.scores(d_tables)
         counts = self.run(means, d_marginals, d_edges, (d_scores, d_node, d_edge))
         if len(d_edges):
-            d_edges = self._weighted(d_edges, inference.factor_graphs(0))
-        return self._weighted(d_marginals, inference.node_graphs), inference.tables_of(counts, d_edges)
+            d_edges = self._weighted(d_edges, family.factor_items(0))
+        return self._weighted(d_marginals, family.position_items), family.tables_of(counts, d_edges)
 
-    def expected_scores(self) -> np.ndarray:
-        """Return the expected score of a labelling of each sequence, (S,)."""
-        parts = self._scores, self._given.node, self._edge
-        scores, node, edge = (np.where(np.isneginf(each), 0.0, each) for each in parts)
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
+        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        scores, edge = self.family.scores([direction[name] for name in self.family.names])
         means = np.empty_like(self.log_partition)
-        self.run(means, np.empty_like(node), np.empty_like(edge), (scores, node, edge))
+        changes = scores, np.ascontiguousarray(direction.node), edge
+        self.run(means, np.empty_like(direction.node), np.empty_like(edge), changes)
         return means
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals of edges (M, L, L), or of the n-grams of a group (M, P), at every place for one."""
-        inference, automaton = self.inference, self.inference.automaton
-        shape = inference.table_shape(group, True)[1:]
+        family, automaton = self.family, self.family.automaton
+        shape = family.table_shape(group, True)[1:]
         if group == 0 and self.edge_marginals.size:
             return self.edge_marginals.reshape(-1, *shape)
         wanted = None
         if group > 0:
-            begin = sum(inference._sizes[: group - 1])
+            begin = sum(family._sizes[: group - 1])
             wanted = automaton.incidence[:, begin : begin + shape[0]]
-        places = np.full(inference.n_nodes, -1)
-        places[inference.members[group][:, -1]] = np.arange(len(inference.members[group]))
-        marginals = np.zeros((len(inference.members[group]), int(np.prod(shape))))
-        for sequence, (begin, end) in enumerate(pairwise(inference.offsets.tolist())):
+        places = np.full(family.n_positions, -1)
+        places[family.members[group][:, -1]] = np.arange(len(family.members[group]))
+        marginals = np.zeros((len(family.members[group]), int(np.prod(shape))))
+        for sequence, (begin, end) in enumerate(pairwise(family.offsets.tolist())):
             some = np.flatnonzero(places[begin:end] >= 0)
             if len(some):
                 arcs = self._arcs_of(sequence)[some]
@@ -404,8 +422,8 @@ class NgramBeliefs(GraphBeliefs):
         """Return the posteriors of arcs into every position of a sequence, (T, A)."""
         if sequence in self._rescued:
             return self._in_logarithms(sequence, None)[1].arcs
-        begin, end = self.inference.offsets[sequence : sequence + 2].tolist()
-        node, each = self._given.node[begin:end], np.zeros((end - begin, self.inference.automaton.n_arcs))
+        begin, end = self.family.offsets[sequence : sequence + 2].tolist()
+        node, each = self._checked.node[begin:end], np.zeros((end - begin, self.family.automaton.n_arcs))
         results = np.empty(1), np.zeros(1, dtype=np.bool_), np.empty_like(node)
         self._passes(np.array([sequence]), node, results, np.zeros((0, 0)), each=each)
         return each
