@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, PartialLabels
 from kernelfields.annotators.annotations import read_annotations
 from kernelfields.engines import Threads
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from tests.annotators.annotated_sequences import CONFUSIONS, annotated_sequences
 
 X, y, said = annotated_sequences()

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)
@@ -136,7 +136,7 @@ PROGRAM = """
     import sys, time
     sys.path.insert(0, sys.argv[1])
     from kernelfields import ChainCRF
-    from kernelfields.models.checkpoints import Checkpoint
+    from kernelfields.models.callbacks import Checkpoint
     from tests.samples import labelled_sequences
 
     X, y = labelled_sequences(20)

@@ -17,7 +17,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Threads
 from kernelfields.kernels.stationary import RBF
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
 

@@ -100,7 +100,7 @@ def test_devices_reach_the_same_objective():
 
 
 def test_development_sets_warm_starts_and_checkpoints(tmp_path):
-    from kernelfields.models.checkpoints import Checkpoint
+    from kernelfields.models.callbacks import Checkpoint
 
     gaps = with_gaps(Y)
     crf = ChainCRF(**{**TIGHT, "tol": 1e-5}, warm_start=True, callbacks=[Checkpoint(tmp_path / "model", seconds=0.0)])

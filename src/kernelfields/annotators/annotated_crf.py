@@ -19,7 +19,7 @@ from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorT
 from kernelfields.engines.threads import Threads
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import advised
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.inference.choice import refuse_approximate

@@ -239,7 +239,7 @@ class TrainingRun:
     def _fit(self) -> None:
         self.crf.set_params(verbose=self.voice.level)
         if self.settings.checkpoint is not None:
-            from kernelfields.models.checkpoints import Checkpoint
+            from kernelfields.models.callbacks import Checkpoint
 
             def write(path: Any, estimator: Any) -> None:
                 write_whole({os.fspath(path): model_content(path, estimator, self.reader, self.settings)})

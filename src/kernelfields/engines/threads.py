@@ -138,15 +138,15 @@ class LocalSample:
 
     def _support(self, term: Term, features: Any) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
-        if term.support is not None or term.clique.support == "all":
+        if term.support is not None or not term.clique.observed_only:
             return term.support
         clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)
         if rows is not None and features is not None:
             features = features[rows]
         if clique.lists_labellings:
-            return listed_support(labellings, clique.n_configurations(n_labels), clique.min_freq)
-        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
+            return listed_support(labellings, clique.n_configurations(n_labels), clique.least_weight)
+        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False

@@ -10,7 +10,7 @@ from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.pruning import PrunedBy
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 __all__ = [

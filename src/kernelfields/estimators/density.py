@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import advised
 from kernelfields.family.box import (
     Box,
     FunctionMeasure,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -13,8 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import BasisLike, FieldEstimator, KernelLike, Seed, Training
-from kernelfields.estimators.settling import suitable_kernels
+from kernelfields.estimators.auto_parameters import Training, suitable_kernels
+from kernelfields.estimators.base import FieldEstimator, KernelLike
+from kernelfields.estimators.declared import (
+    attribute,
+    count,
+    count_or_none,
+    declares_parameters,
+    one_of,
+    parameter,
+    variance,
+    variances_or_auto,
+)
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
@@ -27,7 +37,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
-from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+from kernelfields.numerics.parameters import check_tolerance, is_auto
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.designs.design import Design
 
@@ -37,6 +47,7 @@ USUAL_VARIANCE = 1000.0
 _NOTHING = 1e-3
 
 
+@declares_parameters
 class FieldClustering(ClusterMixin, FieldEstimator):
     """Clusters by regularised information maximisation, of single inputs or of the positions of sequences.
 
@@ -97,56 +108,29 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     solver = "auto"
     callbacks = None
 
-    labels_: Any
-    information_: float
-    objectives_: np.ndarray
-    transitions_: np.ndarray | None
+    n_clusters: int = parameter(8, count, first=True)
+    kernel: KernelLike = parameter("auto")
+    window: int | tuple[int, int] = parameter(1)
+    rank: int | None = parameter(500, count_or_none)
+    bias: bool = parameter(True)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    edge_prior_variance: float = parameter(USUAL_VARIANCE, variance)
+    init: str = parameter("spectral", one_of(*STARTS))
+    n_init: int = parameter(5, count)
+    tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
+    max_iter: int = parameter(300, count)
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        kernel: KernelLike = "auto",
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 500,
-        basis: BasisLike = "random-cholesky",
-        bias: bool = True,
-        prior_variance: float | str | Sequence[float] = "auto",
-        edge_prior_variance: float = USUAL_VARIANCE,
-        scale: bool | str = "auto",
-        init: str = "spectral",
-        n_init: int = 5,
-        tol: float = 1e-4,
-        max_iter: int = 300,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.bias = bias
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.scale = scale
-        self.init = init
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    labels_: Any = attribute()
+    information_: float = attribute()
+    objectives_: np.ndarray = attribute()
+    transitions_: np.ndarray | None = attribute()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: object, y: object = None) -> FieldClustering:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find clusters of inputs X (n, d), or of the positions of sequences X; Ctrl-C keeps the best so far.
 
         y is not looked at; it is there for pipelines.
@@ -190,7 +174,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         self.field_ = Field(terms, training.spec)
         self.solution_ = found.solution
         self._name_features()
-        self.inference_, self._certificates, self.evidence_path_ = None, None, None
+        self._certificates, self.evidence_path_ = None, None
         self.information_, self.objectives_ = found.information, np.array(found.objectives)
         labels = found.marginals.argmax(axis=1)
         self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels
@@ -220,23 +204,12 @@ class FieldClustering(ClusterMixin, FieldEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     def _check_parameters(self) -> None:
-        check_count(self.n_clusters, "n_clusters")
+        super()._check_parameters()
         if self.n_clusters < 2:
             raise ValueError("n_clusters=1 leaves nothing to tell apart: ask for at least 2")
-        check_count(self.n_init, "n_init")
-        check_choice(self.init, "init", STARTS)
-        for variance in self._variances_given:
-            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
-        check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
-        if not all(is_auto(each) or np.isfinite(each) for each in (*self._variances_given, self.edge_prior_variance)):
+        given = self.prior_variance if isinstance(self.prior_variance, list | tuple) else [self.prior_variance]
+        if not all(is_auto(value) or np.isfinite(value) for value in (*given, self.edge_prior_variance)):
             raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")
-        super()._check_parameters()
-
-    @property
-    def _variances_given(self) -> tuple:
-        """The prior variances, one or more."""
-        variances = self.prior_variance
-        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
 
     def _progress(self) -> Any:
         if not self.verbose:
@@ -296,27 +269,24 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         check_is_fitted(self, "field_")
         return -self.solution_.value
 
-    def predict(self, X: object) -> Any:
-        """Return the most probable cluster of each input, (n,); of sequences a list of arrays (T,)."""
-        check_is_fitted(self, "field_")
-        parts = [(answers.data, answers.marginals.argmax(axis=1)) for answers in self._answers(X)]
-        if self._on_sequences:
-            return Ragged(labels for data, best in parts for labels in data.split(best))
-        return np.concatenate([best for _, best in parts])
+    def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> Any:
+        return super()._presented(parts) if self._on_sequences else np.concatenate([rows for _, rows in parts])
 
     def predict_proba(self, X: object) -> np.ndarray:
         """Return the probabilities of the clusters of single inputs, (n, n_clusters)."""
         check_is_fitted(self, "field_")
         if self._on_sequences:
             raise ValueError("these are clusters of sequences: predict_marginals(X) gives one array for each")
-        return np.vstack([answers.marginals for answers in self._answers(X)])
+        return super().predict_marginals(X)
 
-    def predict_marginals(self, X: object) -> list[np.ndarray]:
+    def predict_marginals(
+        self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
+    ) -> Any:
         """Return the probabilities of the clusters at each position of sequences, (T, n_clusters) arrays."""
         check_is_fitted(self, "field_")
         if not self._on_sequences:
             raise ValueError("these are clusters of single inputs: predict_proba(X) gives their probabilities")
-        return Ragged(rows for answers in self._answers(X) for rows in answers.data.split(answers.marginals))
+        return super().predict_marginals(X, cliques, uncertainty=uncertainty, known=known)
 
     def _certified(self) -> NoReturn:
         raise AttributeError("there is no certificate: information is not convex, and its optimum a local one")
@@ -344,7 +314,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> FieldClustering:
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator._name_features()

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import advised
 from kernelfields.features.frames import FrameReader, FrameSequences
 
 

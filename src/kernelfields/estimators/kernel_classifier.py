@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +13,10 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.estimators.base import (
-    BasisLike,
-    EngineLike,
-    FieldEstimator,
-    KernelLike,
-    LabelKernelLike,
-    Seed,
-)
-from kernelfields.estimators.settling import Training
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import KernelLike, LabelKernelLike, LabelledField
+from kernelfields.estimators.declared import declares_parameters, parameter, variances_or_auto
+from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
@@ -36,9 +31,9 @@ from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled_rows
-from kernelfields.numerics.parameters import check_prior_variance
+from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
-from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
+from kernelfields.uncertainty.laplace.probit import probit_marginals
 from kernelfields.uncertainty.laplace.samples import label_variances
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
@@ -46,7 +41,8 @@ _SMALL = 100_000
 _POLISHED = 1e-13
 
 
-class KernelClassifier(ClassifierMixin, FieldEstimator):
+@declares_parameters
+class KernelClassifier(ClassifierMixin, LabelledField):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
     The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
@@ -83,46 +79,12 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
 
     kind = "KernelClassifier"
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        bias: bool = True,
-        prior_variance: float | str | Sequence[float] = "auto",
-        scale: bool | str = "auto",
-        label_kernel: LabelKernelLike = "delta",
-        solver: object = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Mapping[object, float] | str | None = None,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-        callbacks: Sequence[object] | None = None,
-        partial_labels: PartialLabels | None = None,
-    ):
-        self.kernel = kernel
-        self.rank = rank
-        self.basis = basis
-        self.bias = bias
-        self.prior_variance = prior_variance
-        self.scale = scale
-        self.label_kernel = label_kernel
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.partial_labels = partial_labels
+    kernel: KernelLike = parameter("auto", first=True)
+    bias: bool = parameter(True)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    label_kernel: LabelKernelLike = parameter("delta")
+    tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
+    partial_labels: PartialLabels | None = parameter(None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -137,7 +99,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         *,
         X_unlabelled: object = None,
         optimize: object = None,
-    ) -> KernelClassifier:
+    ) -> Self:
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
@@ -146,17 +108,6 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
-
-    def _check_parameters(self) -> None:
-        for variance in self._variances_given:
-            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
-        super()._check_parameters()
-
-    @property
-    def _variances_given(self) -> tuple:
-        """The prior variances, one or more."""
-        variances = self.prior_variance
-        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
@@ -227,15 +178,21 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
             GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance, **shared)
         ]
         if self.bias:
-            cliques.append(GraphNodes(None, name="bias", prior_variance=self._variances_given[0], **shared))
+            cliques.append(GraphNodes(None, name="bias", prior_variance=self._first_variance, **shared))
         return name_cliques(cliques)
+
+    @property
+    def _first_variance(self) -> Any:
+        """The prior variance of the constants: that of the kernel, or of its first part."""
+        variances = self.prior_variance
+        return variances[0] if isinstance(variances, list | tuple) else variances
 
     def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
         tol = min(self.tol, _POLISHED) if values <= _SMALL else self.tol
         return replace(training.options, tol=tol)
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> KernelClassifier:
+    def _set_fitted(self, training: Training, fitted: FittedField) -> Self:
         solution = fitted.solution
         if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.tol:
             # More was tried than was asked for.
@@ -252,14 +209,29 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the most probable class of each input, (n,).
+    def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> np.ndarray:
+        return np.concatenate([rows for _, rows in parts])
 
-        ``known``, here and for probabilities, is what is known of the classes, one entry per input in the form of a
-        ``y`` of :meth:`fit`: a class, None, a set of allowed ones, a dict of weights.
-        """
-        best = self._scores(X, known).argmax(axis=1)
-        return self.classes_[best]
+    def _presented_draws(self, parts: Iterable[tuple[Any, np.ndarray]], single: bool) -> np.ndarray:
+        drawn = self.classes_[np.concatenate([rows for _, rows in parts], axis=1)]
+        return drawn[0] if single else drawn
+
+    def _labelling(self, labels: np.ndarray) -> Any:
+        return self.classes_[labels[0]]
+
+    def _decodes_jointly(self) -> bool:
+        # The largest score, whatever rounding does to probabilities.
+        return True
+
+    def _one_item(self, x: Any, y: Any, caller: str) -> Graphs:
+        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+        if data.n_positions != 1:
+            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
+        return data
+
+    def show(self, x: object, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: a single label has no picture of its own."""
+        raise AttributeError("KernelClassifier labels single inputs: predict_proba(X) has their probabilities")
 
     def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
@@ -272,25 +244,21 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return float(np.average(right[known], weights=weights))
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
-        """Return p(y | x), (n, classes), columns as in ``classes_``.
+        """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
+        return self.predict_marginals(X, uncertainty=uncertainty, known=known)
 
-        After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit,
-        which keeps the most probable classes; "sampling" is the mean over coefficients drawn around it.
-        """
-        kind = resolve_uncertainty(uncertainty)
+    def _averaged(
+        self, X: object, kind: str | None, group: str | None = None, known: object = None
+    ) -> Iterator[tuple[Any, np.ndarray, list[np.ndarray] | None]]:
         if kind != "probit":
-            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind, None, known)])
-        parts, samples = [], self._drawn()
+            yield from super()._averaged(X, kind, group, known)
+            return
+        samples = self._drawn()
         for answers in self._answers(X, known=known):
             # Labels that meet no others: variances of log-odds need no nudges.
             best = answers.marginals.argmax(axis=1)
             variances = label_variances(self.field_, answers.data, samples, against=best)
-            parts.append(probit_marginals(answers.marginals, variances))
-        return np.vstack(parts)
-
-    def predict_variances(self, X: object) -> np.ndarray:
-        """Return the posterior variances of f(x, y), (n, classes), after :meth:`laplace`."""
-        return np.vstack([variances for _, variances in self._variances(X)])
+            yield answers.data, probit_marginals(answers.marginals, variances), None
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
@@ -306,7 +274,7 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return FamilySpec("single", len(classes))
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> KernelClassifier:
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         if estimator._reader.feature_names is not None:

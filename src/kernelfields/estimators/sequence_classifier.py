@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import advised
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques

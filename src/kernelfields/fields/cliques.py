@@ -11,9 +11,9 @@
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
-in training only (support="observed", of total weight min_freq or more) and an l1 penalty. A sum of kernels may
-name a prior variance for each of its parts. These classes only describe; spaces and features are built from them
-when a model is fitted.
+in training only (support="observed", or a number: the least total weight of a pair) and an l1 penalty. A sum of
+kernels may name a prior variance for each of its parts. These classes only describe; spaces and features are built
+from them when a model is fitted.
 
 In a window every position sees its neighbours inside the same sequence:
 
@@ -27,7 +27,7 @@ loop over positions. Fails: ValueError for a window, a lag or an order that is n
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,8 +40,21 @@ from kernelfields.numerics.parameters import is_whole
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
 
 
+#: What parameters of a clique set are where they are left open.
+USUAL = {
+    "window": 1,
+    "prior_variance": 1.0,
+    "basis": "random-cholesky",
+    "rank": 1000,
+    "support": "all",
+    "l1": 0.0,
+}
+
+
 def check_window(window: Any) -> tuple[int, int]:
-    """Return the numbers of neighbours (before, after) that a window names."""
+    """Return the numbers of neighbours (before, after) that a window names; none for None."""
+    if window is None:
+        return 0, 0
     if is_whole(window):
         if window < 1 or window % 2 == 0:
             advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
@@ -105,7 +118,9 @@ def _sparse(inputs: Any, offsets: np.ndarray, shifts: np.ndarray) -> Any:
 class CliqueSet(BaseEstimator):
     """Cliques that share one potential; see the module for the kinds.
 
-    Kinds with parameters of their own take those below as keywords, too.
+    Kinds with parameters of their own take those below as keywords, too. Parameters that are None, and rank="auto",
+    stand for the usual values: window 1, prior_variance 1.0, basis "random-cholesky", rank 1000 (None: no limit),
+    support "all", l1 0.0; where an estimator takes a single set, as ``edges``, for its own.
     """
 
     #: How many labels meet in a clique.
@@ -115,14 +130,13 @@ class CliqueSet(BaseEstimator):
         self,
         kernel: Any = None,
         *,
-        window: int | tuple[int, int] = 1,
+        window: int | tuple[int, int] | None = None,
         label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
+        prior_variance: Any = None,
+        basis: Any = None,
+        rank: int | str | None = "auto",
+        support: str | float | None = None,
+        l1: float | None = None,
         name: str | None = None,
     ):
         self.kernel = kernel
@@ -132,7 +146,6 @@ class CliqueSet(BaseEstimator):
         self.basis = basis
         self.rank = rank
         self.support = support
-        self.min_freq = min_freq
         self.l1 = l1
         self.name = name
 
@@ -141,6 +154,24 @@ class CliqueSet(BaseEstimator):
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls):
             cls.__init__.__signature__ = _full_signature(cls)  # type: ignore[attr-defined]
+
+    def filled(self, **values: Any) -> Self:
+        """Return a copy in which parameters that are left open have the values given, or the usual ones."""
+        parameters = self.get_params(deep=False)
+        for name, usual in USUAL.items():
+            if parameters[name] is None if name != "rank" else parameters[name] == "auto":
+                parameters[name] = values.get(name, usual)
+        return type(self)(**parameters)
+
+    @property
+    def observed_only(self) -> bool:
+        """Whether only pairs of features and labels that occur in training have coefficients."""
+        return self.support is not None and self.support != "all"
+
+    @property
+    def least_weight(self) -> float:
+        """The least total weight in training of a pair that has a coefficient."""
+        return 0.0 if self.support is None or isinstance(self.support, str) else float(self.support)
 
     #: Whether a pair of labels has no direction.
     symmetric: bool = False
@@ -188,13 +219,13 @@ class CliqueSet(BaseEstimator):
     @property
     def needs_threads(self) -> bool:
         """Whether only threads of this process know such cliques: labels far apart, or features seen in training."""
-        sparse = self.support == "observed" and self.kernel is not None
+        sparse = self.observed_only and self.kernel is not None
         return sparse or not self.neighbours_only
 
     @property
     def weighs_labels_singly(self) -> bool:
         """Whether coefficients must belong to single labellings, not to contrasts between them."""
-        return self.support == "observed" or self.l1 > 0
+        return self.observed_only or (self.l1 or 0.0) > 0
 
     @property
     def steps_back(self) -> tuple[int, ...]:
@@ -351,7 +382,7 @@ class OrderCliques(_LongCliques):
     @property
     def lists_labellings(self) -> bool:
         """Whether weights are listed for the n-grams seen in training: where no inputs are seen."""
-        return self.kernel is None and self.support == "observed"
+        return self.kernel is None and self.observed_only
 
     def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
         """Return labellings that are observed, as other sets do; ValueError where they have no numbers."""
@@ -367,10 +398,11 @@ class NgramCliques(_LongCliques):
     """N-grams of three to ``order`` labels in a row, without inputs; those of two are the EdgeCliques.
 
     ``prior_variance`` is one number, or one for each length from three on. With support="observed" the n-grams that
-    occur in training, ``min_freq`` times or more, have weights. A name stands before the lengths in those of the sets.
+    occur in training have weights, with a number those that occur so many times or more. A name stands before the
+    lengths in those of the sets.
     """
 
-    def __init__(self, kernel: Any = None, *, order: int = 3, support: str = "observed", **shared: Any):
+    def __init__(self, kernel: Any = None, *, order: int = 3, support: str | float = "observed", **shared: Any):
         super().__init__(kernel, support=support, **shared)
         self.order = order
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
+from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere, check_window
 from kernelfields.fields.graphs import Factors, Graphs
 
 
@@ -22,7 +22,7 @@ class _Windowless(CliqueSet):
 
     def check_reach(self) -> None:
         """Raise ValueError for a window."""
-        if self.window != 1:
+        if check_window(self.window) != (0, 0):
             raise ValueError(
                 f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
                 "features of neighbours into those of the node or edge"

@@ -69,7 +69,7 @@ class DurationCliques(CliquesEverywhere):
     def check_reach(self) -> None:
         """Raise ValueError unless there is a longest duration, a whole number."""
         check_duration(self.max_duration)
-        if self.support != "all":
+        if self.observed_only:
             raise ValueError("durations have weights of their own each: leave support='all'")
 
     @property
@@ -107,7 +107,7 @@ class SegmentCliques(CliquesEverywhere):
         """Raise ValueError unless there is a kernel and every feature has a weight for every label."""
         if self.kernel is None:
             raise ValueError("segment_kernel scores the inputs of segments: give a kernel, such as 'rbf'")
-        if self.support != "all" or self.l1 > 0:
+        if self.observed_only or (self.l1 or 0.0) > 0:
             raise ValueError("means over segments have weights of all features and labels: leave support='all', l1=0")
 
     @property

@@ -125,6 +125,10 @@ class LabelFamily(ABC):
         known = ", ".join(repr(group.name) for group in self.groups if group.name is not None)
         raise ValueError(f"no cliques are called {name!r}: there are {known or 'single labels only'}")
 
+    def clique_members(self, group: str) -> np.ndarray:
+        """Return the positions whose labels meet in each clique of a group, (M, k)."""
+        raise ValueError(f"cliques of {group!r} have no fixed positions")
+
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows of a group that are cliques; None for all of them."""
         return None

@@ -165,6 +165,10 @@ class GraphFamily(LabelFamily):
             self.group(name)
         return self.names.index(name)
 
+    def clique_members(self, group: str) -> np.ndarray:
+        """Return the nodes of each factor of a group, (M, k)."""
+        return self.members[self.index(group)]
+
     def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
         """Return the labels of nodes and the labellings of factors."""
         found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}

@@ -39,7 +39,7 @@ from kernelfields.objective.term import Term, label_factor
 NamedCliques = Sequence[tuple[str, CliqueSet]]
 
 # What must not change between a fit and one that goes on from it.
-_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support", "min_freq")
+_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support")
 
 
 def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
@@ -85,18 +85,16 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
 
     A fitted field keeps these copies: what the user changes later must not reach it.
     """
+    clique = clique.filled()
     check_prior_variance(clique.prior_variance, "prior_variance")
     check_support(clique.support, "support")
     check_penalty(clique.l1, "l1")
-    check_penalty(clique.min_freq, "min_freq")
-    if clique.min_freq > 0 and clique.support != "observed":
-        raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
     check_window(clique.window)
     clique.check_reach()
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
-    for name in ("prior_variance", "l1", "min_freq"):
+    for name in ("prior_variance", "l1"):
         parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
     parameters["basis"] = clone(resolve_basis(clique.basis))
     parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
@@ -146,7 +144,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     for index, (group, variance) in enumerate(zip(groups, chosen, strict=True)):
         part = _with(clique, reduce(Sum, group), variance)
         if not part.kernel.has_feature_map:
-            part.support, part.min_freq, part.l1 = "all", 0.0, 0.0
+            part.support, part.l1 = "all", 0.0
         part.name = name if index == 0 else f"{name}_{index + 1}"
         sets.append((part.name, part))
     return sets
@@ -202,7 +200,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
     """Raise if a set without explicit features asks for what only single weights can have."""
-    for parameter, asked in (("support='observed'", clique.support == "observed"), ("l1", clique.l1 > 0)):
+    for parameter, asked in (("support='observed'", clique.observed_only), ("l1", clique.l1 > 0)):
         if asked:
             raise ValueError(
                 f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "

@@ -74,9 +74,14 @@ def check_penalty(value: Any, name: str) -> None:
 
 
 def check_support(value: Any, name: str) -> None:
-    """Raise unless ``value`` names a support."""
-    if value not in ("all", "observed"):
-        raise ValueError(f"{name} must be 'all' or 'observed', got {value!r}")
+    """Raise unless ``value`` names a support, or is the least total weight of observed pairs."""
+    if is_real(value) and 0 < value < np.inf:
+        return
+    if not isinstance(value, str) or value not in ("all", "observed"):
+        raise ValueError(
+            f"{name} must be 'all', 'observed', or a number above zero, the least total weight of a pair in training, "
+            f"got {value!r}"
+        )
 
 
 def check_count(value: Any, name: str, otherwise: str = "", *, least: int = 1) -> None:

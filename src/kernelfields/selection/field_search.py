@@ -23,7 +23,7 @@ from kernelfields.fields.reading import random_generator
 from kernelfields.inference.beliefs import GraphInference
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.build import NamedCliques
-from kernelfields.models.rehearsal import FALLBACK
+from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.numerics.parameters import check_count, is_auto, is_whole
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Split, order_folds, split_items

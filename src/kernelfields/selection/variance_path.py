@@ -31,7 +31,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.fit import FittedField, data_value, fit_field
-from kernelfields.models.rehearsal import with_variances
+from kernelfields.models.pilot_fit import with_variances
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design

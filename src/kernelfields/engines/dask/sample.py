@@ -113,13 +113,13 @@ class DaskSample:
     def _support(self, term: Term, features: Recipe | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
         clique, n_labels = term.clique, self.spec.n_labels
-        if term.support is not None or clique.support == "all":
+        if term.support is not None or not clique.observed_only:
             return term.support
         answers = self.group.ask(observed_pairs, features, _bare(clique), n_labels)
         widths, keys, totals = zip(*answers, strict=True)
         pairs, places = np.unique(np.concatenate(keys), return_inverse=True)
-        if clique.min_freq > 0:
-            pairs = pairs[np.bincount(places, weights=np.concatenate(totals)) >= clique.min_freq]
+        if clique.least_weight > 0:
+            pairs = pairs[np.bincount(places, weights=np.concatenate(totals)) >= clique.least_weight]
         n_outcomes = clique.n_configurations(n_labels)
         counts = np.bincount(pairs // n_outcomes, minlength=widths[0])
         begin = np.concatenate([[0], np.cumsum(counts)])

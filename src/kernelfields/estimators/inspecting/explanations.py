@@ -1,4 +1,4 @@
-"""Explanations of labels: what moved a label, and away from which other one, in chains, graphs and sets of labels.
+"""Explanations of labels: what moved a label, and away from which other one, for every family of labellings.
 
 An explanation compares the labels y of a sequence, a graph or an instance with y' that has another label o at one
 place v, all others as they are:
@@ -8,7 +8,8 @@ place v, all others as they are:
 is the log odds of the labelling against the other one. In a chain these are the potential of the position and of the
 steps to its neighbours; in a graph those of the node, its edges and larger factors. Every potential is z(x)^T w, so the
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
-with a kernel; these add up exactly. Which training inputs a kernel's term comes from is in training_inputs.py.
+with a kernel; these add up exactly. Where the base measure forbids y', the difference is infinite. Which training
+inputs a kernel's term comes from is in attribution.py.
 
 Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
 """
@@ -23,14 +24,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.estimators.inspecting.training_inputs import TrainingInputs, similar_parts, spoken_parts
+from kernelfields.estimators.inspecting.attribution import (
+    Exchange,
+    TrainingInputs,
+    contributing_inputs,
+    similar_pivots,
+)
 from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import check_window
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.graphs import Factors, Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.inference.choice import only_ngrams, reaches_far
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.numerics.parameters import check_count, is_whole
@@ -42,93 +46,118 @@ from kernelfields.reports.inspection import Contribution, Explanation, PositionE
 Top = int | tuple[int, int] | None
 #: Weights (r, L^k) of a clique set, dense or CSR.
 Weights = Any
+#: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
+StepWords = Callable[[str, list[int], int], str]
 
 _SHOWN_CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an explanation is to hold: see :meth:`ChainCRF.explain`."""
+class ExplanationSettings:
+    """What an explanation is to hold: see :meth:`FieldEstimator.explain`."""
 
     top: int = 5
-    against: object = None
-    feature_names: object = None
     pivots: int = 0
     neighbours: int = 3
     inputs: TrainingInputs | None = None
 
-    @classmethod
-    def of(
-        cls, crf: Any, training: object, top: int, against: object, feature_names: object, pivots: int, neighbours: int
-    ) -> Asked:
-        """Check what is asked of a fitted estimator."""
-        check_count(top, "top")
-        for name, count in (("pivots", pivots), ("neighbours", neighbours)):
-            if not is_whole(count) or count < 0:
-                raise ValueError(f"{name} must be a whole number of at least 0, got {count!r}")
-        inputs = None if training is None else TrainingInputs(crf, training)
-        return cls(top, against, feature_names, pivots, neighbours, inputs)
+    def check(self) -> None:
+        """Raise ValueError if a number cannot be used."""
+        check_count(self.top, "top")
+        for name, value in (("pivots", self.pivots), ("neighbours", self.neighbours)):
+            if not is_whole(value) or value < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
 
 
-def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one sequence; see :meth:`ChainCRF.explain`."""
-    if reaches_far(crf.field_.terms) and not only_ngrams(crf.field_.terms):
-        raise ValueError(
-            "explain compares labels by what they meet at their neighbours and in n-grams, and this field has other "
-            "cliques of longer reach: predict_marginals and coef_ have its figures"
+@dataclass(frozen=True)
+class Compared:
+    """Labels of one item (T,), the ones they are compared with (T,), the classes, and what to show for each place."""
+
+    labels: np.ndarray
+    others: np.ndarray
+    classes: Sequence[Any]
+    words: Sequence[str] | None
+
+
+def explain_labels(
+    terms: Sequence[Term],
+    answers: Answers,
+    compared: Compared,
+    names_of: Callable[[Term], Sequence[str]],
+    step_words: StepWords,
+    settings: ExplanationSettings,
+) -> Explanation:
+    """Return what moved the labels of one item; ``names_of`` names the input columns of a term."""
+    settings.check()
+    data, family = answers.data, answers.family
+    labels, others = compared.labels, compared.others
+    moved: list[list[Contribution]] = [[] for _ in range(len(labels))]
+    for term in terms:
+        exchanges = list(_exchanges(term, data, family, labels, others, step_words))
+        if term.has_pivots:
+            found = _kernels(term, data, exchanges, settings)
+        elif term.tied_everywhere:
+            found = _constants(term, term.label_coefficients, exchanges)
+        else:
+            found = _features(term, term.label_coefficients, data, exchanges, coordinate_names(term, names_of(term)))
+        for exchange, contributions in zip(exchanges, found, strict=True):
+            moved[exchange.position] += contributions
+    masks = None if family.base is None else family.base.masks
+    notes = [() if masks is None else tuple(_broken_rules(masks, compared, t)) for t in range(len(labels))]
+    differences = _base_differences(family, labels, others)
+    return Explanation(
+        tuple(
+            _explained_position(t, compared, answers.marginals[t], moved[t], settings.top, differences[t], notes[t])
+            for t in range(len(labels))
         )
-    check_one_sequence(x, "explain")
-    chains = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
-    masks, classes = crf.field_.spec.masks, crf.classes_.tolist()
-    masks.check_lengths(chains.lengths)
-    answers = crf.field_.answers(chains, Workers(1))
-    labels = _predicted(crf, x) if y is None else chains.labels
-    others = _others(answers.marginals, labels, classes, asked.against)
-    exchanges = partial(chain_exchanges, chains=chains, labels=labels, others=others, classes=classes)
-    names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(crf.field_.terms, chains, len(labels), exchanges, names, asked)
-    notes = [tuple(_broken_rules(masks, labels, others, t, classes)) for t in range(len(labels))]
-    words = _checked_tokens(tokens, len(labels), "sequence", "positions")
-    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top, notes)
+    )
 
 
-def explain_graph(crf: Any, x: object, y: object, names: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one graph; see :meth:`GraphCRF.explain`."""
-    classes, field = crf.classes_.tolist(), crf._field()
-    graphs = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
-    answers = field.answers(graphs, Workers(1))
-    labels = _predicted(crf, x) if y is None else graphs.labels
-    others = _others(answers.marginals, labels, classes, asked.against)
-    words = _checked_tokens(names, len(labels), "graph", "nodes")
-    exchanges = partial(graph_exchanges, graphs=graphs, labels=labels, others=others, classes=classes, words=words)
-    named = partial(graph_feature_names, crf, asked.feature_names)
-    moved = _moved(field.terms, graphs, len(labels), exchanges, named, asked)
-    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top)
+def _base_differences(family: LabelFamily, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return log p0(y) - log p0(y') for the exchange of each label, (T,): zero, or infinite where one is forbidden."""
+    differences = np.zeros(len(labels))
+    if family.base is None or not family.base.forbids:
+        return differences
+    zeros = family.zeros()
+    own = float(family.label_scores(zeros, labels)[0])
+    for t in range(len(labels)):
+        exchanged = labels.copy()
+        exchanged[t] = others[t]
+        rival = float(family.label_scores(zeros, exchanged)[0])
+        differences[t] = 0.0 if own == rival else own - rival
+    return differences
 
 
-def explain_instance(crf: Any, x: Any, y: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one instance; see :meth:`MultiLabelCRF.explain`."""
-    row = x[None] if isinstance(x, np.ndarray) and x.ndim == 1 else [x] if isinstance(x, list | tuple) else x
-    labels_given = None if y is None else np.asarray(y).reshape(1, -1)
-    field, data = crf._field(), crf._read(row, labels_given)
-    if data.n_instances != 1:
-        raise ValueError(f"explain takes one instance, got {data.n_instances}: pass one, such as X[:1]")
-    answers = field.answers(data, Workers(1))
-    labels = crf.predict(row)[0] if y is None else data.labels
-    words = [str(name) for name in crf.label_names_.tolist()]
-    pairs = {name: np.array([pair]) for name, pair in field.spec.pairs.items()}
-    exchanges = partial(label_exchanges, data=data, pairs=pairs, labels=labels, words=words)
-    names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(field.terms, data, len(labels), exchanges, names, asked)
-    return _explanation(answers.marginals, labels, 1 - labels, [0, 1], words, moved, asked.top)
+def _explained_position(
+    t: int,
+    compared: Compared,
+    marginals: np.ndarray,
+    moved: Sequence[Contribution],
+    top: int,
+    base_difference: float,
+    notes: tuple[str, ...],
+) -> PositionExplanation:
+    """Put the contributions at one place in order, the largest features listed and the others summed up."""
+    label, other = int(compared.labels[t]), int(compared.others[t])
+    features = sorted((part for part in moved if part.kind == "feature"), key=lambda part: -abs(part.amount))
+    wholes = [part for part in moved if part.kind != "feature"]
+    shown, left_out = sorted([*features[:top], *wholes], key=lambda part: -part.amount), features[top:]
+    return PositionExplanation(
+        t,
+        None if compared.words is None else compared.words[t],
+        compared.classes[label],
+        compared.classes[other],
+        float(marginals[label]),
+        float(marginals[other]),
+        sum(part.amount for part in [*shown, *left_out]) + base_difference,
+        tuple(shown),
+        len(left_out),
+        sum(part.amount for part in left_out),
+        notes,
+    )
 
 
-def _predicted(crf: Any, x: object) -> np.ndarray:
-    """Return the numbers of the labels that the estimator itself gives."""
-    return np.searchsorted(crf.classes_, crf.predict([x])[0])
-
-
-def _others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
+def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
     """Return the label that each is compared with: the most probable besides it, or that of ``against``."""
     rest = marginals.copy()
     rest[np.arange(len(labels)), labels] = -1.0
@@ -137,63 +166,6 @@ def _others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: o
         return others
     rivals = _rivals(classes, against, len(labels))
     return np.where(rivals == labels, others, rivals)
-
-
-def _moved(
-    terms: Sequence[Term],
-    data: Any,
-    n_places: int,
-    exchanges_of: Callable[[Term], Iterator[Exchange]],
-    names_of: Callable[[Term], Sequence[str]],
-    asked: Asked,
-) -> list[list[Contribution]]:
-    """Return the contributions of all terms at every place."""
-    moved: list[list[Contribution]] = [[] for _ in range(n_places)]
-    for term in terms:
-        exchanges = list(exchanges_of(term))
-        if term.has_pivots:
-            found = _kernels(term, data, exchanges, asked)
-        elif term.tied_everywhere:
-            found = _constants(term, term.label_coefficients, exchanges)
-        else:
-            found = _features(term, term.label_coefficients, data, exchanges, coordinate_names(term, names_of(term)))
-        for exchange, contributions in zip(exchanges, found, strict=True):
-            moved[exchange.position] += contributions
-    return moved
-
-
-def _explanation(
-    marginals: np.ndarray,
-    labels: np.ndarray,
-    others: np.ndarray,
-    classes: Sequence[object],
-    words: Sequence[str] | None,
-    moved: Sequence[list[Contribution]],
-    top: int,
-    notes: Sequence[tuple[str, ...]] | None = None,
-) -> Explanation:
-    """Put the contributions of every place in order, the largest features listed and the others summed up."""
-    positions = []
-    for t, (label, other) in enumerate(zip(labels, others, strict=True)):
-        features = sorted((each for each in moved[t] if each.kind == "feature"), key=lambda each: -abs(each.amount))
-        wholes = [each for each in moved[t] if each.kind != "feature"]
-        shown, left_out = sorted([*features[:top], *wholes], key=lambda each: -each.amount), features[top:]
-        positions.append(
-            PositionExplanation(
-                t,
-                None if words is None else words[t],
-                classes[label],
-                classes[other],
-                float(marginals[t, label]),
-                float(marginals[t, other]),
-                sum(each.amount for each in [*shown, *left_out]),
-                tuple(shown),
-                len(left_out),
-                sum(each.amount for each in left_out),
-                () if notes is None else notes[t],
-            )
-        )
-    return Explanation(tuple(positions))
 
 
 # ---- names of features
@@ -241,150 +213,43 @@ def pivots_note(term: Term) -> str:
     return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(term.subspace.kernel).__name__}"
 
 
-def _by_group(names: Sequence[str]) -> Callable[[Term], Sequence[str]]:
-    """Return a function that names the inputs of every term alike."""
-    return lambda term: names
-
-
-def feature_names(crf: Any, given: Any) -> Sequence[str]:
-    """Return the names of the inputs: those given, those of the fit, or "x0", "x1" and so on."""
-    reader = crf._reader
-    n_features, known = reader.n_features, reader.names if hasattr(reader, "names") else reader.feature_names
+def input_names(
+    known: Sequence[str] | None, width: int, given: Any, prefix: str = "x", what: str = ""
+) -> Sequence[str]:
+    """Return the names of input columns: those given, those of the fit, or "x0", "x1" and so on."""
     if given is None:
-        return [f"x{index}" for index in range(n_features)] if known is None else known
-    if not _is_list(given):
-        raise TypeError(f"feature_names must be a list of {n_features} names, got {given!r:.60}")
-    if len(given) != n_features:
-        raise ValueError(f"feature_names has {len(given)} names, but the inputs have {n_features} features")
+        return [f"{prefix}{index}" for index in range(width)] if known is None else known
+    if not is_list(given):
+        raise TypeError(f"feature_names{what} must be a list of {width} names, got {given!r:.60}")
+    if len(given) != width:
+        raise ValueError(f"feature_names{what} has {len(given)} names, but the inputs have {width} features")
     return [str(name) for name in given]
 
 
-def graph_feature_names(crf: Any, given: Any, term: Term) -> Sequence[str]:
-    """Return the names of what a term of a graph field sees: features of nodes, or of its type of edges.
-
-    ``given`` are names for nodes, or a dict of them by type of edges, with those of nodes under "node".
-    """
-    reader, kind = crf._reader, term.group
-    width = reader.width(term.clique) or 0
-    own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-    if own is None:
-        return reader.columns.get(kind) or [f"{'x' if kind is None else 'e'}{index}" for index in range(width)]
-    if not _is_list(own) or len(own) != width:
-        raise ValueError(f"feature_names of {kind or 'node'!r} must be a list of {width} names, got {own!r:.60}")
-    return [str(name) for name in own]
-
-
-def _is_list(given: object) -> bool:
+def is_list(given: object) -> bool:
+    """Whether something is a list of names and not text or a dict."""
     return hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping)
 
 
 # ---- which cliques change with a label
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """One clique that changes when position t takes its other label.
-
-    ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
-    ``step`` says which neighbour takes part, if one does.
-    """
-
-    position: int
-    row: int
-    kept: int
-    lost: int
-    step: str = ""
-
-    @property
-    def suffix(self) -> str:
-        """What the step adds to a name."""
-        return f", {self.step}" if self.step else ""
-
-
-def chain_exchanges(
-    term: Term, chains: Chains, labels: np.ndarray, others: np.ndarray, classes: Sequence[object]
+def _exchanges(
+    term: Term, data: Any, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
 ) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each position's label."""
-    positions = term.clique.positions(chains)
-    placed = range(chains.n_positions) if positions is None else positions.tolist()
-    for row, t in enumerate(placed):
-        if term.clique.labels_per_clique == 1:
-            yield Exchange(t, row, int(labels[t]), int(others[t]))
-            continue
-        if term.clique.labels_per_clique > 2:
-            yield from _ngram_exchanges(t, row, term.clique.labels_per_clique, labels, others, classes)
-            continue
-        width = len(classes)
-        before, after = int(labels[t - 1]), int(labels[t])
-        kept = before * width + after
-        yield Exchange(t, row, kept, before * width + int(others[t]), f"transition from {classes[before]}")
-        yield Exchange(t - 1, row, kept, int(others[t - 1]) * width + after, f"transition to {classes[after]}")
-
-
-def _ngram_exchanges(
-    last: int, row: int, length: int, labels: np.ndarray, others: np.ndarray, classes: Sequence[object]
-) -> Iterator[Exchange]:
-    """Yield what changes in the n-gram that ends at a position when one of its labels does."""
-    first, shape = last - length + 1, (len(classes),) * length
-    kept = labels[first : last + 1].tolist()
-    for t in range(first, last + 1):
-        lost = [*kept[: t - first], int(others[t]), *kept[t - first + 1 :]]
-        named = [f"[{classes[label]}]" if first + i == t else f"{classes[label]}" for i, label in enumerate(kept)]
-        before, after = (int(np.ravel_multi_index(each, shape)) for each in (kept, lost))
-        yield Exchange(t, row, before, after, f"{length}-gram {' '.join(named)}")
-
-
-def graph_exchanges(
-    term: Term,
-    graphs: Graphs,
-    labels: np.ndarray,
-    others: np.ndarray,
-    classes: Sequence[object],
-    words: Sequence[str] | None,
-) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each node's label."""
+    """Yield the cliques of a set that change with the label of each place."""
     if term.group is None:
-        positions = term.clique.positions(graphs)
-        placed = range(graphs.n_positions) if positions is None else positions.tolist()
+        positions = term.clique.positions(data)
+        placed = range(len(labels)) if positions is None else positions.tolist()
         for row, v in enumerate(placed):
             yield Exchange(v, row, int(labels[v]), int(others[v]))
         return
-    factors: Factors = graphs.group(term.group)
-
-    def step(neighbours: list[int]) -> str:
-        named = [f"{u if words is None else words[u]} ({classes[labels[u]]})" for u in neighbours]
-        return f"{term.group} with {' and '.join(named)}"
-
-    yield from _factor_exchanges(factors.members, labels, others, len(classes), step)
-
-
-def label_exchanges(
-    term: Term, data: LabelledInstances, pairs: Mapping[str, np.ndarray], labels: np.ndarray, words: Sequence[str]
-) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each label of one instance."""
-    if term.group is None:
-        positions: Any = term.clique.positions(data)
-        for row, v in enumerate(positions.tolist()):
-            yield Exchange(v, row, int(labels[v]), 1 - int(labels[v]))
-        return
-
-    def step(neighbours: list[int]) -> str:
-        (other,) = neighbours
-        return f"{words[other]} is {'there' if labels[other] else 'not there'}"
-
-    yield from _factor_exchanges(pairs[term.group], labels, 1 - labels, 2, step)
-
-
-def _factor_exchanges(
-    members: np.ndarray, labels: np.ndarray, others: np.ndarray, n_labels: int, step: Callable[[list[int]], str]
-) -> Iterator[Exchange]:
-    """Yield what changes in factors (M, k) when one of their labels does; ``step`` names the other nodes."""
-    for row, nodes in enumerate(members.tolist()):
-        kept = [int(labels[v]) for v in nodes]
+    for row, nodes in enumerate(family.clique_members(term.group).tolist()):
+        shape, kept = (family.n_labels,) * len(nodes), [int(labels[v]) for v in nodes]
         for place, v in enumerate(nodes):
             lost = [*kept[:place], int(others[v]), *kept[place + 1 :]]
-            before, after = (int(np.ravel_multi_index(each, (n_labels,) * len(nodes))) for each in (kept, lost))
-            yield Exchange(v, row, before, after, step(nodes[:place] + nodes[place + 1 :]))
+            before, after = (int(np.ravel_multi_index(numbers, shape)) for numbers in (kept, lost))
+            yield Exchange(v, row, before, after, step_words(term.group, nodes, place))
 
 
 # ---- what they contribute
@@ -427,9 +292,11 @@ def _features(
         ]
 
 
-def _kernels(term: Term, data: Any, exchanges: Sequence[Exchange], asked: Asked) -> Iterator[list[Contribution]]:
+def _kernels(
+    term: Term, data: Any, exchanges: Sequence[Exchange], settings: ExplanationSettings
+) -> Iterator[list[Contribution]]:
     """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
-    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, asked)
+    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
         parts, total = parts_of(exchange)
@@ -441,24 +308,26 @@ def _kernels(term: Term, data: Any, exchanges: Sequence[Exchange], asked: Asked)
         yield [Contribution("kernel", term.name, name, amount, parts=tuple(parts))]
 
 
-def _parts(term: Term, data: Any, asked: Asked) -> Callable[[Exchange], tuple[list[Contribution], int]]:
+def _parts(
+    term: Term, data: Any, settings: ExplanationSettings
+) -> Callable[[Exchange], tuple[list[Contribution], int]]:
     """Return what gives the parts of a kernel's contribution to an exchange, and how many there are in all."""
-    if asked.pivots:
-        return partial(_pivot_parts, term, *_dual(term, data), asked.pivots)
-    if not asked.neighbours:
+    if settings.pivots:
+        return partial(_pivot_parts, term, *_dual(term, data), settings.pivots)
+    if not settings.neighbours:
         return lambda exchange: ([], 0)
-    if asked.inputs is not None:
-        inputs = asked.inputs
-        speakers = inputs.speakers(term, data)
+    if settings.inputs is not None:
+        inputs = settings.inputs
+        contributors = inputs.contributors(term, data)
         return lambda exchange: (
-            spoken_parts(term, speakers, inputs, exchange, asked.neighbours),
-            len(speakers.weights),
+            contributing_inputs(term, contributors, inputs, exchange, settings.neighbours),
+            len(contributors.weights),
         )
     subspace = term.subspace
     similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
     return lambda exchange: (
-        list(similar_parts(term, similar[exchange.row], at_pivots, exchange, asked.neighbours)),
+        similar_pivots(term, similar[exchange.row], at_pivots, exchange, settings.neighbours),
         subspace.rank,
     )
 
@@ -484,13 +353,12 @@ def _pivot_parts(
     return parts, len(amounts)
 
 
-def _broken_rules(
-    masks: ConstraintMasks, labels: np.ndarray, others: np.ndarray, t: int, classes: Sequence[object]
-) -> Iterator[str]:
-    """Yield what the constraints say about the label at t and about its rival, given the neighbours."""
+def _broken_rules(masks: ConstraintMasks, compared: Compared, t: int) -> Iterator[str]:
+    """Yield which constraints the label at t and its rival break, given the neighbours."""
+    labels, classes = compared.labels, compared.classes
     last = len(labels) - 1
     before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
-    for label in (labels[t], others[t]):
+    for label in (labels[t], compared.others[t]):
         rules = [
             (masks.label[label], "everywhere"),
             (t == 0 and masks.start[label], "at the first position"),
@@ -531,13 +399,14 @@ def _dense(weights: Weights) -> np.ndarray:
 # ---- what is asked for
 
 
-def _checked_tokens(tokens: Any, n_positions: int, whole: str, parts: str) -> list[str] | None:
+def checked_tokens(tokens: Any, n_positions: int, whole: str, part: str) -> list[str] | None:
+    """Return what to show for each place of one item; ValueError unless there is one entry for each."""
     if tokens is None:
         return None
-    if not _is_list(tokens):
+    if not is_list(tokens):
         raise TypeError(f"tokens must be a list of {n_positions} words, got {tokens!r:.60}")
     if len(tokens) != n_positions:
-        raise ValueError(f"tokens has {len(tokens)} entries, but the {whole} has {n_positions} {parts}")
+        raise ValueError(f"tokens has {len(tokens)} entries, but the {whole} has {n_positions} {part}s")
     return [str(token) for token in tokens]
 
 
@@ -561,6 +430,13 @@ def _rivals(classes: list[object], against: object, n_positions: int) -> np.ndar
             "give one label, or one for each position"
         )
     return np.array([label_index(classes, label, "against") for label in against])
+
+
+def one_row(x: Any) -> Any:
+    """Return one sample as a table of one row; tables as they are."""
+    if isinstance(x, np.ndarray) and x.ndim == 1:
+        return x[None]
+    return [x] if isinstance(x, list | tuple) and x and not isinstance(x[0], list | tuple | np.ndarray) else x
 
 
 def check_one_sequence(x: Any, caller: str) -> None:

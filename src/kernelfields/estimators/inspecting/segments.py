@@ -26,15 +26,15 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.estimators.inspecting.explanations import (
-    check_one_sequence,
     coordinate_names,
-    feature_names,
     label_index,
     pivots_note,
 )
 from kernelfields.fields.segments import DURATION, SEGMENT, bounds_of
-from kernelfields.inference.checks import check_labels
+from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.segments.family import SegmentFamily
+from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -78,6 +78,7 @@ class Comparison:
     def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[Any]) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
         masks, name = spec.masks, classes[self.other]
+        assert masks is not None
         longest = max(end - begin for begin, end, _ in self.rival)
         rules = [
             (longest > spec.max_duration, f"as {name} is no longer than {spec.max_duration} positions"),
@@ -91,35 +92,30 @@ class Comparison:
 
 
 def explain_segments(
-    crf: Any, x: object, y: Any, top: int, against: object, given_names: object, count: int
+    field: Field, answers: Answers, classes: list, names: Sequence[str], top: int, against: object, count: int
 ) -> Explanation:
-    """Return what moved the segments of one sequence; see :meth:`SegmentCRF.explain`."""
+    """Return what moved the segments of one sequence, those of its labels or the best; see SegmentCRF.explain."""
     check_count(top, "top")
     if not is_whole(count) or count < 0:
         raise ValueError(f"positions must be a whole number of at least 0, got {count!r}")
-    check_one_sequence(x, "explain")
-    data, spec = crf._read([x], None if y is None else [y]), crf.field_.spec
-    if y is not None and data.evidence is not None:
-        raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
-    answers, classes = crf.field_.answers(data, Workers(1)), crf.classes_.tolist()
-    if y is None:
-        labels, mask = answers.family.best_segmentation(answers.potentials, answers.workers)
+    data, spec, family = answers.data, field.spec, answers.family
+    assert isinstance(family, SegmentFamily)
+    if data.labels is None:
+        labels, mask = family.best_segmentation(answers.potentials, answers.workers)
     else:
-        check_labels(data, spec, crf.classes_)
         labels, mask = data.labels, data.begins | data.is_start
     begins, ends = bounds_of(mask)
     segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
     shares = np.add.reduceat(answers.marginals, begins) / (ends - begins)[:, None]
     rivals = _rivals(against, classes, len(segments))
-    names = feature_names(crf, given_names)
-    potentials = {term.name: term.scores(data, Workers(1)) for term in crf.field_.terms}
+    potentials = {term.name: term.scores(data, Workers(1)) for term in field.terms}
     explained = []
     for place in range(len(segments)):
         chosen = _compared(segments, place, spec, shares[place], classes, rivals[place])
         amounts = [
-            each
-            for term in crf.field_.terms
-            for each in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
+            amount
+            for term in field.terms
+            for amount in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
         ]
         notes = tuple(chosen.broken_rules(spec, len(labels), classes))
         explained.append(_explained(chosen, amounts, shares[place], classes, top, notes))

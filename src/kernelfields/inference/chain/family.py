@@ -288,6 +288,11 @@ class ChainFamily(LabelFamily):
         self._at_once = at_once
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
 
+    def clique_members(self, group: str) -> np.ndarray:
+        """Return the neighbouring positions of each step, (M, 2)."""
+        steps = self._following()
+        return np.stack([steps - 1, steps], axis=1)
+
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
         return self._following() if group == EDGE else None

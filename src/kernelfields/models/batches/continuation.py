@@ -221,3 +221,15 @@ def fit_continued(
         solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root
         fitted.append(term.fitted(solved))
     return fitted, solution
+
+
+def all_classes(known: np.ndarray, y: Any, classes: Any) -> np.ndarray:
+    """Return the classes so far, those of new labels and those that are named."""
+    parts = [np.asarray(labels).ravel() for labels in y if len(labels)]
+    if any(part.dtype.kind == "O" for part in parts):
+        raise ValueError("partial_fit needs labels that are all known, of one type; fit takes partly known ones")
+    if classes is not None:
+        parts.append(np.asarray(classes))
+    if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
+        raise ValueError(f"labels of another type than those of the first batch, {known[0]!r}: pass the same type")
+    return np.unique(np.concatenate([known, *parts]))

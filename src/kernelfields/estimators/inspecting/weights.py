@@ -1,4 +1,4 @@
-"""Inspection of fitted fields: their largest weights, summaries, labelled sequences and graphs.
+"""Tables of the largest weights of fitted fields, and their summaries.
 
 What a clique set shows of its weights depends on its functions:
 
@@ -8,56 +8,44 @@ What a clique set shows of its weights depends on its functions:
 
 Weights are dense or CSR; a CSR matrix stores the pairs of feature and label that have a weight. Cost of a table: a
 partial sort of each column, O(r L) dense and O(non-zeros) sparse; names are made for what is listed only, unless a
-pattern has to be matched against all of them. Showing a sequence or a graph costs two predictions of it, a summary
-O(weights). Explanations of single labels are in explanations.py.
+pattern has to be matched against all of them. A summary costs O(weights). Explanations are in explanations.py.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn import get_config
 
-from kernelfields.basis.selection import resolve_basis
 from kernelfields.estimators.inspecting.explanations import (
     Top,
     Weights,
-    check_one_sequence,
     coordinate_names,
-    feature_names,
-    graph_feature_names,
     label_index,
     largest,
     pivots_note,
 )
 from kernelfields.fields.cliques import check_window
 from kernelfields.fields.segments import DURATION, SEGMENT
-from kernelfields.kernels.labels import resolve_label_kernel
-from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.numerics.parameters import is_auto, is_whole
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
-from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import (
     FeatureWeight,
-    ModelSummary,
     SetSummary,
     SetWeights,
     WeightList,
     WeightsTable,
 )
-from kernelfields.reports.sequences import LabelledSequence
 
 _LONGEST_VALUE = 200
 _LONG_NUMBER = re.compile(r"\d+\.\d{7,}(e[+-]?\d+)?")
-# A model that was read from a file of 0.1.0 has objects where its parameters had names.
-_RESOLVED = {"kernel": resolve_kernel, "basis": resolve_basis, "label_kernel": resolve_label_kernel}
 
 
 @dataclass
@@ -86,8 +74,7 @@ class _Listing:
             self.sets.append(SetWeights(term.name, note=f"{pivots_note(term)}, no weights per feature"))
         elif not term.tied_everywhere:
             named = coordinate_names(term, self.names_of(term))
-            found = None if self.pattern is None else (self.pattern.search(name) is not None for name in named)
-            kept = None if found is None else np.fromiter(found, bool, len(named))
+            kept = _matching(self.pattern, named)
             lists = tuple(_lists(weights, pairs, self.classes, self.shown, named, kept, self.top))
             self.sets.append(SetWeights(term.name, lists))
         elif pairs:
@@ -99,9 +86,7 @@ class _Listing:
     def take_durations(self, term: Term, scores: np.ndarray) -> None:
         """List the numbers of positions (D, L) with the largest scores for each label."""
         names = [f"{d} position{'s' * (d > 1)}" for d in range(1, len(scores) + 1)]
-        kept = None
-        if self.pattern is not None:
-            kept = np.fromiter((self.pattern.search(name) is not None for name in names), bool, len(names))
+        kept = _matching(self.pattern, names)
         lists = tuple(_lists(scores, False, self.classes, self.shown, names, kept, self.top))
         self.sets.append(SetWeights(term.name, lists))
 
@@ -112,9 +97,8 @@ class _Listing:
         rows, weights = np.stack(np.unravel_index(term.outcomes, shape), axis=1), np.ravel(term.known)
         kept = np.isin(rows, self.shown).all(axis=1)
         names = [" ".join(str(self.classes[label]) for label in row) for row in rows.tolist()]
-        if self.pattern is not None:
-            kept &= np.fromiter((self.pattern.search(name) is not None for name in names), bool, len(names))
-        places = np.flatnonzero(kept)
+        matching = _matching(self.pattern, names)
+        places = np.flatnonzero(kept if matching is None else kept & matching)
         positive, negative = (
             tuple(
                 FeatureWeight(names[i], self.classes[rows[i, -1]], float(weights[i]), self.classes[rows[i, -2]])
@@ -132,39 +116,33 @@ class _Listing:
         return tuple(self.classes[index] for index in self.shown)
 
 
-class ShownBySummary:
-    """A fitted estimator that notebooks show by its summary, in the place of scikit-learn's diagram."""
-
-    summary: Any
-
-    def _repr_html_inner(self) -> str:
-        """Return the HTML of scikit-learn's ``_repr_html_``."""
-        return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()  # type: ignore[misc]
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        """Return what a notebook shows, as scikit-learn does."""
-        if hasattr(self, "field_") and get_config()["display"] == "diagram":
-            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
-        return super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-
-
-def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, names: object) -> WeightsTable:
-    """Return the largest weights per label of a fitted ChainCRF or SegmentCRF; see :meth:`ChainCRF.weights`."""
-    known = feature_names(crf, names)
-    listing = _Listing.of(crf.classes_.tolist(), top, labels, feature_re, lambda term: known)
-    for term in crf.field_.terms:
+def tabulate_weights(
+    terms: Sequence[Term],
+    spec: FamilySpec,
+    classes: list,
+    names_of: Callable[[Term], Sequence[str]],
+    top: object,
+    labels: object,
+    feature_re: object,
+) -> WeightsTable:
+    """Return the largest weights per label; of sequences the transitions, of graphs a table per type of edges."""
+    listing = _Listing.of(classes, top, labels, feature_re, names_of)
+    for term in terms:
         if term.group == DURATION:
-            listing.take_durations(term, crf.durations_)
-        elif term.clique.neighbours_only or term.group == SEGMENT:
-            listing.take(term, crf.coef_[term.name])
+            listing.take_durations(term, term.scores(None, Workers(1)))
         elif term.outcomes is not None:
             listing.take_ngrams(term)
+        elif term.labels_per_clique <= 2 and not _reaches_further(term, spec):
+            listing.take(term, term.label_coefficients)
         else:
-            many = term.clique.n_configurations(len(crf.classes_))
-            note = f"{many:,} scores of labels {term.clique.steps_back[0]} steps apart; see coef_[{term.name!r}]"
-            listing.sets.append(SetWeights(term.name, note=note))
+            many = term.clique.n_configurations(len(classes))
+            back = term.clique.steps_back[0]
+            apart = f"labels {back} steps apart" if _in_chains(spec) else f"{term.labels_per_clique} labels"
+            listing.sets.append(SetWeights(term.name, note=f"{many:,} scores of {apart}; see coef_[{term.name!r}]"))
+    if not _in_chains(spec):
+        return WeightsTable(listing.labels, tuple(listing.sets), scores=listing.scores, tables=listing.tables)
     matrices, shown = list(listing.tables.values()), listing.shown
-    gaps, forbidden = np.isnan(matrices).all(axis=0), _forbidden_steps(crf)[np.ix_(shown, shown)]
+    gaps, forbidden = np.isnan(matrices).all(axis=0), np.isneginf(spec.step_penalties)[np.ix_(shown, shown)]
     return WeightsTable(
         listing.labels,
         tuple(listing.sets),
@@ -174,30 +152,32 @@ def tabulate_weights(crf: Any, top: object, labels: object, feature_re: Any, nam
     )
 
 
-def tabulate_graph_weights(crf: Any, top: object, labels: object, feature_re: Any, names: object) -> WeightsTable:
-    """Return the largest weights per label of a fitted GraphCRF; see :meth:`GraphCRF.weights`."""
-    known = partial(graph_feature_names, crf, names)
-    listing = _Listing.of(crf.classes_.tolist(), top, labels, feature_re, known)
-    for term in crf.field_.terms:
-        if term.labels_per_clique <= 2:
-            listing.take(term, crf.coef_[term.name])
-        else:
-            many = term.clique.n_configurations(len(crf.classes_))
-            note = f"{many:,} scores of {term.labels_per_clique} labels; see coef_[{term.name!r}]"
-            listing.sets.append(SetWeights(term.name, note=note))
-    return WeightsTable(listing.labels, tuple(listing.sets), scores=listing.scores, tables=listing.tables)
+def _in_chains(spec: FamilySpec) -> bool:
+    """Whether pairs of labels are the transitions of sequences."""
+    return spec.kind not in ("graph", "instances", "single")
 
 
-def tabulate_label_weights(crf: Any, top: object, labels: object, feature_re: Any, names: object) -> WeightsTable:
-    """Return the largest weights of every label of a fitted MultiLabelCRF; see :meth:`MultiLabelCRF.weights`."""
-    known = crf.label_names_.tolist()
-    named = feature_names(crf, names)
+def _reaches_further(term: Term, spec: FamilySpec) -> bool:
+    """Whether the labels of a set of sequences are further apart than neighbours."""
+    return _in_chains(spec) and term.group not in (None, EDGE, SEGMENT)
+
+
+def tabulate_label_weights(
+    terms: Sequence[Term],
+    pairs: Mapping[tuple[int, int], float],
+    known: list,
+    names_of: Callable[[Term], Sequence[str]],
+    top: object,
+    labels: object,
+    feature_re: object,
+) -> WeightsTable:
+    """Return the largest weights of yes-or-no labels as log odds, biases, and log odds ratios of pairs of labels."""
     wanted, shown, pattern = _checked_top(top), _label_indices(known, labels), _compiled(feature_re)
     ratios = np.full((len(known), len(known)), np.nan)
-    for (j, k), ratio in zip(crf.field_.spec.pairs.values(), crf.edge_scores_.values(), strict=True):
+    for (j, k), ratio in pairs.items():
         ratios[j, k] = ratios[k, j] = ratio
     sets, biases = {}, np.full(len(known), np.nan)
-    for term in crf.field_.terms:
+    for term in terms:
         if term.group is not None:
             continue
         label, kind = term.clique.label, term.name.removesuffix(f" {known[term.clique.label]}")
@@ -206,70 +186,20 @@ def tabulate_label_weights(crf: Any, top: object, labels: object, feature_re: An
         elif term.has_pivots:
             sets[kind] = SetWeights(kind, note=f"{pivots_note(term)}, no weights per feature")
         elif label in shown:
-            columns = coordinate_names(term, named)
-            kept = None
-            if pattern is not None:
-                kept = np.fromiter((pattern.search(name) is not None for name in columns), bool, len(columns))
-            listed = _lists(term.known, False, [known[label]], [0], columns, kept, wanted)
+            columns = coordinate_names(term, names_of(term))
+            listed = _lists(term.known, False, [known[label]], [0], columns, _matching(pattern, columns), wanted)
             sets[kind] = SetWeights(kind, (*sets.get(kind, SetWeights(kind)).lists, *listed))
     chosen = tuple(known[index] for index in shown)
     scores = {} if np.isnan(biases).all() else {"bias": biases[shown]}
-    tables = {"log odds ratios of pairs": ratios[np.ix_(shown, shown)]} if crf.edge_scores_ else {}
+    tables = {"log odds ratios of pairs": ratios[np.ix_(shown, shown)]} if pairs else {}
     return WeightsTable(chosen, tuple(sets.values()), scores=scores, tables=tables)
 
 
-def _forbidden_steps(crf: Any) -> np.ndarray:
-    """Return which steps between labels are ruled out, (L, L): by constraints, and from a segment to its like."""
-    return np.isneginf(crf.field_.spec.step_penalties)
-
-
-def summarise(crf: Any) -> ModelSummary:
-    """Return a fitted ChainCRF or SegmentCRF at a glance; see :meth:`ChainCRF.summary`."""
-    forbidden = _forbidden_steps(crf)
-    return ModelSummary(
-        name=type(crf).__name__,
-        labels=tuple(crf.classes_.tolist()),
-        n_features=crf._reader.n_features,
-        sets=tuple(_summarise(term) for term in crf.field_.terms),
-        solution=crf.solution_,
-        certificates=(crf.certificate_, crf.rkhs_certificate_),
-        tol=crf.tol,
-        parameters=_changed_parameters(crf),
-        transitions=crf.transitions_,
-        forbidden=forbidden if forbidden.any() else None,
-    )
-
-
-def summarise_graphs(crf: Any) -> ModelSummary:
-    """Return a fitted GraphCRF at a glance; see :meth:`GraphCRF.summary`."""
-    pairs = [table for table in crf.edge_scores_.values() if table.ndim == 2]
-    return ModelSummary(
-        name=type(crf).__name__,
-        labels=tuple(crf.classes_.tolist()),
-        n_features=crf._reader.n_features,
-        sets=tuple(_summarise(term, "node" if term.group is None else term.group) for term in crf.field_.terms),
-        solution=crf.solution_,
-        certificates=crf._certificates or (),
-        tol=crf.tol,
-        parameters=_changed_parameters(crf),
-        transitions=pairs[0] if len(pairs) == 1 else None,
-    )
-
-
-def show_sequence(crf: Any, x: object, y: Any, tokens: Any, caption: str) -> LabelledSequence:
-    """Return one sequence as a fitted ChainCRF labels it; see :meth:`ChainCRF.show`."""
-    check_one_sequence(x, "show")
-    labels, marginals = crf.predict([x])[0], crf.predict_marginals([x])[0]
-    return LabelledSequence(labels, marginals, crf.classes_.tolist(), tokens, y, caption)
-
-
-def show_graph(crf: Any, x: object, y: Any, names: Any, positions: Any, caption: str) -> LabelledGraph:
-    """Return one graph as a fitted GraphCRF labels it; see :meth:`GraphCRF.show`."""
-    graphs = crf._reader.read([x])
-    labels, marginals = crf.predict([x])[0], crf.predict_marginals([x])[0]
-    edges = {factors.name: factors.members for factors in graphs.factors}
-    shown = (labels, marginals, crf.classes_.tolist(), names, y, caption)
-    return LabelledGraph(*shown, edges=edges, positions=positions)
+def _matching(pattern: re.Pattern[str] | None, names: Sequence[str]) -> np.ndarray | None:
+    """Return a mask of the names in which a pattern is found; None without a pattern."""
+    if pattern is None:
+        return None
+    return np.fromiter((pattern.search(name) is not None for name in names), bool, len(names))
 
 
 def _lists(
@@ -321,7 +251,7 @@ def _with_gaps(weights: Weights) -> np.ndarray:
     return row
 
 
-def _summarise(term: Term, part: str = "position") -> SetSummary:
+def summarise_term(term: Term, part: str = "position") -> SetSummary:
     """Return a clique set in words and numbers."""
     if term.tied_everywhere:
         kernel, sees = "none", "labels only"
@@ -345,19 +275,9 @@ def _summarise(term: Term, part: str = "position") -> SetSummary:
     )
 
 
-def _changed_parameters(estimator: Any) -> dict[str, str]:
+def changed_parameters(values: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, str]:
     """Return the parameters that differ from their defaults, in words."""
-    defaults = {name: each.default for name, each in inspect.signature(type(estimator).__init__).parameters.items()}
-    resolved = {
-        name: resolve(defaults[name])
-        for name, resolve in _RESOLVED.items()
-        if name in defaults and not is_auto(defaults[name])
-    }
-    return {
-        name: _cut(repr(value))
-        for name, value in estimator.get_params(deep=False).items()
-        if repr(value) not in (repr(defaults[name]), repr(resolved.get(name, defaults[name])))
-    }
+    return {name: _cut(repr(value)) for name, value in values.items() if repr(value) != repr(defaults[name])}
 
 
 def _cut(words: str) -> str:

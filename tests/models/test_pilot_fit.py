@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.fields.chains import Chains
-from kernelfields.models.rehearsal import MOST_POSITIONS, in_pieces, split
+from kernelfields.models.pilot_fit import MOST_POSITIONS, in_pieces, split
 
 
 def packed(lengths, n_labels=3, weights=None):

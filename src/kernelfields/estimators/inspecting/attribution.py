@@ -1,13 +1,13 @@
-"""Training inputs behind a kernel's score: which of them spoke, how loudly, and where in the training data they are.
+"""Attribution of kernel scores to training inputs: how much each contributes, and where it stands.
 
 At its optimum a function of a kernel is a sum over the training data, one term for each clique t of the set,
 
     f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a | data)),      s the prior variance
 
-in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input speaks for its label,
-the louder the more similar it is and the less sure the field was of it. These terms are of ordinary size, and what is
-left of their sum is the gap of the fit; they need the training data. Without these, what is there are the pivots b, a
-part of the training inputs, and
+in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input contributes to the
+score of its label, more the more similar it is and the less certain the field was of it. These terms are of ordinary
+size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots
+b, a part of the training inputs, and
 
     f(x, a) = sum_b k(x, b) alpha_b(a)
 
@@ -18,17 +18,17 @@ Cost: with training data, one pass over them for p and the features of each set,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.fields.chains import Chains, Packed
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate
+from kernelfields.models.field import Field
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
@@ -36,8 +36,28 @@ from kernelfields.reports.inspection import Contribution
 
 
 @dataclass(frozen=True)
-class Speakers:
-    """Kernel values (n, N) between new cliques and training inputs, and what these speak for, (N, L^k).
+class Exchange:
+    """One clique that changes when a position takes its other label.
+
+    ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
+    ``step`` names the neighbours that take part, if any do.
+    """
+
+    position: int
+    row: int
+    kept: int
+    lost: int
+    step: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """What the step adds to a name."""
+        return f", {self.step}" if self.step else ""
+
+
+@dataclass(frozen=True)
+class Contributors:
+    """Kernel values (n, N) between new cliques and training inputs, and the weights of these, (N, L^k).
 
     The term of training input t in the score of labelling y at new clique i is values[i, t] weights[t, y].
     """
@@ -47,23 +67,20 @@ class Speakers:
 
 
 class TrainingInputs:
-    """The training data of a fitted field, (X, y) or (X, y, sample_weight), and what they contribute to its scores."""
+    """The training data of a fitted field, and what they contribute to its scores."""
 
-    def __init__(self, crf: Any, training: Any):
-        if not isinstance(training, tuple | list) or len(training) not in (2, 3):
-            raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
-        self._crf, self._field = crf, crf._field()
-        self._data = crf._read_fitted(*training, *([None] * (3 - len(training))))
+    def __init__(self, field: Field, data: Packed | LabelledInstances, classes: Sequence[object], workers: Workers):
+        self._field, self._data, self._classes, self._workers = field, data, classes, workers
         self._residuals: dict[str, np.ndarray] = {}
 
-    def speakers(self, term: Term, data: Any) -> Speakers:
+    def contributors(self, term: Term, data: Packed | LabelledInstances) -> Contributors:
         """Return kernel values and weights of all training inputs for the cliques of new data."""
         self._check_pivots(term)
         residuals = self._all_residuals()[term.name]
         weights = -term.prior_variance * term.in_labels(term.in_coordinates(residuals))
         subspace = term.subspace
         features = subspace.features(term.clique.view(self._data))
-        return Speakers(subspace.features(term.clique.view(data)) @ features.T, weights)
+        return Contributors(subspace.features(term.clique.view(data)) @ features.T, weights)
 
     def words(self, term: Term, row: int) -> str:
         """Return what to call a training input: where it is, and its label."""
@@ -76,7 +93,7 @@ class TrainingInputs:
         positions = term.clique.positions(data)
         place = row if positions is None else int(positions[row])
         whole, part = locate(data.offsets, place)
-        label = self._crf.classes_[data.labels[place]]
+        label = self._classes[data.labels[place]]
         names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
         return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
 
@@ -85,7 +102,7 @@ class TrainingInputs:
         if not self._residuals:
             field, data = self._field, self._data
             placements = [term.placement(data) for term in field.terms]
-            likelihood = likelihood_of(data, placements, field.spec, Workers(self._crf.n_jobs))
+            likelihood = likelihood_of(data, placements, field.spec, self._workers)
             residual = likelihood.evaluate(field.potentials(data, likelihood.family, likelihood.workers)).residual
             self._residuals = {
                 term.name: likelihood.family.clique_residuals(residual, placement)
@@ -104,12 +121,12 @@ class TrainingInputs:
             raise ValueError("training holds other inputs than the fit: pass the X and y that the model was fitted to")
 
 
-def spoken_parts(
-    term: Term, speakers: Speakers, training: TrainingInputs, exchange: Any, count: int
+def contributing_inputs(
+    term: Term, contributors: Contributors, training: TrainingInputs, exchange: Exchange, count: int
 ) -> list[Contribution]:
     """Return the ``count`` training inputs whose terms are largest in an exchange of labels."""
-    values = speakers.values[exchange.row]
-    amounts = values * (speakers.weights[:, exchange.kept] - speakers.weights[:, exchange.lost])
+    values = contributors.values[exchange.row]
+    amounts = values * (contributors.weights[:, exchange.kept] - contributors.weights[:, exchange.lost])
     chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
     chosen = chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
     return [
@@ -118,11 +135,13 @@ def spoken_parts(
     ]
 
 
-def similar_parts(
-    term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Any, count: int
-) -> Iterator[Contribution]:
-    """Yield the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
+def similar_pivots(
+    term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Exchange, count: int
+) -> list[Contribution]:
+    """Return the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
+    parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
         name = f"like training input {term.subspace.indices[i]}, where it is {there:+.3f}"
-        yield Contribution("similar", term.name, name, nan, float(values[i]))
+        parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
+    return parts

@@ -1,4 +1,4 @@
-"""Labels that are known when a field is asked, probabilities of labels that are, and the most probable labellings.
+"""Answers given labels that are known: their probabilities, the labels they leave open, and ranked labellings.
 
 With log q (N, L) for what is known (fields/evidence.py) and u the potentials of the field:
 
@@ -10,7 +10,7 @@ Weights count relative to the largest of their position, so that a label, or a s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,22 +23,13 @@ from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.filled import FilledLabel, FilledLabels, words_for
 
 
-def known_evidence(estimator: Any, known: object, data: Any) -> np.ndarray:
-    """Return what is known of the labels of data, as log-weights (N, L); errors say that ``known`` is meant."""
-    try:
-        labels, evidence = estimator._read_known(known, data)
-        return as_evidence(labels, evidence, estimator._field().spec.n_labels)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"known: {error}") from error
-
-
 def log_likelihoods(answers: Iterable[Answers]) -> np.ndarray:
-    """Return log p(y | x, what the answers are given) of each sequence, graph or instance of labelled batches, (S,).
+    """Return log p(y | x, what the answers are given) of each item of labelled batches, (S,).
 
     Of labels that are partly known, the probability of what is; minus infinity where that leaves no labelling.
     ValueError if inference is approximate.
     """
-    parts = []
+    parts = [np.empty(0)]
     for batch in answers:
         refuse_approximate(batch.family, "a log-likelihood")
         if batch.data.evidence is None:
@@ -49,29 +40,34 @@ def log_likelihoods(answers: Iterable[Answers]) -> np.ndarray:
 
 
 def _log_evidence(answers: Answers) -> np.ndarray:
-    """Return log p(what ``data`` tell of the labels | x, what is given), (S,); minus infinity for contradictions."""
+    """Return log p(what ``data`` hold of the labels | x, what is given), (S,); minus infinity for contradictions."""
     data = answers.data
     evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
     impossible = answers.family.given(evidence).impossible()
     # Inference needs a labelling: where there is none, what is given stands alone.
-    told = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
-    return np.where(impossible, -np.inf, answers.given(told).log_partition - answers.log_partition)
+    possible = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
+    return np.where(impossible, -np.inf, answers.given(possible).log_partition - answers.log_partition)
 
 
-def fill_in(estimator: Any, X: Any, y: Any, tokens: Any, top: int | None) -> FilledLabels:
-    """Return the labels that y leaves open, as the estimator predicts them given the others, the least sure first."""
-    if top is not None:
-        check_count(top, "top", " or None")
-    if y is None:
-        raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
-    labels, parts = estimator._label_names(), []
-    starts = [np.zeros(1, dtype=np.int64)]
-    for answers in estimator._answers(X, known=y):
-        parts.append((answers.evidence, answers.marginals))
-        starts.append(starts[-1][-1] + np.cumsum(answers.data.lengths))
+def filled_labels(
+    answers: Iterable[Answers],
+    predict: Callable[[], Any],
+    labels: np.ndarray,
+    names: Callable[[int, int], tuple[int, Any, Any]],
+    places: tuple[str, str],
+    top: int | None,
+) -> FilledLabels:
+    """Return the labels that are not known, as they are predicted given the others, by increasing confidence.
+
+    ``answers`` are given what is known, ``labels`` (L,) name the columns of marginals, ``names`` a place.
+    """
+    parts, starts = [], [np.zeros(1, dtype=np.int64)]
+    for batch in answers:
+        parts.append((batch.evidence, batch.marginals))
+        starts.append(starts[-1][-1] + np.cumsum(batch.data.lengths))
     if not parts:
-        return FilledLabels((), 0, estimator._places)
-    offsets, answer = np.concatenate(starts), estimator.predict(X, known=y)
+        return FilledLabels((), 0, places)
+    offsets, answer = np.concatenate(starts), predict()
     predicted = answer.ravel() if isinstance(answer, np.ndarray) else np.concatenate(answer)
     evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     chosen = np.searchsorted(labels, predicted)
@@ -80,17 +76,22 @@ def fill_in(estimator: Any, X: Any, y: Any, tokens: Any, top: int | None) -> Fil
     order = unknown[np.argsort(likely[unknown], kind="stable")][:top]
     rows = []
     for row in order.tolist():
-        whole, part, token = estimator._place_names(*locate(offsets, row), tokens)
+        whole, part, token = names(*locate(offsets, row))
         known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
         rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
-    return FilledLabels(tuple(rows), len(chosen) - len(unknown), estimator._places)
+    return FilledLabels(tuple(rows), len(chosen) - len(unknown), places)
 
 
-def ranked_labellings(answers: Iterable[Any], classes: np.ndarray, k: int) -> list[list[tuple[np.ndarray, float]]]:
-    """Return the k most probable labellings of each sequence or graph, with their log-probabilities."""
+def ranked_labellings(
+    answers: Iterable[Answers], labelling: Callable[[np.ndarray], Any], k: int
+) -> list[list[tuple[Any, float]]]:
+    """Return the k most probable labellings of each item, with their log-probabilities.
+
+    ``labelling`` turns the numbers of the labels of one item into the form in which they leave.
+    """
     check_count(k, "k")
-    results: list[list[tuple[np.ndarray, float]]] = []
+    results: list[list[tuple[Any, float]]] = []
     for batch in answers:
         for labels, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
-            results.append([(classes[row], float(score - total)) for row, score in zip(labels, scores, strict=True)])
+            results.append([(labelling(row), float(score - total)) for row, score in zip(labels, scores, strict=True)])
     return results

@@ -1,4 +1,4 @@
-"""The prior variance by a rehearsal: short fits on a part of the data, judged by what was held out of them.
+"""The prior variance by a pilot fit: short fits on a part of the data, judged by what was held out of them.
 
     s = 1, 10, 100, ...   as long as the log-likelihood of the held-out part rises; else 1/10, 1/100, ...
 
@@ -59,7 +59,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class PilotFit:
     """Where short fits take place: ``place`` puts data where they can be fitted, ``designs_on`` makes the terms.
 
     ``variances_of`` returns the prior variance of each term for a variance of the path, ``say`` is told what is tried.

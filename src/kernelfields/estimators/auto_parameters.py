@@ -3,7 +3,7 @@
     scale="auto"            columns come to one scale where their spreads differ much    features/scaling.py
     kernel="auto"           "linear" for features that are there or not, as those of words; "rbf" for numbers; where
                             columns were of different scales, as those of sensors are, "rbf" or "laplacian"
-    prior_variance="auto"   a power of ten                                               models/rehearsal.py
+    prior_variance="auto"   a power of ten                                               models/pilot_fit.py
 
 A Laplacian kernel adds up differences of columns instead of their squares: it can follow a single column while the
 others differ, as trees can, which is what columns of different kinds ask for. Which of the two kernels it is, and which
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -32,15 +32,57 @@ from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions
-from kernelfields.models.rehearsal import FALLBACK, Rehearsal, split
+from kernelfields.models.pilot_fit import FALLBACK, PilotFit, split
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.objective.designs.design import Design
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
-from kernelfields.structure.search import StructurePath
+from kernelfields.structure.search import StructurePath, StructureSearch
 from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
 
 # Kernels without a matrix product, such as the Laplacian, are for few columns.
 _FEW_COLUMNS = 64
+
+
+class Settled(Protocol):
+    """What is asked of an estimator whose parameters are left to the data."""
+
+    kernel: Any
+    prior_variance: Any
+    scale: Any
+    field_: Field
+
+    @property
+    def _learns_in_pilot(self) -> bool:
+        """Whether there is more to learn from a pilot fit than the kernel and the prior variance."""
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a fit goes on from the present coefficients."""
+
+    def _names_cliques(self) -> bool:
+        """Whether clique sets describe the field, so that kernel and prior variance are not used."""
+
+    def _for_pilot(self) -> Self:
+        """Return a copy for short fits on a part of the data."""
+
+    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+        """Return what decides the family of labellings."""
+
+    def _cliques(self, training: Training) -> NamedCliques:
+        """Return the named clique sets of the field."""
+
+    def _term_variances(self, training: Training) -> list[float]:
+        """Return the prior variance of each term, in the order of ``_designs``."""
+
+    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+        """Return the terms of the field on a sample, and the coefficients to start from."""
+
+    def _learn_from_pilot(self, training: Training, field: Field, held_out: Any) -> None:
+        """Take note of what a field, fitted to a part of the data, predicts for a part that was held out."""
+
+
+Estimator = TypeVar("Estimator", bound=Settled)
 
 
 @dataclass
@@ -72,8 +114,8 @@ class Training:
         return self.engine.place(data, self.spec, settings)
 
 
-class Silence(AbstractContextManager):
-    """Progress that nobody asked for."""
+class NoProgress(AbstractContextManager):
+    """Progress of a fit that shows nothing."""
 
     def __exit__(self, *exception: object) -> None:
         """Nothing to end."""
@@ -82,10 +124,10 @@ class Silence(AbstractContextManager):
         """Show nothing."""
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
 
-def warn_of_uneven_columns(estimator: Any, data: Any) -> None:
+def warn_of_uneven_columns(estimator: Settled, data: Any) -> None:
     """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
     if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or not hasattr(data, "inputs"):
         return
@@ -99,7 +141,7 @@ def warn_of_uneven_columns(estimator: Any, data: Any) -> None:
         )
 
 
-def scales(estimator: Any, data: Any) -> bool:
+def scales(estimator: Settled, data: Any) -> bool:
     """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
     if not hasattr(data, "inputs"):
         if estimator.scale is True:
@@ -114,25 +156,25 @@ def stays_sparse(kernel: Any, data: Any) -> bool:
     return linear and issparse(getattr(data, "inputs", None))
 
 
-def settle(estimator: Any, training: Any) -> Any:
+def settle(estimator: Estimator, training: Training) -> Estimator:
     """Return a copy of an estimator in which what was left to the data is settled."""
     settled = copy.copy(estimator)
     path = is_auto(estimator.prior_variance)
     kernels = suitable_kernels(training.reader) if is_auto(estimator.kernel) else [estimator.kernel]
     settled.kernel, settled.prior_variance = kernels[0], FALLBACK if path else estimator.prior_variance
-    if not (path or len(kernels) > 1 or estimator._learns_in_rehearsal):
+    if not (path or len(kernels) > 1 or estimator._learns_in_pilot):
         return settled
     if estimator._continues:
         term = next(term for term in estimator.field_.terms if term.clique.kernel is not None)
         settled.kernel = term.clique.kernel if is_auto(estimator.kernel) else estimator.kernel
         settled.prior_variance = term.prior_variance if path else estimator.prior_variance
         return settled
-    if estimator._spells_out() or training.optimize is not None:
+    if estimator._names_cliques() or training.optimize is not None:
         return settled
     if (parts := split(training.data)) is not None:
         what = " and ".join(["the kernel"] * (len(kernels) > 1) + ["the prior variance"] * path) or "a threshold"
         training.say(f"choosing {what} on a part of the data")
-        _rehearse(settled, training, parts, kernels, path)
+        _pilot(settled, training, parts, kernels, path)
     return settled
 
 
@@ -143,34 +185,34 @@ def suitable_kernels(reader: Any) -> list[str]:
     return ["rbf", "laplacian"] if reader.scaling and reader.n_features <= _FEW_COLUMNS else ["rbf"]
 
 
-def _rehearse(settled: Any, training: Any, parts: tuple[Any, Any], kernels: list[Any], path: bool) -> None:
+def _pilot(settled: Settled, training: Training, parts: tuple[Any, Any], kernels: list[Any], path: bool) -> None:
     """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
     options = replace(training.options, random=np.random.default_rng(0))
-    rehearsed = settled._for_rehearsal()
-    spec = rehearsed._family_spec(training.classes, training.data)
+    piloted = settled._for_pilot()
+    spec = piloted._family_spec(training.classes, training.data)
     found = []
     for kernel in kernels:
-        rehearsed.kernel = kernel
+        piloted.kernel = kernel
         say = partial(_say_of, training.say, kernel) if len(kernels) > 1 else training.say
         scene = replace(training, spec=spec, options=options, say=_say_nothing, development=None)
-        scene.cliques = rehearsed._cliques(scene)
-        found.append(_rehearsal(rehearsed, scene, say).choose(*parts, path=path))
+        scene.cliques = piloted._cliques(scene)
+        found.append(_pilot_fit(piloted, scene, say).choose(*parts, path=path))
     best = min(range(len(kernels)), key=lambda place: found[place].loss)
     settled.kernel = kernels[best]
     if path:
         settled.prior_variance = found[best].variance
-    settled._learn_from_rehearsal(training, Field(found[best].terms, spec), parts[1])
+    settled._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])
 
 
-def _rehearsal(rehearsed: Any, scene: Any, say: Callable[[str], None]) -> Rehearsal:
+def _pilot_fit(piloted: Settled, scene: Training, say: Callable[[str], None]) -> PilotFit:
     def variances_of(variance: float) -> list[float]:
-        varied = copy.copy(rehearsed)
+        varied = copy.copy(piloted)
         varied.prior_variance = variance
         return varied._term_variances(scene)
 
-    return Rehearsal(
+    return PilotFit(
         lambda data, solved: scene.place(data, scene.cliques, solved=solved),
-        lambda sample: rehearsed._designs(scene, sample)[0],
+        lambda sample: piloted._designs(scene, sample)[0],
         variances_of,
         say,
     )
@@ -184,16 +226,23 @@ def _say_nothing(text: str) -> None:
     """Progress that nobody asked for."""
 
 
-def learnt_cliques(estimator: Any, training: Training, described: Any, held_out: Any) -> NamedCliques:
+def learnt_cliques(
+    search: StructureSearch | str | Any,
+    prior_variance: Any,
+    window: int | tuple[int, int],
+    training: Training,
+    described: Any,
+    held_out: Chains | None,
+) -> NamedCliques:
     """Return the clique sets of cliques="learn": those described, and the candidates that bring most (Remark 11)."""
     if not isinstance(training.data, Chains):
         raise ValueError(
             "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
         )
-    search = resolve_search(estimator.candidates)
+    search = StructureSearch() if isinstance(search, str) else resolve_search(search)
     candidates = search.candidates
     if candidates is None:
-        candidates = default_candidates(estimator.prior_variance, estimator.window, len(training.classes))
+        candidates = default_candidates(prior_variance, window, len(training.classes))
     named = name_cliques([*described, *candidates])
     chosen, training.structure_path = learn_chain_cliques(
         search,
