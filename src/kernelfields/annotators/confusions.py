@@ -89,7 +89,7 @@ class AnnotatedLabels(PartialLabels):
     def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, updates: int):
         super().__init__(
             usual.method,
-            n_restarts=usual.n_restarts,
+            n_init=usual.n_init,
             inner_iterations=usual.inner_iterations,
             classes=confusions.annotations.classes.tolist(),
         )
@@ -103,11 +103,11 @@ class AnnotatedLabels(PartialLabels):
         if options.pop("keep", None) is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         n_rows = len(self.confusions.annotations.codes)
-        if posterior.datafit.family.n_positions != n_rows:  # type: ignore[attr-defined]
+        if posterior.datafit.family.n_positions != n_rows:
             raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
         random, start, first = options["random"], options.pop("start"), self.confusions.matrices
         best: tuple[Solution, np.ndarray] | None = None
-        for attempt in range(1 + self.n_restarts):
+        for attempt in range(self.n_init):
             if attempt:
                 self.confusions.matrices = first
                 start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, 1.0)

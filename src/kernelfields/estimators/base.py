@@ -95,6 +95,7 @@ from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.reports.filled import FilledLabels
+from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
@@ -752,8 +753,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         return super()._repr_mimebundle_(**settings)
 
     def show(
-        self, x: object, y: object = None, *, tokens: Sequence[object] | None = None, caption: str = ""
-    ) -> LabelledSequence:
+        self, x: object, y: Any = None, *, tokens: Any = None, caption: str = ""
+    ) -> LabelledSequence | LabelledGraph:
         """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
 
         Parameters

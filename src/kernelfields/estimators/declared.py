@@ -36,7 +36,7 @@ def attribute() -> Any:
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def declares_parameters(cls: Class) -> Class:
     """Write ``__init__`` of an estimator from its declared parameters, those of its bases first."""
-    return advised(dataclasses.dataclass(eq=False, repr=False)(cls))
+    return advised(dataclasses.dataclass(eq=False, repr=False)(cls))  # type: ignore[return-value]
 
 
 def check_declared(instance: Any) -> None:

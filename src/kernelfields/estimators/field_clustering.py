@@ -79,7 +79,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         That of the transitions between clusters; a tiny one clusters positions as if they were single inputs.
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to mean 0 and one spread, as in ChainCRF.
-    init : "spectral", "k-means" or "random", default "spectral"
+    init : "spectral", "kmeans" or "random", default "spectral"
         The partition of the features that a start begins with.
     n_init : int, default 5
         How many starts there are; the one that ends highest is kept.

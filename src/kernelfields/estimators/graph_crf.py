@@ -227,9 +227,9 @@ class GraphCRF(LabelledField):
     def show(
         self,
         x: object,
-        y: object = None,
+        y: Any = None,
         *,
-        tokens: Sequence[object] | None = None,
+        tokens: Any = None,
         positions: ArrayLike | None = None,
         caption: str = "",
     ) -> LabelledGraph:
@@ -242,8 +242,8 @@ class GraphCRF(LabelledField):
         graphs = self._reader.read([x])
         labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
         edges = {factors.name: factors.members for factors in graphs.factors}
-        shown = (np.asarray(labels), marginals, self.classes_.tolist(), tokens, y, caption)
-        return LabelledGraph(*shown, edges=edges, positions=positions)
+        classes = self.classes_.tolist()
+        return LabelledGraph(list(labels), marginals, classes, tokens, y, caption, edges=edges, positions=positions)
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:

@@ -229,11 +229,13 @@ class KernelClassifier(ClassifierMixin, LabelledField):
             raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
         return data
 
-    def show(self, x: object, *arguments: object, **settings: object) -> NoReturn:
+    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> NoReturn:
         """Raise: a single label has no picture of its own."""
         raise AttributeError("KernelClassifier labels single inputs: predict_proba(X) has their probabilities")
 
-    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
         """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
         if not tells_partly(y):
             return super().score(X, y, sample_weight)

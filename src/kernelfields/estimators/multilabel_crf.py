@@ -382,7 +382,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
     def _usual_tokens(self) -> list[str]:
         return [str(name) for name in self.label_names_.tolist()]
 
-    def show(self, x: object, *arguments: object, **settings: object) -> NoReturn:
+    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> NoReturn:
         """Raise: a set of labels has no picture of its own."""
         raise AttributeError("MultiLabelCRF labels instances: explain(x) and predict_proba(X) say what it predicts")
 

@@ -335,14 +335,14 @@ class SegmentCRF(LabelledField):
             drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
         return drawn
 
-    def show(self, x: object, y: Any = None, *, caption: str = "") -> LabelledSequence:
+    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> LabelledSequence:
         """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
         truth = None if y is None else _plain_labels([y])[0][0]
         segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
-        return LabelledSequence(labels, marginals, self.classes_.tolist(), None, truth, caption, segments)
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
 
-    def explain(
+    def explain(  # type: ignore[override]  # what is explained are segments
         self,
         x: object,
         y: Any = None,
@@ -392,8 +392,8 @@ class SegmentCRF(LabelledField):
         masks = ConstraintMasks(**described["masks"])
         masks.check(len(classes))
         check_duration(described["max_duration"])
-        limits = {"max_duration": int(described["max_duration"]), "repeats": bool(described["repeats"])}
-        return FamilySpec("segments", len(classes), masks, **limits)
+        longest, repeats = int(described["max_duration"]), bool(described["repeats"])
+        return FamilySpec("segments", len(classes), masks, max_duration=longest, repeats=repeats)
 
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Any, spec: FamilySpec) -> None:

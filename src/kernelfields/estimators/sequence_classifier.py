@@ -7,7 +7,7 @@ p(c | x) is the probability that the first state is one of c. The field is a Cha
 that are partly known (fields/evidence.py): at every position one of the states of the class. The states of a class are
 alike until something tells them apart, and zero is a saddle: a fit begins at the field of a first guess of states.
 
-Minima are local; ``n_restarts`` draws further starts from the prior.
+Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.hints import advised
+from kernelfields.estimators.declared import (
+    attribute,
+    check_declared,
+    count,
+    declares_parameters,
+    one_of,
+    or_none,
+    parameter,
+    variance,
+)
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
@@ -39,14 +48,14 @@ from kernelfields.models.documents import (
     write_document,
 )
 from kernelfields.models.partial import PartialLabels
-from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+from kernelfields.numerics.parameters import is_auto
 
 _KIND = "SequenceClassifier"
 # A guess is a place to start from, and not worth more.
 _GUESS_TOLERANCE = 0.1
 
 
-@advised
+@declares_parameters
 class SequenceClassifier(ClassifierMixin, BaseEstimator):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
@@ -56,11 +65,11 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
     n_states : int, default 3
         Hidden states of every class. With one, a sequence is the sum of what its positions say.
-    start : "segments", "kmeans" or "random", default "segments"
+    init : "segments", "kmeans" or "random", default "segments"
         What a fit begins with: the states of a class in turn from the first position to the last, clusters of the
         inputs of a class, or states drawn for each position.
-    n_restarts : int, default 0
-        Further starts, drawn from the prior; the fit with the lowest objective is kept.
+    n_init : int, default 1
+        Starts, all but the first drawn from the prior; the fit with the lowest objective is kept.
     window, rank, basis : as in ChainCRF
     prior_variance : float, default 1.0
         Prior variance of what inputs say of states.
@@ -74,64 +83,41 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : the sorted classes
-    field_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
+    estimator_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
     n_features_in_ : number of input features
     """
 
-    classes_: np.ndarray
-    field_: ChainCRF
+    kernel: KernelLike = parameter("auto", first=True)
+    n_states: int = parameter(3, count)
+    init: str = parameter("segments", one_of("segments", "kmeans", "random"))
+    n_init: int = parameter(1, count)
+    window: int | tuple[int, int] = parameter(1)
+    rank: int | None = parameter(1000)
+    basis: BasisLike = parameter("random-cholesky")
+    prior_variance: float = parameter(1.0, variance)
+    edge_prior_variance: float | None = parameter(None, or_none(variance))
+    scale: bool | str = parameter("auto")
+    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+    solver: object = parameter("auto")
+    tol: float = parameter(1e-3)
+    max_iter: int = parameter(1000)
+    dtype: object = parameter("auto")
+    n_jobs: int | None = parameter(None)
+    engine: EngineLike = parameter("auto")
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        n_states: int = 3,
-        start: str = "segments",
-        n_restarts: int = 0,
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        prior_variance: float = 1.0,
-        edge_prior_variance: float | None = None,
-        scale: bool | str = "auto",
-        class_weight: Mapping[object, float] | str | None = None,
-        solver: object = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.kernel = kernel
-        self.n_states = n_states
-        self.start = start
-        self.n_restarts = n_restarts
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.scale = scale
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
+    classes_: np.ndarray = attribute()
+    estimator_: ChainCRF = attribute()
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> SequenceClassifier:
         """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
-        self._check_parameters()
+        check_declared(self)
         classes, numbers, lengths = _read_classes(X, y)
         if self.class_weight is not None:
             weights = compute_sample_weight(self.class_weight, classes[numbers])
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
-        field = self._field(X, len(classes))
+        field = self._chain(X, len(classes))
         first = numbers * self.n_states
         guess = self._guess(X, numbers, lengths)
         states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
@@ -143,22 +129,15 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
             allowed = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
             known = [[own] * length for own, length in zip(allowed, lengths, strict=True)]
             field.fit(X, known, sample_weight).set_params(warm_start=False)
-        self.classes_, self.field_ = classes, field
+        self.classes_, self.estimator_ = classes, field
         return self
 
-    def _check_parameters(self) -> None:
-        check_count(self.n_states, "n_states")
-        check_choice(self.start, "start", ("segments", "kmeans", "random"))
-        check_count(self.n_restarts, "n_restarts", least=0)
-        check_prior_variance(self.prior_variance, "prior_variance")
-        check_class_weight(self.class_weight)
-
-    def _field(self, X: Any, n_classes: int) -> ChainCRF:
+    def _chain(self, X: Any, n_classes: int) -> ChainCRF:
         """Return the chain over the states of all classes, which never follow those of another."""
         kernel = self.kernel
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
-        variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
+        edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
         states = range(n_classes * self.n_states)
         apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
@@ -166,8 +145,8 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
             kernel,
             cliques=[
                 NodeCliques(kernel, prior_variance=self.prior_variance, **shared),
-                EdgeCliques(prior_variance=variance),
-                StartCliques(prior_variance=variance),
+                EdgeCliques(prior_variance=edge_variance),
+                StartCliques(prior_variance=edge_variance),
             ],
             constraints=apart,
             scale=self.scale,
@@ -179,23 +158,23 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
             engine=self.engine,
             random_state=self.random_state,
             verbose=self.verbose,
-            partial_labels=PartialLabels(n_restarts=self.n_restarts, classes=list(states)),
+            partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),
         )
 
     def _guess(self, X: Any, numbers: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         """Return a first guess of the states within a class, (T,) for each sequence."""
-        if self.start == "segments":
+        if self.init == "segments":
             return [np.arange(length) * self.n_states // length for length in lengths]
         random = random_generator(self.random_state)
-        if self.start == "random":
+        if self.init == "random":
             return [random.integers(self.n_states, size=length) for length in lengths]
         return _clusters(X, numbers, lengths, self.n_states, random)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return p(c | x), (n, classes), columns as in ``classes_``."""
-        check_is_fitted(self, "field_")
+        check_is_fitted(self, "estimator_")
         # A labelling belongs to the class of its first state.
-        first = [marginals[0] for marginals in self.field_.predict_marginals(X)]
+        first = [marginals[0] for marginals in self.estimator_.predict_marginals(X)]
         states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
         return states.sum(axis=2)
 
@@ -206,22 +185,22 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
         """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class."""
-        check_is_fitted(self, "field_")
-        return [np.asarray(states) % self.n_states for states in self.field_.predict(X, decode="viterbi")]
+        check_is_fitted(self, "estimator_")
+        return [np.asarray(states) % self.n_states for states in self.estimator_.predict(X, decode="viterbi")]
 
     @property
     def n_features_in_(self) -> int:
         """Number of input features."""
-        check_is_fitted(self, "field_")
-        return self.field_.n_features_in_
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.n_features_in_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "field_")
+        check_is_fitted(self, "estimator_")
         document = {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
-            "field": self.field_.to_document(),
+            "field": self.estimator_.to_document(),
         }
         write_document(path, _KIND, document)
 
@@ -233,12 +212,12 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def _rebuilt(cls, document: Mapping[str, Any], functions: Functions) -> Self:
         model = rebuild_estimator(cls, document["parameters"], functions)
-        model._check_parameters()
+        check_declared(model)
         model.classes_ = checked_classes(document["classes"])
-        model.field_ = ChainCRF.from_document(document["field"], functions)
-        if len(model.field_.classes_) != len(model.classes_) * model.n_states:
+        model.estimator_ = ChainCRF.from_document(document["field"], functions)
+        if len(model.estimator_.classes_) != len(model.classes_) * model.n_states:
             raise ValueError(
-                f"{len(model.field_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
+                f"{len(model.estimator_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
             )
         return model
 
@@ -272,7 +251,7 @@ def _clusters(
     from sklearn.cluster import KMeans
 
     if is_feature_sequences(X):
-        raise ValueError("start='kmeans' is for arrays of numbers: use start='segments' or 'random' for features")
+        raise ValueError("init='kmeans' is for arrays of numbers: use init='segments' or 'random' for features")
     inputs = pack_inputs(X)[0]
     table = np.asarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs, dtype=np.float64)
     spread = table.std(axis=0)
@@ -281,7 +260,7 @@ def _clusters(
     guess = np.zeros(len(table), dtype=np.int64)
     for number in np.unique(numbers):
         rows = np.flatnonzero(owner == number)
-        count = min(n_states, len(np.unique(table[rows], axis=0)))
-        means = KMeans(count, n_init=3, random_state=int(random.integers(2**31)))
+        n_clusters = min(n_states, len(np.unique(table[rows], axis=0)))
+        means = KMeans(n_clusters, n_init=3, random_state=int(random.integers(2**31)))
         guess[rows] = means.fit_predict(table[rows])
     return [guess[begin:end] for begin, end in pairwise(offsets.tolist())]

@@ -169,6 +169,11 @@ class CliqueSet(BaseEstimator):
         return self.support is not None and self.support != "all"
 
     @property
+    def most_pivots(self) -> int | None:
+        """The most basis functions of a kernel without explicit features; None for no limit."""
+        return int(USUAL["rank"]) if isinstance(self.rank, str) else self.rank  # type: ignore[call-overload]
+
+    @property
     def least_weight(self) -> float:
         """The least total weight in training of a pair that has a coefficient."""
         return 0.0 if self.support is None or isinstance(self.support, str) else float(self.support)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,13 +156,25 @@ def _chain_family(
     return ChainFamily(chains.offsets, n_labels, tied=tied, base=base)
 
 
-def only_ngrams(placed: Sequence[Placed]) -> bool:
+class Grouped(Protocol):
+    """A clique set, as far as the choice of a family for chains depends on it."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the group that the set scores; None for single labels."""
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential is one and the same at all cliques."""
+
+
+def only_ngrams(placed: Sequence[Grouped]) -> bool:
     """Whether labels that are not neighbours meet in n-grams alone, and those see no inputs."""
     far = [term for term in placed if term.group not in (None, EDGE)]
     return bool(far) and all(str(term.group).startswith("order") and term.tied_everywhere for term in far)
 
 
-def reaches_far(placed: Sequence[Placed]) -> bool:
+def reaches_far(placed: Sequence[Grouped]) -> bool:
     """Whether labels of a chain meet that are not neighbours."""
     return any(term.group not in (None, EDGE) for term in placed)
 

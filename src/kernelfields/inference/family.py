@@ -65,6 +65,7 @@ class Member(ABC):
         """Return E <Phi, d> of each item, (S,)."""
         total = np.zeros(self.family.n_items)
         for group in self.family.groups:
+            assert group.items is not None
             rows, scores = self.marginals(group.name), direction[group.name]
             products = (rows * scores).reshape(len(rows), group.size).sum(axis=1)
             total += np.bincount(group.items, products, minlength=len(total))
@@ -137,7 +138,7 @@ class LabelFamily(ABC):
 
     def zeros(self) -> Potentials:
         """Return potentials of zero."""
-        arrays = {group.name: np.zeros((1 if group.tied else group.count, *group.row)) for group in self.groups}
+        arrays = {group.name: np.zeros((1 if group.tied else group.n_rows, *group.row)) for group in self.groups}
         node = arrays.pop(None)
         return Potentials(node, arrays)  # type: ignore[arg-type]
 
@@ -175,13 +176,13 @@ class LabelFamily(ABC):
         """
         group = self.group(term.group)
         if group.items is None:
-            return np.full(group.count, float(weights @ np.diff(self.offsets)))
+            return np.full(group.n_rows, float(weights @ np.diff(self.offsets)))
         chosen = self._rows(group, term)
         return weights[group.items if chosen is None else group.items[chosen]]
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
         """Return the rows of a group that are the cliques of a set; None where all rows are, in their order."""
-        return None if term.positions is None or len(term.positions) == group.count else term.positions
+        return None if term.positions is None or len(term.positions) == group.n_rows else term.positions
 
     def _columns(self, term: Placed) -> slice | np.ndarray:
         """Return where the labellings that a set scores stand in a row of its group."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -23,18 +23,20 @@ from kernelfields.numerics.vectors import add_scaled, dot
 
 #: The group of neighbouring labels of a chain.
 EDGE = "edge"
+#: An array of NumPy, or a tensor of the device on which a family infers.
+Array = Any
 
 
 class Group(NamedTuple):
     """A kind of clique: the rows of one array of potentials.
 
-    ``row`` is the shape of a row, ``count`` the number of rows M, ``items`` (M,) the sequence, graph or instance of
+    ``row`` is the shape of a row, ``n_rows`` the number of rows M, ``items`` (M,) the sequence, graph or instance of
     each; None where rows belong to no item, as those of durations. A ``tied`` group has one table for all its cliques.
     """
 
     name: str | None
     row: tuple[int, ...]
-    count: int
+    n_rows: int
     items: np.ndarray | None
     tied: bool = False
 
@@ -82,24 +84,24 @@ class Placement:
 class Potentials:
     """Scores of the labellings of cliques, or a direction or gradient in them: see the module for the arrays."""
 
-    def __init__(self, node: np.ndarray, tables: Mapping[str, np.ndarray] | None = None):
+    def __init__(self, node: Array, tables: Mapping[str, Array] | None = None):
         self.node = node
-        self.tables = {} if tables is None else dict(tables)
+        self.tables: dict[str, Array] = {} if tables is None else dict(tables)
 
-    def __getitem__(self, group: str | None) -> np.ndarray:
+    def __getitem__(self, group: str | None) -> Array:
         return self.node if group is None else self.tables[group]
 
     @property
-    def edge(self) -> np.ndarray:
+    def edge(self) -> Array:
         """Scores of neighbouring labels, (1 or N, L, L)."""
         return self.tables[EDGE]
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
+    def arrays(self) -> tuple[Array, ...]:
         """The arrays of all groups, that of single labels first."""
         return self.node, *self.tables.values()
 
-    def of(self, arrays: Iterable[np.ndarray]) -> Self:
+    def of(self, arrays: Iterable[Array]) -> Self:
         """Return other arrays, in the order of ``arrays``, for the same groups."""
         node, *tables = arrays
         return type(self)(node, dict(zip(self.tables, tables, strict=True)))

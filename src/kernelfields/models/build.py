@@ -190,7 +190,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
         return sample.design(Term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
-    panel = view.panel(kernel, basis.capacity(clique.rank, view.n_rows))
+    panel = view.panel(kernel, basis.capacity(clique.most_pivots, view.n_rows))
     basis.select(panel, random)
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
@@ -200,7 +200,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
     """Raise if a set without explicit features asks for what only single weights can have."""
-    for parameter, asked in (("support='observed'", clique.observed_only), ("l1", clique.l1 > 0)):
+    for parameter, asked in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
         if asked:
             raise ValueError(
                 f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
@@ -226,7 +226,7 @@ def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Samp
             if not _same(parameter, clique, term.clique):
                 before, now = getattr(term.clique, parameter), getattr(clique, parameter)
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
-        if clique.l1 > 0 and term.label_factor is not None:
+        if clique.l1 and term.label_factor is not None:
             raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
     return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
 

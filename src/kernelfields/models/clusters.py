@@ -7,11 +7,11 @@ which a field is fitted to as if it were labels, by a few steps on a convex prob
 
     "spectral"   k-means of the leading singular vectors of D^-1/2 Z, rows of norm one, D: degrees Z Z^T 1
                  (Ng, Jordan, Weiss 2001, with the kernel for affinities)
-    "k-means"    k-means of the features Z, which is kernel k-means in the span of the basis
+    "kmeans"    k-means of the features Z, which is kernel k-means in the span of the basis
     "random"     each input goes to the nearest of n_clusters inputs drawn at random
 
 Where similarities are not positive, as those of a linear kernel, degrees are no such thing, and "spectral" is
-"k-means". Cost of a start: that of k-means and of about as many passes as a fit to labels takes, and as the climb.
+"kmeans". Cost of a start: that of k-means and of about as many passes as a fit to labels takes, and as the climb.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import SINGLE_CUT, Solution, Watcher, minimize
 
-STARTS = ("spectral", "k-means", "random")
+STARTS = ("spectral", "kmeans", "random")
 # A start is only a start: how well a field fits the partition, and how long it may take.
 _START_TOLERANCE, _START_ITERATIONS = 0.05, 50
 _LEAST_DEGREE = 1e-9

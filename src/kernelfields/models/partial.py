@@ -11,7 +11,7 @@ is a difference of convex functions (objective/likelihoods/likelihood.py). Two w
 Data without labels have no part in R. What else is known of them, entropies and expectations
 (objective/likelihoods/expectations.py), is added to R: a fit to the labels alone comes first, then L-BFGS on the sum.
 
-Minima are local: ``n_restarts`` further starts are drawn from the prior, and the lowest is kept. What is certified is
+Minima are local: of ``n_init`` starts, all but the first drawn from the prior, the lowest is kept. What is certified is
 the convex objective of the labels as they are completed at the end.
 """
 
@@ -45,8 +45,8 @@ class PartialLabels(BaseEstimator):
     method : "auto", "direct" or "em", default "auto"
         L-BFGS on the objective itself, or convex steps that complete the labels. "auto" is "direct", and "em" for
         solvers that need a convex objective. benchmarks/partial_labels.py prints the measurements behind this.
-    n_restarts : int, default 0
-        Further starts, drawn from the prior; the estimate with the lowest objective is kept.
+    n_init : int, default 1
+        Starts, all but the first drawn from the prior; the estimate with the lowest objective is kept.
     inner_iterations : int, default 10
         Iterations of the solver between two completions of the labels by "em".
     classes : list of labels or None
@@ -64,7 +64,7 @@ class PartialLabels(BaseEstimator):
         self,
         method: str = "auto",
         *,
-        n_restarts: int = 0,
+        n_init: int = 1,
         inner_iterations: int = 10,
         classes: Any = None,
         entropy_weight: float = 0.0,
@@ -72,7 +72,7 @@ class PartialLabels(BaseEstimator):
         expectations: Any = (),
     ):
         self.method = method
-        self.n_restarts = n_restarts
+        self.n_init = n_init
         self.inner_iterations = inner_iterations
         self.classes = classes
         self.entropy_weight = entropy_weight
@@ -91,7 +91,7 @@ class PartialLabels(BaseEstimator):
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
         check_choice(self.method, "method", ("auto", "direct", "em"))
-        check_count(self.n_restarts, "n_restarts", least=0)
+        check_count(self.n_init, "n_init")
         check_count(self.inner_iterations, "inner_iterations")
         check_penalty(self.entropy_weight, "entropy_weight")
         check_choice(self.entropy_of, "entropy_of", ("unlabelled", "partial"))
@@ -168,11 +168,11 @@ def minimize_partial(
     """Return the lowest of the minima that were found."""
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
     best: Solution | None = None
-    for attempt in range(1 + settings.n_restarts):
+    for attempt in range(settings.n_init):
         if attempt:
             start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, _LARGEST_START)
         if attempt and say is not None:
-            say(f"start {attempt + 1} of {1 + settings.n_restarts}, drawn from the prior")
+            say(f"start {attempt + 1} of {settings.n_init}, drawn from the prior")
         if settings.completes(solver):
             found = complete_labels(posterior, start, solver, settings.inner_iterations, random, say, **options)
         else:

@@ -73,7 +73,7 @@ class Term:
     @property
     def l1(self) -> float:
         """Weight of the sum of absolute coefficients in the objective."""
-        return float(self.clique.l1)
+        return float(self.clique.l1 or 0.0)
 
     @property
     def tied_everywhere(self) -> bool:

@@ -113,15 +113,14 @@ class AnsweredChains(TorchChainFamily):
 
     def host_potentials(self, potentials: Potentials) -> Potentials:
         """Return potentials of the device on the host, base measure not included."""
-        node: Any = potentials.node
-        edge: Any = potentials.edge
+        node, edge = potentials.arrays
         return Potentials(node.cpu().numpy(), {EDGE: edge.cpu().numpy()})
 
     def _arranged(self, potentials: Potentials) -> TorchPotentials:
         """Return potentials in step-major order, base measure not included."""
         rows = torch.as_tensor(self.steps.order.permutation, device=self.device)
-        edge = potentials.edge if self.tied else potentials.edge[rows]  # type: ignore[index]
-        return TorchPotentials(potentials.node[rows], {EDGE: edge})  # type: ignore[index]
+        edge = potentials.edge if self.tied else potentials.edge[rows]
+        return TorchPotentials(potentials.node[rows], {EDGE: edge})
 
     def at(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
@@ -133,8 +132,8 @@ class AnsweredChains(TorchChainFamily):
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
-        arrays: Any = TorchChainFamily.with_base(self, self._arranged(potentials)).arrays
-        labels, scores = best_step_labels(*arrays, self.steps)
+        node, edge = TorchChainFamily.with_base(self, self._arranged(potentials)).arrays
+        labels, scores = best_step_labels(node, edge, self.steps)
         by_sequence = self.by_sequence(scores)
         raise_if_infeasible(by_sequence)
         return self.in_given_order(labels), by_sequence

@@ -28,9 +28,6 @@ _PIECE = 1 << 30
 class TorchPotentials(Potentials):
     """Potentials whose arrays are float64 tensors of one device."""
 
-    node: Any
-    tables: dict[str, Any]
-
     @property
     def finite(self) -> bool:
         """Whether no entry is infinite or NaN, nor so large that their sum is."""
@@ -39,7 +36,7 @@ class TorchPotentials(Potentials):
     @property
     def largest(self) -> float:
         """The largest absolute entry."""
-        filled: list[Any] = [array for array in self.arrays if array.numel()]
+        filled = [array for array in self.arrays if array.numel()]
         if not filled:
             return 0.0
         return float(torch.stack([torch.linalg.vector_norm(array, ord=torch.inf) for array in filled]).max())
@@ -94,8 +91,7 @@ class TorchStatistics(Statistics):
 
     def dot(self, potentials: Potentials) -> Any:
         """Return the inner product with potentials, a tensor of one number."""
-        node: Any = potentials.node
-        edge: Any = potentials.edge
+        node, edge = potentials.arrays
         observed, weights = node.gather(1, self._labels)[:, 0], self._weights
         score = observed.sum() if weights is None else observed @ weights
         if self._counts is not None:
@@ -105,8 +101,7 @@ class TorchStatistics(Statistics):
 
     def subtract_from(self, mean: Potentials) -> None:
         """Subtract the counts from expectations in place."""
-        node: Any = mean.node
-        edge: Any = mean.edge
+        node, edge = mean.arrays
         weights = node.new_ones(1) if self._weights is None else self._weights
         _subtract(node, self._labels, weights)
         if self._counts is not None:
@@ -141,8 +136,7 @@ class TorchChainMember(Member):
 
     def covariance_product(self, direction: Potentials) -> TorchPotentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
-        tables: Any = direction.arrays
-        node, edge = self.beliefs.hessian_product(*tables)
+        node, edge = self.beliefs.hessian_product(*direction.arrays)
         return TorchPotentials(node, {EDGE: edge})
 
 
@@ -213,7 +207,7 @@ class TorchChainFamily(ChainFamily):
     def add_scores(self, potentials: Potentials, term: Placed, scores: Any) -> None:
         """Add the scores of a set's cliques, (n, L^k), or one row for all of them; arrays travel to the device."""
         scores = torch.as_tensor(scores, device=self.device)
-        table: Any = potentials[term.group]
+        table = potentials[term.group]
         group = self.group(term.group)
         rows = None if group.tied else self._rows(group, term)
         scores = scores.reshape(len(scores), *group.row)
@@ -261,16 +255,15 @@ class TorchChainFamily(ChainFamily):
         """Return the distribution at potentials on the device; ``weights`` as ``placed_weights`` gives them."""
         whole = self.with_base(potentials)
         rows = None if weights is None else weights[self.steps.ranks]
-        arrays: Any = whole.arrays
-        beliefs = infer_step_chains(*arrays, self.steps, position_weights=rows, compiled=self.compiled)
+        node, edge = whole.arrays
+        beliefs = infer_step_chains(node, edge, self.steps, position_weights=rows, compiled=self.compiled)
         return TorchChainMember(self, whole, beliefs, weights)
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials in step-major order with the logarithm of the base measure."""
         if self.base is None:
             return potentials
-        node: Any = potentials.node
-        edge: Any = potentials.edge
+        node, edge = potentials.arrays
         position, step = self._penalties
         node = position(node)
         return TorchPotentials(node, {EDGE: edge if step is None else edge + step})

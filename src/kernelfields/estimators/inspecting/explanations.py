@@ -174,7 +174,7 @@ def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, a
 class WindowNames(Sequence[str]):
     """Names of the columns of a window: block j holds neighbour j - before, "[-1] name" for the one before."""
 
-    def __init__(self, names: Sequence[str], window: int | tuple[int, int]):
+    def __init__(self, names: Sequence[str], window: int | tuple[int, int] | None):
         before, after = check_window(window)
         self._names = names
         self._prefixes = ["" if shift == 0 else f"[{shift:+d}] " for shift in range(-before, after + 1)]

@@ -63,7 +63,9 @@ class _Listing:
     tables: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, classes: list, top: object, labels: object, feature_re: Any, names_of: Any) -> _Listing:
+    def of(
+        cls, classes: list, top: object, labels: object, feature_re: object, names_of: Callable[[Term], Sequence[str]]
+    ) -> _Listing:
         """Check what is asked for."""
         return cls(classes, _label_indices(classes, labels), _checked_top(top), _compiled(feature_re), names_of)
 
@@ -307,7 +309,7 @@ def _checked_top(top: Any) -> Top:
     )
 
 
-def _compiled(feature_re: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+def _compiled(feature_re: Any) -> re.Pattern[str] | None:
     if feature_re is None:
         return None
     try:

@@ -122,7 +122,7 @@ class JunctionFamily(GraphFamily):
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
     @property
-    def _junction_layout(self) -> Layout:  # type: ignore[override]
+    def _junction_layout(self) -> Layout:
         return self.plan.layout
 
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:

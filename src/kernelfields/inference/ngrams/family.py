@@ -85,8 +85,14 @@ class NgramFamily(GraphFamily):
         )
 
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> NgramFamily:
-        settings = {"automaton": self.automaton, "lanes": self._lanes, "panel_bytes": self._panel_bytes}
-        return NgramFamily(offsets, self.n_labels, self._ngrams, **settings)
+        return NgramFamily(
+            offsets,
+            self.n_labels,
+            self._ngrams,
+            automaton=self.automaton,
+            lanes=self._lanes,
+            panel_bytes=self._panel_bytes,
+        )
 
     def _columns(self, term: Placed) -> slice | np.ndarray:
         if term.group in (None, EDGE) or term.outcomes is None:
