@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.objective.likelihoods.graph import GraphLikelihood
 from kernelfields.objective.potentials import Potentials
 from tests.samples import design_of, labelled_sequences, random_chains

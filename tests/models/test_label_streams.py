@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, OrderCliques, SkipCliques, StartCliques
-from kernelfields.inference.chain.beliefs import infer_chains
+from tests.arrays import infer_chains
 from kernelfields.kernels import RBF
 from tests.samples import labelled_sequences, potentials_of
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import (

@@ -4,7 +4,7 @@ import numpy as np
 from small_fields import KERNEL, all_labellings, derivative_along, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.inference.chain.beliefs import infer_chains
+from tests.arrays import infer_chains
 from kernelfields.objective.potentials import Potentials
 from tests.oracles.chains import enumerate_chain
 

@@ -14,7 +14,7 @@ from kernelfields import (
 )
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.kernels.stationary import RBF
 from kernelfields.structure.search import StructureSearch
 from tests.samples import potentials_of
