@@ -150,7 +150,7 @@ def test_logarithms_and_scaled_passes_agree(own_edges):
     scaled, direction = problem.infer(), (problem.node**2, [np.sin(table) for table in problem.tables])
     exact = problem.infer()
     exact.member._rescued = set(range(len(LENGTHS)))
-    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.edge_marginals)
+    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.member.edge_marginals)
     np.testing.assert_allclose(marginals, scaled.node_marginals, atol=1e-12)
     np.testing.assert_allclose(counts, scaled.counts, atol=1e-12)
     np.testing.assert_allclose(exact.factor_marginals(1), scaled.factor_marginals(1), atol=1e-12)

@@ -145,10 +145,10 @@ def test_corollary_8_minimiser_is_an_expansion_over_clique_configurations():
     theta = field.minimiser()
     node_map, edge_map = field.posterior.split(theta)
     inputs, kind = np.unique(chains.inputs, axis=0, return_inverse=True)
-    beliefs = field.posterior.at(theta).evaluation.beliefs
+    beliefs = field.posterior.at(theta).evaluation.member
 
     node_weights = np.zeros((len(inputs), n_labels))
-    np.add.at(node_weights, kind, node_variance * (np.eye(n_labels)[chains.labels] - beliefs.node_marginals))
+    np.add.at(node_weights, kind, node_variance * (np.eye(n_labels)[chains.labels] - beliefs.marginals()))
     np.testing.assert_allclose(node_map, quadratic_features(inputs).T @ node_weights, atol=1e-11)
 
     steps = np.flatnonzero(~chains.is_start)

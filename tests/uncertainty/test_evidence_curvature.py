@@ -76,7 +76,7 @@ def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
 
 def test_labels_of_probability_zero_are_no_trouble():
     point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
-    assert (point.evaluation.beliefs.edge_marginals()[:, 0, 0] == 0.0).all()
+    assert (point.evaluation.member.edge_marginals()[:, 0, 0] == 0.0).all()
     expected = by_single_products(point)
     np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
     roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
