@@ -5,7 +5,6 @@ from small_fields import KERNEL, all_labellings, derivative_along, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
 from tests.arrays import infer_chains
-from kernelfields.objective.potentials import Potentials
 from tests.oracles.chains import enumerate_chain
 
 LENGTH, N_LABELS = 4, 3
@@ -77,14 +76,13 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
     beliefs = posterior.at(theta).evaluation.member
     np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
 
-    mean = posterior.flatten(posterior.datafit.pull_back(Potentials(*beliefs.gradient())))
+    mean = posterior.flatten(posterior.datafit.pull_back(beliefs.mean()))
     np.testing.assert_allclose(mean, field.mean(theta).sum(axis=0), rtol=1e-11, atol=1e-13)
 
     variance = field.covariance(theta).sum(axis=0)
     for seed in range(3):
         direction = field.random_theta(seed)
-        moved = posterior.potentials(direction)
-        response = Potentials(*beliefs.hessian_product(moved.node, moved.edge))
+        response = beliefs.covariance_product(posterior.potentials(direction))
         product = posterior.flatten(posterior.datafit.pull_back(response))
         np.testing.assert_allclose(product, variance @ direction, rtol=1e-11, atol=1e-13)
 
@@ -126,4 +124,4 @@ def test_theorem_4_positive_markov_chain_is_gibbs():
     marginal = first
     for t in range(LENGTH):
         marginal = marginal if t == 0 else marginal @ transition[t]
-        np.testing.assert_allclose(beliefs.marginals()[t], marginal, rtol=1e-12)
+        np.testing.assert_allclose(beliefs.node_marginals[t], marginal, rtol=1e-12)

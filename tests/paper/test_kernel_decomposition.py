@@ -154,7 +154,7 @@ def test_corollary_8_minimiser_is_an_expansion_over_clique_configurations():
     steps = np.flatnonzero(~chains.is_start)
     edge_weights = np.zeros((n_labels, n_labels))
     np.add.at(edge_weights, (chains.labels[steps - 1], chains.labels[steps]), edge_variance)
-    edge_weights -= edge_variance * beliefs.edge_marginals().sum(axis=0)
+    edge_weights -= edge_variance * beliefs.marginals("edge").sum(axis=0)
     np.testing.assert_allclose(edge_map.reshape(n_labels, n_labels), edge_weights, atol=1e-11)
 
     gram = Polynomial(2, gamma=1.0, coef0=1.0)(inputs, chains.inputs)
