@@ -143,7 +143,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
         edge[0, places[left] * len(classes) + places[right]] = weight
     posterior = LogPosterior(sample.datafit(designs))
     point = posterior.at(posterior.compressed([node, edge]))
-    marginals = point.evaluation.beliefs.node_marginals
+    marginals = point.evaluation.member.marginals()
     worst = 0.0
     for sequence in range(min(50, len(X))):
         tagger.set(X[sequence])

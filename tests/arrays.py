@@ -20,12 +20,15 @@ from kernelfields.inference.segments.family import SegmentFamily
 
 
 class Inferred:
-    """A member of a family, seen as arrays in the order of its groups."""
+    """A member of a family, seen as arrays in the order of its groups; other attributes are those of the member."""
 
     def __init__(self, member):
         self.member = member
         self.family = member.family
         self.log_partition = member.log_partition
+
+    def __getattr__(self, name):
+        return getattr(self.member, name)
 
     @property
     def node_marginals(self):
@@ -43,9 +46,39 @@ class Inferred:
     def hessian_product(self, *arrays):
         return self.member.covariance_product(self.member.potentials.of(arrays)).arrays
 
+    def expected_scores(self, *arrays):
+        """Expected scores (S,) of a direction, or of the potentials themselves without those that forbid."""
+        potentials = self.member.potentials
+        given = arrays or (np.where(np.isneginf(array), 0.0, array) for array in potentials.arrays)
+        return self.member.expected_scores(potentials.of(given))
+
+
+class InferredGraphs(Inferred):
+    """A member of a family of graphs: gradients and directions are pairs of node potentials and a list of tables."""
+
+    def gradient(self):
+        node, *tables = super().gradient()
+        return node, tables
+
+    def hessian_product(self, d_node, d_tables):
+        node, *tables = self.member.covariance_product(graph_potentials(self.family, d_node, d_tables)).arrays
+        return node, tables
+
+
+class InferredSegments(Inferred):
+    """A member of a family of segmentations: expected durations and steps are weighted sums."""
+
     @property
-    def diagnostics(self):
-        return self.member.diagnostics
+    def expected_steps(self):
+        return self.member.mean()[EDGE]
+
+    @property
+    def expected_durations(self):
+        return self.member.mean()[DURATION]
+
+    @property
+    def covers(self):
+        return self.member.marginals(SEGMENT) if self.family.means else None
 
 
 def infer_chains(node, edge, offsets, *, position_weights=None, workers=None, base: BaseMeasure | None = None):
@@ -57,13 +90,14 @@ def infer_chains(node, edge, offsets, *, position_weights=None, workers=None, ba
 
 
 def graph_potentials(plan, node, factors):
-    """Potentials of a graph family from arrays."""
-    return Potentials(np.asarray(node, dtype=np.float64), dict(zip(plan.names, factors, strict=True)))
+    """Potentials of a graph family from arrays; tables beyond its groups are called by their numbers."""
+    names = [*plan.names, *map(str, range(len(plan.names), len(factors)))]
+    return Potentials(np.asarray(node, dtype=np.float64), dict(zip(names, factors, strict=False)))
 
 
 def infer_graphs(plan, node, factors, *, weights=None, workers=None):
     """Infer packed graphs by a family of ``plan_inference``."""
-    return Inferred(plan.at(graph_potentials(plan, node, factors), weights, workers))
+    return InferredGraphs(plan.at(graph_potentials(plan, node, factors), weights, workers))
 
 
 def decode_graphs(plan, node, factors, workers=None):
@@ -76,6 +110,11 @@ def sample_graphs(plan, node, factors, n_samples, random=None):
     return plan.sample(graph_potentials(plan, node, factors), n_samples, random)
 
 
+def n_best_graphs(plan, node, factors, k):
+    """The k best labellings of each graph, and their scores."""
+    return plan.n_best(graph_potentials(plan, node, factors), k)
+
+
 def segment_potentials(node, edge, duration, mean=None):
     """Potentials of segments from arrays."""
     return Potentials(node, {EDGE: edge, DURATION: duration} | ({} if mean is None else {SEGMENT: mean}))
@@ -85,4 +124,4 @@ def infer_segments(node, edge, duration, offsets, mean=None, *, weights=None, wo
     """Infer packed chains that are cut into segments; steps between equal labels are as edge has them."""
     tied, means = len(edge) == 1, mean is not None
     family = SegmentFamily(offsets, node.shape[1], len(duration), tied=tied, means=means)
-    return Inferred(family.at(segment_potentials(node, edge, duration, mean), weights, workers))
+    return InferredSegments(family.at(segment_potentials(node, edge, duration, mean), weights, workers))

@@ -60,7 +60,7 @@ def test_string_labels_of_which_a_partition_has_one_class(client):
     parts = [delayed_parts(items, [6, 14]) for items in (X, y)]
     training, sample, _ = on_cluster(crf, *parts, client)
     assert list(training.classes) == sorted(words)
-    assert sample.structure.n_labels == 3
+    assert sample.spec.n_labels == 3
 
 
 def test_arrays_and_frames_become_bags_of_their_sequences(client):

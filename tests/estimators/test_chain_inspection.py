@@ -25,6 +25,7 @@ from inspected_fields import (
     observed_only,
     words_field,
 )
+from kernelfields.objective.likelihoods.chain import ChainStructure
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
@@ -36,7 +37,6 @@ from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.field import Field
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.term import Term
 
 

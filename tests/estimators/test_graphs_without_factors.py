@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from kernelfields.objective.likelihoods.graph import GraphLikelihood
+from kernelfields.objective.potentials import Potentials
 from scipy.special import log_softmax
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
-from kernelfields.objective.likelihoods.graph import GraphLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.inference.choice import plan_inference
 from tests.samples import design_of, labelled_sequences, random_chains
 
 TIGHT = {"tol": 1e-9, "max_iter": 1000, "random_state": 0}

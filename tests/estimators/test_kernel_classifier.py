@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +19,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
-from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
 
 EXACT = {"rank": None, "basis": "all", "tol": 1e-12, "random_state": 0, "dtype": "float64"}
 

@@ -5,8 +5,8 @@ import pytest
 
 from kernelfields import ChainCRF, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
-from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.inference.chain import allowed_steps as steps_module
+from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from kernelfields.objective.likelihoods.segment import SegmentStructure
 
 from kernelfields import ChainCRF, SegmentCRF
 from kernelfields.engines.threads import Threads
 from kernelfields.fields.segments import DurationCliques, SegmentedChains, begins_of, read_segments
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.segment import SegmentStructure
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 

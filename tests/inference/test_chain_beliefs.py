@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.oracles.log_domain import reference_beliefs, reference_hessian_product
 from tests.samples import chain_potentials

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.logarithms_compiled import log_domain_beliefs
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.oracles.log_domain import reference_beliefs
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.inference.chain.streaming import ChainStream
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from small_graphs import random_graphs
 
+from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.junction import orders as junction_orders
 from kernelfields.inference.junction.orders import (
     eliminate,
@@ -17,7 +18,6 @@ from kernelfields.inference.junction.orders import (
     neighbour_sets,
 )
 from kernelfields.inference.junction.plan import plan_junction
-from kernelfields.inference.plan import plan_inference
 
 networkx = pytest.importorskip("networkx")
 

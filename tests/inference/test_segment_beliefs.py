@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.segments.beliefs import infer_segments, segment_log_partition
+from kernelfields.inference.segments.family import segment_log_partition
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_chains, infer_segments
 from tests.oracles.segments import Enumerated
 from tests.samples import offsets_of
 

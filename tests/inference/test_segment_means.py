@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.inference.segments.beliefs import best_segments, infer_segments, k_best_segments
+from kernelfields.inference.segments.family import best_segments, k_best_segments
 from kernelfields.inference.segments.windows_compiled import exponentiate
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_segments
 from tests.inference.test_segment_beliefs import CASES, potentials
 from tests.oracles.segments import Enumerated
 

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, OrderCliques, SkipCliques, StartCliques
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.kernels import RBF
+from tests.arrays import infer_chains
 from tests.samples import labelled_sequences, potentials_of
 
 X, y = labelled_sequences()

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import (
@@ -16,8 +17,7 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.graph import GraphLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.samples import design_of
 
 
@@ -68,7 +68,7 @@ def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
     coefficients = [rng.normal(size=each.shape) for each in shared]
     residual = Potentials(rng.normal(size=(18, 2)))
     for designs in (shared, alone):
-        likelihood = GraphLikelihood(graphs, 2, designs, plan_inference(graphs.offsets, [], 2), workers=Workers(1))
+        likelihood = labelled_objective(plan_inference(graphs.offsets, [], 2), graphs, Workers(1))
         datafit = LocalDatafit(likelihood, designs)
         some = datafit.potentials(coefficients, only=[0, 2]).node
         results.append((datafit.potentials(coefficients).node, some, datafit.pull_back(residual), datafit.passes))

@@ -4,7 +4,7 @@ import numpy as np
 from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.inference.chain.beliefs import infer_chains
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import random_chains
 

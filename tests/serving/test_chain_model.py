@@ -76,8 +76,8 @@ def test_eight_threads_get_the_answers_of_one(name):
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
 def test_passes_are_those_of_inference(spread, tied, forbidden):
-    from kernelfields.inference.chain.beliefs import infer_chains
     from kernelfields.inference.chain.decoding import viterbi
+    from tests.arrays import infer_chains
 
     node, edge, offsets = chain_potentials(np.random.default_rng(0), 4, spread, tied=tied)
     # A path that is always open, whatever else is forbidden.

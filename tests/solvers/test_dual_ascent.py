@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.objective import dual_ascent as module
 from kernelfields.objective.dual_ascent import dual_ascent
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.potentials import Potentials
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.stochastic import StochasticStart
@@ -39,7 +39,7 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
         counts = np.zeros((L, L))
         np.add.at(counts, (chains.labels[steps - 1], chains.labels[steps]), weights[steps])
         edge[0] = counts - (chains.weights @ kept).reshape(L, L)
-    pulled = engine.pull_back(Potentials(node, edge))
+    pulled = engine.pull_back(Potentials(node, {EDGE: edge}))
     variances = [priors.node_variance, priors.edge_variance]
     parts = ascent.coefficients()
     for part, slope, variance in zip(parts, pulled, variances, strict=False):

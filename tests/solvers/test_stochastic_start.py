@@ -116,7 +116,7 @@ def test_epochs_count_as_passes():
 def test_weights_of_sequences_count():
     """Weighed one way or the other, each start explains best what it was weighed for."""
     lengths = [3] * 30
-    labels = tagging_posterior(lengths=lengths).datafit.likelihood.chains.labels.reshape(30, 3)
+    labels = tagging_posterior(lengths=lengths).datafit.likelihood.data.labels.reshape(30, 3)
     heavy = np.where(labels.min(axis=1) == 0, 1.0, 1e-3)
     assert 5 < heavy.sum() < 25
     posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]

@@ -14,9 +14,10 @@ from kernelfields import (
 )
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.kernels.stationary import RBF
 from kernelfields.structure.search import StructureSearch
+from tests.arrays import sample_graphs
 from tests.samples import potentials_of
 
 L = 3
@@ -36,7 +37,7 @@ def sampled(seed, *, lags=(), orders=(), strength=2.0, n_sequences=80, length=10
             table -= table.mean(axis=axis, keepdims=True)
         tables.append(table)
     plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], L)
-    labels = plan.sample(chains.inputs @ random.normal(size=(3, L)), tables, 1, random)[0]
+    labels = sample_graphs(plan, chains.inputs @ random.normal(size=(3, L)), tables, 1, random)[0]
     return X, chains.split(labels)
 
 

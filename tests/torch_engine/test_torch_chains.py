@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 from kernelfields.engines.torch.chains import infer_step_chains  # noqa: E402
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder  # noqa: E402
-from kernelfields.inference.chain.beliefs import infer_chains  # noqa: E402
 from kernelfields.inference.chain.logarithms import infer_in_logarithms  # noqa: E402
+from tests.arrays import infer_chains  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402
 
 
