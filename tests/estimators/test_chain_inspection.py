@@ -25,13 +25,13 @@ from inspected_fields import (
     observed_only,
     words_field,
 )
+from kernelfields.estimators.inspecting.inspection import tabulate_weights
 from kernelfields.objective.likelihoods.chain import ChainStructure
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.inspecting.explanations import largest
-from kernelfields.estimators.inspecting.inspection import tabulate_weights
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant

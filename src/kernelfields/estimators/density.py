@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kernelfields.estimators.base import BasisLike, KernelLike, Seed
-from kernelfields.estimators.hints import advised
-from kernelfields.family.box import (
+from kernelfields.density.basis import density_basis
+from kernelfields.density.box import (
     Box,
     FunctionMeasure,
     check_box,
@@ -33,17 +32,18 @@ from kernelfields.family.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.family.density_basis import density_basis
-from kernelfields.family.finite import FiniteFamily
-from kernelfields.family.peaks import unseen_log_mass
-from kernelfields.family.quadrature import (
+from kernelfields.density.peaks import unseen_log_mass
+from kernelfields.density.quadrature import (
     Quadrature,
     Rule,
     check_proper,
     first_quadrature,
     judged_log_integral,
 )
-from kernelfields.family.sampling import Target, draw
+from kernelfields.density.sampling import Target, draw
+from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.hints import advised
+from kernelfields.family.finite import FiniteFamily
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.documents import (
     describe_parameters,

@@ -67,6 +67,9 @@ class PrunedBy(BaseEstimator):
 class FittedPruning:
     """A coarse field and the threshold below which its labels are not allowed."""
 
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position = False
+
     def __init__(self, coarse: Any, threshold: float, by: str):
         self.coarse = coarse
         self.threshold = threshold

@@ -82,6 +82,9 @@ class LabelDictionary(BaseEstimator):
 class FittedDictionary:
     """Numbers of the labels of known words, and of those that are not known."""
 
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position = True
+
     def __init__(self, feature: Any, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
         self.feature = feature
         self.unknown = unknown

@@ -67,6 +67,11 @@ class LabelStream:
         self.lag, self.every = _checked_lag(lag, self._after), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = reader, classes, Workers(n_jobs)
+        if reader.allowed is not None and not reader.allowed.by_position:
+            raise ValueError(
+                "a stream sees one position after the other, and what this field allows depends on whole sequences "
+                "(PrunedBy): predict whole sequences, or fit with allowed=LabelDictionary(...)"
+            )
         masks = field.spec.masks
         self._masks = resolve_constraints(None, classes) if masks is None else masks
         ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]
@@ -80,8 +85,10 @@ class LabelStream:
             n_labels = len(classes)
             edge = sum((term.tied_scores.reshape(n_labels, -1) for term in tables), np.array(self._masks.edge))
         self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
-        #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on.
+        #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on; and
+        #: the penalties of labels that are not allowed there, (n, L), None where all are.
         self._inputs: Any = None
+        self._barred: np.ndarray | None = None
         self._seen = 0
         self.n_positions = 0
 
@@ -97,15 +104,19 @@ class LabelStream:
         list of dicts or of lists.
         """
         self._chain.refuse_if_ended()
-        inputs = self._read(x)
-        if inputs is None:
+        chains = self._read(x)
+        if chains is None:
             return self._named(np.empty(0, np.int64), np.empty((0, len(self._classes))))
-        joined = inputs if self._inputs is None else _stacked(self._inputs, inputs)
+        joined = chains.inputs if self._inputs is None else _stacked(self._inputs, chains.inputs)
+        barred = None if chains.allowed is None else chains.allowed.penalties()
+        if barred is not None and self._barred is not None:
+            barred = np.concatenate([self._barred, barred])
         end = max(self._seen, joined.shape[0] - self._after)
-        answers = self._chain.push(*self._potentials(joined, self._seen, end))
+        answers = self._chain.push(*self._potentials(joined, barred, self._seen, end))
         seen = min(end, self._before + 1)
         self._inputs, self._seen = joined[end - seen :], seen
-        self.n_positions += inputs.shape[0]
+        self._barred = None if barred is None else barred[end - seen :]
+        self.n_positions += chains.n_positions
         return self._named(*answers)
 
     def end(self) -> StreamAnswers:
@@ -118,21 +129,23 @@ class LabelStream:
         for window, ending in self._ends.items():
             row = window_view(self._inputs, np.array([0, n_rows]), window)[n_rows - 1 :]
             last += self._scored(ending, Chains(row, np.array([0, 1]))).node[0]
-        answers = self._chain.end(*self._potentials(self._inputs, self._seen, n_rows), last=last)
+        answers = self._chain.end(*self._potentials(self._inputs, self._barred, self._seen, n_rows), last=last)
         self._inputs = None
         return self._named(*answers)
 
     def _named(self, labels: np.ndarray, marginals: np.ndarray) -> StreamAnswers:
         return StreamAnswers(plain_strings([self._classes[labels]])[0], marginals)
 
-    def _read(self, x: Any) -> Any:
-        """Return rows of inputs, None for no row."""
+    def _read(self, x: Any) -> Chains | None:
+        """Return rows as one sequence, None for no row."""
         rows = _rows_of(x, named=self._reader.encoder is not None)
         size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        return self._reader.read([rows]).inputs if size else None
+        return self._reader.read([rows]) if size else None
 
-    def _potentials(self, inputs: Any, begin: int, end: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the potentials of rows begin..end-1 of inputs; the others are seen by these."""
+    def _potentials(
+        self, inputs: Any, barred: np.ndarray | None, begin: int, end: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the potentials of rows begin..end-1 of inputs, base measure included; the others are seen by these."""
         n_labels, tied = len(self._classes), self._chain.tied
         node = np.zeros((end - begin, n_labels))
         edge = None if tied else np.zeros((end - begin, n_labels, n_labels)) + self._masks.edge
@@ -147,6 +160,8 @@ class LabelStream:
             if edge is not None:
                 edge += scored.edge if len(scored.edge) == 1 else scored.edge[begin - first :]
         node += self._masks.label
+        if barred is not None:
+            node += barred[begin:end]
         if begin == 0:
             node[0] += self._masks.start
         return node, edge

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-from kernelfields.family.box import Measure
+from kernelfields.density.box import Measure
 
 _GAPS = 1.5
 # Halvings of the largest distance looked at.

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from kernelfields.family.box import FunctionMeasure, Measure
-from kernelfields.family.quadrature import MOST_TENSOR_AXES
+from kernelfields.density.box import FunctionMeasure, Measure
+from kernelfields.density.quadrature import MOST_TENSOR_AXES
 
 _WASTE = 4.0
 _MOST_CELLS = 20_000

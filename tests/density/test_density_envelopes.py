@@ -5,8 +5,8 @@ import pytest
 from scipy.special import logsumexp
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.family import sampling
-from kernelfields.family.box import Box, FunctionMeasure
+from kernelfields.density import sampling
+from kernelfields.density.box import Box, FunctionMeasure
 from kernelfields.kernels.stationary import RBF
 
 

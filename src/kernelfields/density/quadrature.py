@@ -22,7 +22,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp, roots_legendre
 
-from kernelfields.family.box import FunctionMeasure, Measure
+from kernelfields.density.box import FunctionMeasure, Measure
 
 REPLICATES = 8
 #: Dimensions up to which "auto" takes the tensor product.

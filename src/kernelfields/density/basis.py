@@ -14,7 +14,7 @@ import numpy as np
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ExplicitSubspace, Subspace
-from kernelfields.family.quadrature import sobol_points
+from kernelfields.density.quadrature import sobol_points
 from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 

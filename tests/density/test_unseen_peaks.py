@@ -5,9 +5,9 @@ import pytest
 from scipy.special import logsumexp
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.family.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
-from kernelfields.family.peaks import unseen_log_mass
-from kernelfields.family.quadrature import Quadrature
+from kernelfields.density.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
+from kernelfields.density.peaks import unseen_log_mass
+from kernelfields.density.quadrature import Quadrature
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 

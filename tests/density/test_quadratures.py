@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from kernelfields.family import quadrature
-from kernelfields.family.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
-from kernelfields.family.quadrature import Quadrature, Rule, first_quadrature, judged_log_integral
+from kernelfields.density import quadrature
+from kernelfields.density.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
+from kernelfields.density.quadrature import Quadrature, Rule, first_quadrature, judged_log_integral
 
 BOX = Box(np.array([-1.0, 2.0]), np.array([3.0, 2.5]))
 
