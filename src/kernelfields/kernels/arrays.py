@@ -213,8 +213,7 @@ def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) ->
 def squared_norms(X: Rows) -> np.ndarray:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     if is_sparse(X):
-        squares = np.square(X.data[: X.nnz], dtype=np.float64)
-        return np.bincount(sparse_rows.entry_rows(X), squares, minlength=X.shape[0])
+        return sparse_rows.row_sums(X, np.square(X.data[: X.nnz], dtype=np.float64))
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
@@ -317,7 +316,7 @@ def _dense_manhattan(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 def _met_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
     """Return |x| + |z|, corrected for the columns in which both have entries."""
-    absolute = (np.bincount(sparse_rows.entry_rows(rows), np.abs(rows.data), rows.shape[0]) for rows in (X, Z))
+    absolute = (sparse_rows.row_sums(rows, np.abs(rows.data, dtype=np.float64)) for rows in (X, Z))
     distances = outer_sums(*absolute)
     for rows, mine, theirs in sparse_rows.meetings(X, Z.T):
         x, z = X.data[mine].astype(np.float64), Z.T.data[theirs].astype(np.float64)

@@ -138,7 +138,8 @@ class Matern(_OfSquaredDistances):
         nu = float(str(parameters["nu"]))
         if nu == math.inf or _is_half_integer(nu):
             return ""
-        return f"with nu={nu:g} cannot be served: it needs Bessel functions. Use nu of 0.5, 1.5, 2.5 and so on, or infinity"
+        advice = "Use nu of 0.5, 1.5, 2.5 and so on, or infinity"
+        return f"with nu={nu:g} cannot be served: it needs Bessel functions. {advice}"
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):

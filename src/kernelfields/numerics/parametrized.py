@@ -1,8 +1,9 @@
 """Objects that are their parameters: kernels and other descriptions, compared, copied and printed by value.
 
-``Parametrized`` follows the conventions of scikit-learn's ``BaseEstimator`` without importing scikit-learn: ``__init__``
-stores every argument unchanged under its own name, ``get_params`` and ``set_params`` reach nested parameters by
-``outer__inner``, and ``sklearn.base.clone`` and ``GridSearchCV`` work. Parameters are listed in alphabetical order.
+``Parametrized`` follows the conventions of scikit-learn's ``BaseEstimator`` without importing scikit-learn:
+``__init__`` stores every argument unchanged under its own name, ``get_params`` and ``set_params`` reach nested
+parameters by ``outer__inner``, and ``sklearn.base.clone`` and ``GridSearchCV`` work. Parameters are listed in
+alphabetical order.
 """
 
 from __future__ import annotations

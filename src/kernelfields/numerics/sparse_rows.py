@@ -2,9 +2,9 @@
 
     row t has the entries indptr[t] .. indptr[t + 1] - 1 of ``data`` and ``indices``; columns sorted, none twice
 
-``SparseRows`` has the constructor, attributes and operators of ``scipy.sparse.csr_array``, so that functions here and in
-the kernels take either. Products are gathered: entry (t, j, v) of X adds v M[j] to row t of X M. Cost: O(non-zeros m)
-for a dense M (d, m), O(entries that meet) for a sparse one, some megabytes at a time; results are dense.
+``SparseRows`` has the constructor, attributes and operators of ``scipy.sparse.csr_array``, so that functions here and
+in the kernels take either. Products are gathered: entry (t, j, v) of X adds v M[j] to row t of X M. Cost:
+O(non-zeros m) for a dense M (d, m), O(entries that meet) for a sparse one, some megabytes at a time; results are dense.
 """
 
 from __future__ import annotations
@@ -199,6 +199,14 @@ def starts_of(counts: np.ndarray) -> np.ndarray:
 def entry_rows(X: SparseMatrix) -> np.ndarray:
     """Return the row of every entry."""
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def row_sums(X: SparseMatrix, values: np.ndarray) -> np.ndarray:
+    """Return the sums of values, one for each entry, over the entries of every row, (n,)."""
+    sums, filled = np.zeros(X.shape[0], values.dtype), np.flatnonzero(np.diff(X.indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, X.indptr[filled])
+    return sums
 
 
 def scaled_rows(X: _Sparse, factors: np.ndarray) -> _Sparse:
