@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from kernelfields.kernels.rows import MEDIAN_SAMPLE, Rows, check_matrix, not_real, row_blocks
+from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 from kernelfields.numerics import sparse_rows
-from kernelfields.numerics.sparse_rows import SparseMatrix, SparseRows, canonical, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, SparseRows, canonical, is_sparse
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

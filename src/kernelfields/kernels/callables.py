@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelfields.kernels.arrays import block_dtype
 from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
-from kernelfields.kernels.rows import Rows
+from kernelfields.numerics.sparse_rows import Rows
 
 _DIAGONAL_BLOCK = 32
 

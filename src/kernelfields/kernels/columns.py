@@ -15,8 +15,7 @@ import numpy as np
 
 from kernelfields.kernels.arrays import as_rows, contiguous
 from kernelfields.kernels.kernel import Block, Kernel, register, valid_kernel
-from kernelfields.kernels.rows import Rows
-from kernelfields.numerics.sparse_rows import is_sparse
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Columns this few are handed on dense, and so are columns of which this share is not zero: products of sparse rows
 # with themselves would cost more than zeros do.

@@ -11,8 +11,8 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Block, Kernel, register
-from kernelfields.kernels.rows import Rows
 from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
+from kernelfields.numerics.sparse_rows import Rows
 
 
 @register("linear")

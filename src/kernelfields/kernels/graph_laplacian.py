@@ -25,9 +25,8 @@ from numpy.typing import ArrayLike
 
 from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix, is_tensor, row_numbers
 from kernelfields.kernels.kernel import Block, Kernel, register, rounding_tolerance
-from kernelfields.kernels.rows import Rows
 from kernelfields.numerics.parameters import positive_number, whole
-from kernelfields.numerics.sparse_rows import SparseMatrix, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, is_sparse
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -23,10 +23,10 @@ from typing import ClassVar
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.rows import Rows
 from kernelfields.numerics.parameters import non_negative, whole
 from kernelfields.numerics.parametrized import Parametrized
 from kernelfields.numerics.registry import Registry
+from kernelfields.numerics.sparse_rows import Rows
 
 # Rows whose Gram matrix is looked at for negative eigenvalues.
 _SAMPLE = 200

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike
 from kernelfields.kernels import arrays
 from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matrix, laplacian_matrix
 from kernelfields.kernels.kernel import Block, Kernel, register, symmetric, valid_kernel
-from kernelfields.kernels.rows import Rows, row_blocks
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import non_negative, whole
-from kernelfields.numerics.sparse_rows import SparseMatrix, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, is_sparse
 
 if TYPE_CHECKING:
     from scipy import sparse

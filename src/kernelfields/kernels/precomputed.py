@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, register, symmetric
-from kernelfields.kernels.rows import Rows
+from kernelfields.numerics.sparse_rows import Rows
 
 
 @register("precomputed")

@@ -1,25 +1,14 @@
-"""Rows that kernels compare: what they are, how they are checked, and how long blocks of them are cut.
-
-Rows X (n, d) are a NumPy array or a CSR matrix of float32 or float64. Formulas of kernels hold as well for tensors of
-PyTorch and for rows of an ONNX graph under construction, which have the same operators.
-"""
+"""Checks of the rows that kernels compare, and the cutting of long ones into blocks, for arrays and tensors alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
-
-import numpy as np
-
-from kernelfields.numerics.sparse_rows import SparseMatrix
 
 # About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
 _BLOCK_ENTRIES = 2**21
 _SMALLEST_BLOCK = 16
 #: Rows whose median is taken off before squared distances are computed.
 MEDIAN_SAMPLE = 256
-
-Rows: TypeAlias = np.ndarray | SparseMatrix
 
 
 def check_matrix(shape: tuple[int, ...], name: str) -> None:

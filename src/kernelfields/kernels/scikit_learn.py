@@ -20,8 +20,7 @@ import numpy as np
 
 from kernelfields.kernels.arrays import block_dtype
 from kernelfields.kernels.kernel import Kernel, KernelFunction, plain_value, register, symmetric
-from kernelfields.kernels.rows import Rows
-from kernelfields.numerics.sparse_rows import is_sparse
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -23,8 +23,8 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Block, Kernel, register
-from kernelfields.kernels.rows import Rows
 from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.numerics.sparse_rows import Rows
 
 # Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
 _LARGEST_NU = 50.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -69,6 +69,8 @@ class SparseMatrix(Protocol):
     def __mul__(self, other: float, /) -> Self: ...
 
 
+#: Rows of numbers, dense or sparse.
+Rows: TypeAlias = np.ndarray | SparseMatrix
 _Sparse = TypeVar("_Sparse", bound=SparseMatrix)
 
 
@@ -215,7 +217,7 @@ def scaled_rows(X: _Sparse, factors: np.ndarray) -> _Sparse:
     return type(X)((data, X.indices[: X.nnz], X.indptr), shape=X.shape)
 
 
-def side_by_side(parts: Sequence[np.ndarray | SparseMatrix]) -> SparseMatrix:
+def side_by_side(parts: Sequence[Rows]) -> SparseMatrix:
     """Return the columns of matrices, at least one of them sparse, in one sparse matrix."""
     sparse = [part if is_sparse(part) else SparseRows.from_dense(np.asarray(part)) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]
