@@ -13,11 +13,11 @@ equal rows are at distance zero whether or not they sit on a diagonal.
 A formula is written once, with these functions and with ``+ - * /``, and holds wherever rows may be:
 
     NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded by those alone who need them
-    tensors of PyTorch              functions of the same names in kernels/tensors.py, loaded with the first tensor
-    rows of an ONNX graph           functions of the same names in the attribute ``__kernel_operations__`` of the rows
+    tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
+    rows of an ONNX graph           serving/onnx_graph.py, the attribute ``__kernel_operations__`` of the rows
 
-Functions marked with ``with_backends`` look there first, by their first argument. In-place functions return their
-result, which replaces the argument.
+A function that is marked with ``with_backends`` is replaced there by one of the same name, if its first argument is a
+tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
 
 Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
 and a few megabytes. Fails: ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -35,7 +36,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 from kernelfields.numerics import sparse_rows
-from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, SparseRows, canonical, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -56,8 +57,8 @@ def is_tensor(X: object) -> bool:
     return isinstance(X, getattr(torch, "Tensor", ()))
 
 
-def _backend_of(X: object) -> object:
-    """Return where the operations on X are, None for those of this module."""
+def _backend_of(X: object) -> ModuleType | None:
+    """Return the module with the operations on X; None for those of NumPy, which are here."""
     if isinstance(X, np.ndarray):
         return None
     if is_tensor(X):
@@ -77,6 +78,11 @@ def with_backends(function: _Function) -> _Function:
     return cast(_Function, answer)
 
 
+def namespace(X: object) -> ModuleType:
+    """Return NumPy, or the module with functions of the same names for tensors."""
+    return (is_tensor(X) and _backend_of(X)) or np
+
+
 # ---- rows
 
 
@@ -88,7 +94,11 @@ def as_rows(X: object, name: str = "X") -> Rows:
     """
     rows = X if is_sparse(X) else np.asarray(X)
     check_matrix(rows.shape, name)
-    return _as_float(canonical(rows.tocsr()) if is_sparse(rows) else rows, name)
+    rows = _as_float(rows.tocsr() if is_sparse(rows) else rows, name)
+    if is_sparse(rows) and not rows.has_canonical_format:
+        rows = rows.astype(rows.dtype)  # a copy: the caller's matrix keeps its order of entries
+        rows.sum_duplicates()  # type: ignore[attr-defined]
+    return rows
 
 
 def _as_float(X: Rows, name: str) -> Rows:
@@ -108,15 +118,9 @@ def on_host(X: object) -> np.ndarray:
     return cast(np.ndarray, X)
 
 
-@with_backends
-def device_of(X: object) -> object:
-    """Return the device of a tensor, None for other rows."""
-    return None
-
-
 def check_comparable(X: Rows, Z: Rows) -> None:
     """Raise ValueError unless X and Z have as many columns and lie in the same place."""
-    places = device_of(X), device_of(Z)
+    places = [getattr(rows, "device", None) if is_tensor(rows) else None for rows in (X, Z)]
     if places[0] != places[1]:
         first, second = (
             f"a {type(rows).__name__}" if device is None else f"a tensor on {device}"
@@ -140,12 +144,6 @@ def is_dense(X: Rows) -> TypeIs[np.ndarray]:
 
 
 @with_backends
-def contiguous(X: np.ndarray) -> np.ndarray:
-    """Return X with its rows one after the other in memory."""
-    return np.ascontiguousarray(X)
-
-
-@with_backends
 def scaled_rows(X: Rows, factors: np.ndarray) -> Rows:
     """Return every row times a number of its own; the dtype stays."""
     return sparse_rows.scaled_rows(X, factors) if is_sparse(X) else converted(X * factors[:, None], X.dtype)
@@ -156,16 +154,15 @@ def side_by_side(left: Rows, right: Rows) -> Rows:
     """Return the columns of two matrices in one."""
     if is_sparse(left) or is_sparse(right):
         return sparse_rows.side_by_side([left, right])
-    return np.hstack([left, right])
+    return namespace(left).hstack([left, right])
 
 
 # ---- products, norms, distances
 
 
-@with_backends
 def block_dtype(X: Rows, Z: Rows | None) -> np.dtype:
     """Return the dtype of k(X, Z)."""
-    return np.result_type(X.dtype, X.dtype if Z is None else Z.dtype)
+    return namespace(X).promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
 
 
 @with_backends
@@ -173,7 +170,7 @@ def inner_products(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return <x, z> for all rows, shape (n, m)."""
     if Z is None:
         # BLAS returns an exactly symmetric product only for two views of one contiguous array.
-        Z = X = X if is_sparse(X) else contiguous(X)
+        Z = X = X if is_sparse(X) else np.ascontiguousarray(X)
     if isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
         return X @ Z.T if Z is X else product(X, Z.T)
     if isinstance(X, np.ndarray | SparseRows) or isinstance(Z, np.ndarray | SparseRows):
@@ -325,7 +322,7 @@ def _met_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
     return np.maximum(distances, 0.0)
 
 
-def _with_short_indices(X: Rows) -> SparseMatrix:
+def _with_short_indices(X: Rows) -> SparseRows:
     """Return X as a float64 CSR matrix with the 32-bit indices scikit-learn asks for."""
     from scipy import sparse
 
@@ -411,22 +408,20 @@ def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndar
     return block
 
 
-@with_backends
 def outer_sums(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return rows[i] + columns[j], shape (n, m)."""
     return rows[:, None] + columns
 
 
-@with_backends
 def empty(X: Rows, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """Return an array of any values, where X is."""
-    return np.empty(shape, dtype=dtype)
+    return namespace(X).empty(shape, dtype=dtype, device=getattr(X, "device", "cpu"))
 
 
 @with_backends
 def filled(X: Rows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> np.ndarray:
     """Return an array of one value, where X is."""
-    return np.full(shape, value, dtype=dtype)
+    return namespace(X).full(shape, value, dtype=dtype, device=getattr(X, "device", "cpu"))
 
 
 @with_backends
@@ -435,35 +430,26 @@ def converted(values: _Values, dtype: DTypeLike) -> _Values:
     return cast(_Values, values.astype(dtype, copy=False))
 
 
-@with_backends
 def in_float64(X: _Values) -> _Values:
     """Return rows or values in float64."""
-    return cast(_Values, X.astype(np.float64, copy=False))
+    return converted(X, namespace(X).float64)
 
 
-@with_backends
 def with_diagonal(block: np.ndarray, values: np.ndarray | float) -> np.ndarray:
     """Write the diagonal of a square block, in place."""
-    np.fill_diagonal(block, values)
+    numbers = np.arange(block.shape[0])
+    block[numbers, numbers] = values
     return block
 
 
-@with_backends
 def exponential(values: np.ndarray) -> np.ndarray:
     """Take the exponential in place."""
-    return np.exp(values, out=values)
+    return namespace(values).exp(values, out=values)
 
 
-@with_backends
 def square_root(values: np.ndarray) -> np.ndarray:
     """Take the square root in place."""
-    return np.sqrt(values, out=values)
-
-
-@with_backends
-def at_most(values: np.ndarray, bound: float) -> np.ndarray:
-    """Bring values above a bound down to it, in place."""
-    return np.minimum(values, bound, out=values)
+    return namespace(values).sqrt(values, out=values)
 
 
 @with_backends
@@ -473,16 +459,16 @@ def zero_up_to(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return values
 
 
-@with_backends
 def inverse_or_zero(values: np.ndarray) -> np.ndarray:
     """Return 1 / values where they are positive, and 0 elsewhere."""
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+    where, positive = namespace(values).where, values > 0
+    return where(positive, 1.0 / where(positive, values, 1.0), 0.0)
 
 
 @with_backends
 def first_negative(values: np.ndarray) -> int | None:
     """Return the place of the first negative value of a vector; None if there is none."""
-    negative = np.flatnonzero(values < 0)
+    negative = np.flatnonzero(on_host(values) < 0)
     return int(negative[0]) if len(negative) else None
 
 
@@ -505,7 +491,7 @@ def described_matrix(X: object) -> object:
     return {"kind": SPARSE_MATRIX, "data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
 
 
-def matrix_from_description(described: Mapping[str, ArrayLike]) -> SparseMatrix:
+def matrix_from_description(described: Mapping[str, ArrayLike]) -> SparseRows:
     """Return the sparse matrix whose parts were described; ValueError if they do not make one."""
     from scipy import sparse
 

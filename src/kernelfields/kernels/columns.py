@@ -3,7 +3,7 @@
     k(x, z) = inner(x[begin:end], z[begin:end])
 
 With sums, different kernels see different features: ``Linear() + Columns(RBF(), 0, 50)`` is linear in everything
-and smooth in the first fifty columns. Cost: that of the inner kernel and a copy of the columns.
+and smooth in the first fifty columns. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kernelfields.kernels.arrays import as_rows, contiguous
+from kernelfields.kernels.arrays import as_rows
 from kernelfields.kernels.kernel import Block, Kernel, register, valid_kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -66,7 +66,7 @@ class Columns(Kernel):
             raise ValueError(f"Columns: {self.begin} to {self.end} are asked for, and the inputs have {width} columns.")
         seen = rows[:, self.begin : end]
         if not is_sparse(seen):
-            return contiguous(seen)
+            return seen
         full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
         return seen.toarray() if full or end - self.begin <= _FEW else seen
 

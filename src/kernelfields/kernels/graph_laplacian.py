@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix, is_tensor, row_numbers
 from kernelfields.kernels.kernel import Block, Kernel, register, rounding_tolerance
 from kernelfields.numerics.parameters import positive_number, whole
-from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -37,7 +37,7 @@ State = TypeVar("State")
 _TOGETHER = 256
 
 
-def adjacency_matrix(graph: ArrayLike | SparseMatrix, owner: str) -> sparse.csr_array:
+def adjacency_matrix(graph: ArrayLike | SparseRows, owner: str) -> sparse.csr_array:
     """Return a graph as a CSR matrix of float64; ValueError unless it is square, symmetric, finite and >= 0."""
     from scipy import sparse
 
@@ -98,7 +98,7 @@ def _unchanged(old: object, new: object) -> bool:
 class _OnNodes(PreparedKernel["_NodeColumns"]):
     """A function of the Laplacian of a graph; subclasses write ``_function_of(laplacian)``."""
 
-    graph: ArrayLike | SparseMatrix
+    graph: ArrayLike | SparseRows
     normalized: bool
     shared = frozenset({"graph"})
     not_served = "it is not among those that prediction with NumPy alone knows"
@@ -114,7 +114,7 @@ class _OnNodes(PreparedKernel["_NodeColumns"]):
         """Return the description, with the graph in the form it has once it is checked."""
         return {**super().spec(), "graph": described_matrix(adjacency_matrix(self.graph, type(self).__name__))}
 
-    def smooth(self, values: ArrayLike | SparseMatrix) -> np.ndarray:
+    def smooth(self, values: ArrayLike | SparseRows) -> np.ndarray:
         """Return values (N,) or (N, q), one row a node, averaged over the graph; a zero of Lap keeps its values.
 
         That is eps^power K values, or K values for heat: words of documents mixed with those of their neighbours.
@@ -202,7 +202,7 @@ class GraphLaplacian(_OnNodes):
 
     checks: ClassVar = {"eps": positive_number, "power": whole}
 
-    def __init__(self, graph: ArrayLike | SparseMatrix, eps: float = 0.1, power: int = 1, normalized: bool = True):
+    def __init__(self, graph: ArrayLike | SparseRows, eps: float = 0.1, power: int = 1, normalized: bool = True):
         self.graph = graph
         self.eps = eps
         self.power = power
@@ -232,7 +232,7 @@ class GraphDiffusion(_OnNodes):
 
     checks: ClassVar = {"time": positive_number}
 
-    def __init__(self, graph: ArrayLike | SparseMatrix, time: float = 1.0, normalized: bool = True):
+    def __init__(self, graph: ArrayLike | SparseRows, time: float = 1.0, normalized: bool = True):
         self.graph = graph
         self.time = time
         self.normalized = normalized

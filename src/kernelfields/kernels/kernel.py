@@ -357,7 +357,8 @@ class Normalized(Kernel):
         if Z is not None:
             return self.towards(Z)(X)
         inverse = self._inverse_norms(X)
-        return arrays.with_diagonal(arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse), inverse > 0)
+        block = arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse)
+        return arrays.with_diagonal(block, arrays.converted(inverse > 0, block.dtype))
 
     def towards(self, Z: object) -> Block:
         """Return X -> k(X, Z), with the norms of Z computed once."""

@@ -30,12 +30,12 @@ from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matri
 from kernelfields.kernels.kernel import Block, Kernel, register, symmetric, valid_kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import non_negative, whole
-from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-Inputs = ArrayLike | SparseMatrix | Sequence[Rows]
+Inputs = ArrayLike | SparseRows | Sequence[Rows]
 
 # Three arrays of this many rows and columns take five gigabytes.
 _MOST_INPUTS = 15_000
@@ -67,7 +67,7 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         kernel: Kernel,
         inputs: Inputs | None = None,
         *,
-        graph: ArrayLike | SparseMatrix | None = None,
+        graph: ArrayLike | SparseRows | None = None,
         n_neighbors: int = 10,
         strength: float = 1.0,
         power: int = 1,

@@ -179,7 +179,7 @@ def _polynomial_form(nu: float, t: np.ndarray) -> np.ndarray:
         factorial(p) * factorial(2 * p - i) * 2**i / (factorial(2 * p) * factorial(p - i) * factorial(i))
         for i in range(p + 1)
     ]
-    t = arrays.at_most(t, _LARGEST_T)
+    t = t.clip(max=_LARGEST_T)
     total = t * coefficients[-1]
     for coefficient in coefficients[-2:0:-1]:
         total += coefficient

@@ -1,4 +1,4 @@
-"""Operations of kernels/arrays.py on tensors of PyTorch, on any device, by the same names.
+"""Operations of kernels/arrays.py on tensors of PyTorch, on any device, by the same names; others are PyTorch's own.
 
 Precision is that of the functions for arrays, whose docstrings hold here too: squared distances in float64 after a
 shift by a median, exact symmetry where Z is None. Products of float32 rows are computed in full float32, whatever is
@@ -80,20 +80,13 @@ def on_host(X: torch.Tensor) -> np.ndarray:
     return X.detach().cpu().numpy()
 
 
-def device_of(X: torch.Tensor) -> torch.device:
-    """Return the device of a tensor."""
-    return X.device
-
-
-def block_dtype(X: torch.Tensor, Z: torch.Tensor | None) -> torch.dtype:
-    """Return the dtype of k(X, Z)."""
-    return torch.promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
+converted = torch.Tensor.to
 
 
 def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
     """Return <x, z> for all rows, shape (n, m)."""
-    dtype = block_dtype(X, Z)
     other = X if Z is None else Z
+    dtype = torch.promote_types(X.dtype, other.dtype)
     with float32_products():
         products = X.to(dtype) @ other.to(dtype).T
     return _mirrored(products) if Z is None else products
@@ -121,61 +114,12 @@ def median_row(Z: torch.Tensor) -> torch.Tensor:
 def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
     other = X if Z is None else Z
-    distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
+    dtype = torch.promote_types(X.dtype, other.dtype)
+    distances = torch.empty((len(X), len(other)), dtype=dtype, device=X.device)
     right = other.to(torch.float64)
     for rows in blocks_of(distances):
         distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
     return _mirrored(distances) if Z is None else distances
-
-
-# Operations that PyTorch has under names of its own.
-contiguous = torch.Tensor.contiguous
-converted = torch.Tensor.to
-exponential = torch.Tensor.exp_
-square_root = torch.Tensor.sqrt_
-in_float64 = torch.Tensor.double
-
-
-def at_most(values: torch.Tensor, bound: float) -> torch.Tensor:
-    """Bring values above a bound down to it, in place."""
-    return values.clamp_(max=bound)
-
-
-def zero_up_to(values: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
-    """Set values to zero that are not above their bounds, in place."""
-    return values.masked_fill_(values <= bounds, 0.0)
-
-
-def side_by_side(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Return the columns of two matrices in one."""
-    return torch.hstack([left, right])
-
-
-def empty(X: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of any values, where X is."""
-    return torch.empty(shape, dtype=dtype, device=X.device)
-
-
-def filled(X: torch.Tensor, shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of one value, where X is."""
-    return torch.full(shape, value, dtype=dtype, device=X.device)
-
-
-def with_diagonal(block: torch.Tensor, values: torch.Tensor | float) -> torch.Tensor:
-    """Write the diagonal of a square block, in place."""
-    block.diagonal()[:] = values
-    return block
-
-
-def inverse_or_zero(values: torch.Tensor) -> torch.Tensor:
-    """Return 1 / values where they are positive, and 0 elsewhere."""
-    return torch.where(values > 0, values.reciprocal(), torch.zeros_like(values))
-
-
-def first_negative(values: torch.Tensor) -> int | None:
-    """Return the place of the first negative value of a vector; None if there is none."""
-    negative = values < 0
-    return int(negative.to(torch.uint8).argmax()) if negative.any() else None
 
 
 def computed_on_host(
@@ -186,7 +130,12 @@ def computed_on_host(
     if Z is None:
         return tensor_from(function(on_host(X), *others), X.device, X.dtype)
     right = on_host(Z)
-    block = torch.empty((len(X), len(Z)), dtype=block_dtype(X, Z), device=X.device)
+    block = torch.empty((len(X), len(Z)), dtype=torch.promote_types(X.dtype, Z.dtype), device=X.device)
     for rows in row_blocks(*block.shape):
         block[rows] = tensor_from(function(on_host(X[rows]), right), X.device, block.dtype)
     return block
+
+
+def __getattr__(name: str) -> object:
+    """Return what PyTorch has by the names of NumPy: ``exp``, ``where``, ``float64`` and so on."""
+    return getattr(torch, name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,72 +25,19 @@ _AT_ONCE = 2**22
 Index = slice | np.ndarray | tuple[slice, slice]
 
 
-class SparseMatrix(Protocol):
-    """A CSR matrix: one of scipy's, or :class:`SparseRows`."""
-
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-
-    def __init__(self, parts: tuple[np.ndarray, np.ndarray, np.ndarray], *, shape: tuple[int, int]): ...
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of the entries."""
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries."""
-
-    @property
-    def T(self) -> SparseMatrix:
-        """The transpose."""
-
-    def tocsr(self) -> Self:
-        """Return the matrix by rows."""
-
-    def toarray(self) -> np.ndarray:
-        """Return a dense array."""
-
-    def astype(self, dtype: DTypeLike, copy: bool = True) -> Self:
-        """Return the matrix with entries of another type."""
-
-    def sum_duplicates(self) -> None:
-        """Sort the columns of every row, and add up entries of the same column, in place."""
-
-    def __getitem__(self, key: Index, /) -> Self: ...
-
-    def __matmul__(self, other: np.ndarray | Self, /) -> np.ndarray: ...
-
-    def __mul__(self, other: float, /) -> Self: ...
-
-
-#: Rows of numbers, dense or sparse.
-Rows: TypeAlias = np.ndarray | SparseMatrix
-_Sparse = TypeVar("_Sparse", bound=SparseMatrix)
-
-
-def is_sparse(X: object) -> TypeIs[SparseMatrix]:
-    """Whether X is a sparse matrix; scipy is not imported to find out."""
+def is_sparse(X: object) -> TypeIs[SparseRows]:
+    """Whether X is a sparse matrix, one of scipy's or :class:`SparseRows`; scipy is not imported to find out."""
     return hasattr(X, "tocsr")
 
 
-def canonical(X: _Sparse) -> _Sparse:
-    """Return a matrix of scipy with sorted columns, none of them twice; one that needs it is copied."""
-    if getattr(X, "has_canonical_format", True):
-        return X
-    sorted_copy = X.astype(X.dtype)
-    sorted_copy.sum_duplicates()
-    return sorted_copy
-
-
 class SparseRows:
-    """A CSR matrix in canonical format, made of ``parts`` = (data, indices, indptr)."""
+    """A CSR matrix in canonical format, made of ``parts`` = (data, indices, indptr).
 
+    Annotations name this class where scipy's CSR matrices are meant as well.
+    """
+
+    #: As in scipy: columns are sorted, and none is there twice.
+    has_canonical_format = True
     # Arrays leave `array @ rows` to the rows.
     __array_ufunc__ = None
 
@@ -139,9 +86,6 @@ class SparseRows:
     def tocsr(self) -> SparseRows:
         """Return the matrix itself."""
         return self
-
-    def sum_duplicates(self) -> None:
-        """Do nothing: columns are sorted, and none is there twice."""
 
     def toarray(self) -> np.ndarray:
         """Return a dense array."""
@@ -193,17 +137,21 @@ class SparseRows:
         return (self.T @ other.T).T
 
 
+#: Rows of numbers, dense or sparse.
+Rows: TypeAlias = np.ndarray | SparseRows
+
+
 def starts_of(counts: np.ndarray) -> np.ndarray:
     """Return where runs of so many entries begin, and where the last one ends, (n + 1,)."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
-def entry_rows(X: SparseMatrix) -> np.ndarray:
+def entry_rows(X: SparseRows) -> np.ndarray:
     """Return the row of every entry."""
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def row_sums(X: SparseMatrix, values: np.ndarray) -> np.ndarray:
+def row_sums(X: SparseRows, values: np.ndarray) -> np.ndarray:
     """Return the sums of values, one for each entry, over the entries of every row, (n,)."""
     sums, filled = np.zeros(X.shape[0], values.dtype), np.flatnonzero(np.diff(X.indptr))
     if len(filled):
@@ -211,13 +159,13 @@ def row_sums(X: SparseMatrix, values: np.ndarray) -> np.ndarray:
     return sums
 
 
-def scaled_rows(X: _Sparse, factors: np.ndarray) -> _Sparse:
+def scaled_rows(X: SparseRows, factors: np.ndarray) -> SparseRows:
     """Return every row times a number of its own; the type of the entries stays."""
     data = (X.data[: X.nnz] * np.repeat(factors, np.diff(X.indptr))).astype(X.dtype, copy=False)
     return type(X)((data, X.indices[: X.nnz], X.indptr), shape=X.shape)
 
 
-def side_by_side(parts: Sequence[Rows]) -> SparseMatrix:
+def side_by_side(parts: Sequence[Rows]) -> SparseRows:
     """Return the columns of matrices, at least one of them sparse, in one sparse matrix."""
     sparse = [part if is_sparse(part) else SparseRows.from_dense(np.asarray(part)) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.numerics.parameters import is_whole
-from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
 
@@ -58,7 +58,7 @@ def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.nd
     return joined.reshape(n_positions, -1)
 
 
-def _sparse(inputs: SparseMatrix, offsets: np.ndarray, shifts: np.ndarray) -> SparseMatrix:
+def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> SparseRows:
     """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
     n_positions, width = inputs.shape
     first = inputs.indptr.astype(np.int64)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, cast, overload
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -98,12 +98,6 @@ class ChainModel:
             best = passes.best_labels(chains) if jointly else passes.infer(chains).marginals.argmax(axis=1)
             answers += packed.split(self.classes_[best])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
-
-    @overload
-    def predict_marginals(self, X: Iterable, pairs: Literal[False] = False) -> list[np.ndarray]: ...
-
-    @overload
-    def predict_marginals(self, X: Iterable, pairs: Literal[True]) -> tuple[list[np.ndarray], list[np.ndarray]]: ...
 
     def predict_marginals(
         self, X: Iterable, pairs: bool = False

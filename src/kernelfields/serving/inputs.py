@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from kernelfields.features.chunks import features_of
-from kernelfields.numerics.sparse_rows import Rows, SparseMatrix, SparseRows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.serving.name_table import NameList
 from kernelfields.serving.tensor_file import Document, ServingError
 
@@ -126,7 +126,7 @@ class Inputs:
         if self.columns is not None and hasattr(item, "columns") and list(item.columns) != self.columns:
             raise ValueError(f"{name} has other columns than the data of the fit: {', '.join(self.columns[:5])} ...")
         if hasattr(item, "indptr"):
-            found = cast(SparseMatrix, item)
+            found = cast(SparseRows, item)
             entries = int(found.indptr[-1])
             parts = found.data[:entries], found.indices[:entries], np.asarray(found.indptr)
             table: Rows = SparseRows(parts, shape=found.shape)

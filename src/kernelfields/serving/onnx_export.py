@@ -24,7 +24,16 @@ from typing import Protocol, cast
 import numpy as np
 
 from kernelfields.serving.chain_model import ChainModel, Term, chain_of, load_chain
-from kernelfields.serving.onnx_graph import OPSET, DenseRows, Graph, GraphRows, SparseRows, Value, dense_matrix
+from kernelfields.serving.onnx_graph import (
+    OPSET,
+    DenseRows,
+    Graph,
+    GraphRows,
+    InputRows,
+    SparseRows,
+    Value,
+    dense_matrix,
+)
 from kernelfields.serving.tensor_file import Document, ServingError
 
 OUTPUTS = ("labels", "marginals", "log_partition")
@@ -102,7 +111,7 @@ class _Export:
         self.is_last = positions.node("Equal", count - one)
         if inputs.sparse:
             parts = given["indptr"], given["indices"], given["values"]
-            self.rows: GraphRows = SparseRows.of_inputs(*parts, inputs.n_features, self.length)
+            self.rows: InputRows = SparseRows.of_inputs(*parts, inputs.n_features, self.length)
         else:
             rows = given["inputs"]
             if inputs.scaling is not None:
@@ -130,7 +139,7 @@ class _Export:
         if not edge:
             return total, None
         steps = graph.add("Sum", self.chain.tied_edge.reshape(1, -1), *edge)
-        steps = self.is_first.unsqueeze(1).where(0.0, steps)
+        steps = self.is_first.unsqueeze(1).node("Where", 0.0, steps)
         return total, steps.node("Reshape", graph.whole(-1, self.n_labels, self.n_labels))
 
     def _shape(self, width: int) -> Value:
@@ -171,7 +180,7 @@ class _Export:
         if self.edge is not None:
             return body, node, [(self.node, node), (self.edge, step)], step
         # Nothing steps into the first position.
-        return body, node, [(self.node, node), (self.is_first, step)], step.where(0.0, self.chain.tied_edge)
+        return body, node, [(self.node, node), (self.is_first, step)], step.node("Where", 0.0, self.chain.tied_edge)
 
     def _begin(self) -> Value:
         """Return scores before the first position: of one label, from which nothing is added."""
@@ -199,7 +208,7 @@ class _Export:
         states = [(self._begin(), before, after)]
         last, log_alpha, peaks = self.graph.scan(body, states, rows, [after.node("Identity"), peak])
         marginals = (log_alpha + self._backward()).node("Softmax", axis=1)
-        return marginals, peaks.sum() + last.exp().sum().log()
+        return marginals, peaks.sum() + np.log(np.exp(last).sum())
 
     def _backward(self) -> Value:
         body, node, rows, steps = self._body()
@@ -248,10 +257,10 @@ class _Export:
 
 def _where(flags: Value, scores: Value) -> Value:
     """Return scores at some positions, zero elsewhere."""
-    return flags.unsqueeze(1).where(scores, 0.0)
+    return flags.unsqueeze(1).node("Where", scores, 0.0)
 
 
 def _log_sums(joint: Value, axis: int) -> Value:
     """Return log of the sum of exponentials of a table (L, L) along an axis; minus infinity where all are."""
     peaks = joint.max(axis, keepdims=True).node("Max", _LOWEST)
-    return (joint - peaks).exp().sum(axis).log() + peaks.squeeze(axis)
+    return np.log(np.exp(joint - peaks).sum(axis)) + peaks.squeeze(axis)

@@ -1,6 +1,6 @@
 """Arrays of an ONNX graph under construction: values with operators, rows of inputs, and the operations of kernels.
 
-    Value         an array that the graph computes; + - * / @ and comparisons add nodes to the graph
+    Value         an array that the graph computes; operators and functions of NumPy add nodes to the graph
     DenseRows     inputs (T, d) double, or windows of them
     SparseRows    the parts of a CSR matrix: indptr (T + 1) and indices (E) int64, values (E) double
 
@@ -14,12 +14,13 @@ Fails: ServingError naming what a graph of ONNX cannot express; ImportError with
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike
 
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
@@ -31,10 +32,25 @@ if TYPE_CHECKING:
 OPSET = 17
 #: A file of ONNX is one message of Protocol Buffers, which has at most 2 GiB.
 _MOST_BYTES = 2**31 - 2**24
-#: The number that ONNX has for 64-bit whole numbers, onnx.TensorProto.INT64.
-_INT64 = 7
+#: The numbers that ONNX has for types: onnx.TensorProto.INT64 and DOUBLE.
+_INT64, _DOUBLE = 7, 11
 
 Attribute = int | list[int] | str
+#: Functions of NumPy, and what ONNX calls them.
+_OPERATIONS = {
+    "absolute": "Abs",
+    "add": "Add",
+    "exp": "Exp",
+    "greater": "Greater",
+    "less_equal": "LessOrEqual",
+    "log": "Log",
+    "matmul": "MatMul",
+    "multiply": "Mul",
+    "negative": "Neg",
+    "sqrt": "Sqrt",
+    "subtract": "Sub",
+    "divide": "Div",
+}
 
 
 class Graph:
@@ -129,9 +145,8 @@ class Graph:
 
 
 class _Array:
-    """Base of values and rows: kernels find their operations here; arrays leave operators to them."""
+    """Base of values and rows: kernels find their operations here."""
 
-    __array_ufunc__ = None
     dtype = np.dtype(np.float64)
     graph: Graph
 
@@ -140,7 +155,7 @@ class _Array:
         return sys.modules[__name__]
 
 
-class Value(_Array):
+class Value(NDArrayOperatorsMixin, _Array):
     """An array that a graph computes; ``shape`` is known of constants alone."""
 
     def __init__(self, graph: Graph, name: str, shape: tuple[int, ...] = ()):
@@ -148,51 +163,27 @@ class Value(_Array):
 
     def node(self, operation: str, *others: Operand, **attributes: Attribute) -> Value:
         """Return a function of this value and others, computed in the innermost of their graphs."""
-        return self._home(others).add(operation, self, *others, **attributes)
-
-    def _home(self, others: Sequence[Operand]) -> Graph:
         inner = [other.graph for other in others if isinstance(other, Value) and other.graph.outer is self.graph]
-        return inner[0] if inner else self.graph
+        return (inner[0] if inner else self.graph).add(operation, self, *others, **attributes)
 
-    def __add__(self, other: Operand) -> Value:
-        return self.node("Add", other)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
+        if method != "__call__" or ufunc.__name__ not in _OPERATIONS:
+            return NotImplemented
+        first, *others = (each if isinstance(each, Value) else self.graph.constant(each) for each in operands)
+        return first.node(_OPERATIONS[ufunc.__name__], *others)
 
-    def __radd__(self, other: ArrayLike) -> Value:
-        return self.node("Add", other)
+    def __array_function__(
+        self, function: Callable, types: object, operands: Sequence[Value], options: Mapping[str, object]
+    ) -> Value:
+        return operands[0].node("Where", *operands[1:]) if function is np.where else NotImplemented
 
-    def __sub__(self, other: Operand) -> Value:
-        return self.node("Sub", other)
+    def __getitem__(self, key: tuple[slice, None]) -> Value:
+        """Return a vector as a column, (T, 1), which it is already."""
+        return self
 
-    def __mul__(self, other: Operand) -> Value:
-        return self.node("Mul", other)
-
-    def __rmul__(self, other: ArrayLike) -> Value:
-        return self.node("Mul", other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.node("Div", other)
-
-    def __neg__(self) -> Value:
-        return self.node("Neg")
-
-    def __matmul__(self, matrix: Operand) -> Value:
-        return self.node("MatMul", matrix)
-
-    def __gt__(self, other: Operand) -> Value:
-        """Return 1 where it is greater, and 0 elsewhere."""
-        return self.node("Greater", other).where(1.0, 0.0)
-
-    def where(self, yes: Operand, no: Operand) -> Value:
-        """Return ``yes`` where the value is true, ``no`` elsewhere."""
-        return self._home((yes, no)).add("Where", self, yes, no)
-
-    def exp(self) -> Value:
-        """Return the exponential."""
-        return self.node("Exp")
-
-    def log(self) -> Value:
-        """Return the logarithm."""
-        return self.node("Log")
+    def clip(self, max: float) -> Value:  # noqa: A002  # as NumPy has it
+        """Return values, the maximum where they are above it."""
+        return self.node("Min", max)
 
     def argmax(self, axis: int) -> Value:
         """Return the place of the maximum along an axis, the first of equal ones."""
@@ -235,14 +226,19 @@ class Product(Value):
     @cached_property
     def name(self) -> str:  # type: ignore[override]
         """The name of the product, which is added to the graph when it is first used."""
-        return self.rows.product(self.matrix).name
+        return self.rows._product(self.matrix).name
 
-    def __mul__(self, other: Operand) -> Value:
-        return Product(self.rows, self.matrix * other) if isinstance(other, float) else super().__mul__(other)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
+        if ufunc is np.multiply and operands[0] is self and isinstance(operands[1], float):
+            return Product(self.rows, self.matrix * operands[1])
+        return super().__array_ufunc__(ufunc, method, *operands)
 
 
 class GraphRows(_Array):
     """Rows of inputs in a graph, ``width`` columns of them; subclasses write their product with a matrix."""
+
+    # Arrays leave operators to the rows.
+    __array_ufunc__ = None
 
     def __init__(self, graph: Graph, width: int):
         self.graph, self.width = graph, width
@@ -252,29 +248,14 @@ class GraphRows(_Array):
         """One row, which stands for all, and the number of columns."""
         return 1, self.width
 
-    def product(self, matrix: np.ndarray) -> Value:
+    def _product(self, matrix: np.ndarray) -> Value:
         """Add the product of rows and a matrix (width, m) to the graph."""
         raise NotImplementedError
 
     def __matmul__(self, matrix: np.ndarray) -> Value:
         return Product(self, matrix)
 
-    def squared_norms(self) -> Value:
-        """Return squared norms of the rows, (T, 1)."""
-        raise NotImplementedError
-
-    def columns(self, begin: int, end: int) -> GraphRows:
-        """Return the same with some columns alone."""
-        raise NotImplementedError
-
-    def windowed(self, window: tuple[int, int], length: Value) -> GraphRows:
-        """Return every row joined with its neighbours; ``length`` is [T]."""
-        raise NotImplementedError
-
-    def __getitem__(self, key: tuple[slice, slice]) -> GraphRows:
-        return self.columns(*key[1].indices(self.width)[:2])
-
-    def __mul__(self, factor: Operand) -> GraphRows:
+    def __mul__(self, factor: Operand) -> ScaledRows:
         return ScaledRows(self, factor)
 
 
@@ -285,8 +266,7 @@ class DenseRows(GraphRows):
         super().__init__(rows.graph, width)
         self.rows = rows
 
-    def product(self, matrix: np.ndarray) -> Value:
-        """Add the product of rows and a matrix (width, m) to the graph."""
+    def _product(self, matrix: np.ndarray) -> Value:
         return self.rows @ matrix
 
     def __sub__(self, row: np.ndarray) -> DenseRows:
@@ -296,8 +276,8 @@ class DenseRows(GraphRows):
         """Return squared norms of the rows, (T, 1)."""
         return self.rows.node("ReduceSumSquare", axes=[1], keepdims=1)
 
-    def columns(self, begin: int, end: int) -> DenseRows:
-        """Return the same with some columns alone."""
+    def __getitem__(self, key: tuple[slice, slice]) -> DenseRows:
+        begin, end, _ = key[1].indices(self.width)
         return DenseRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
 
     def windowed(self, window: tuple[int, int], length: Value) -> DenseRows:
@@ -339,8 +319,7 @@ class SparseRows(GraphRows):
         rows = counted.part(graph.whole(0), n_entries).unsqueeze(1)
         return cls((rows, indices, values.unsqueeze(1)), n_features, length)
 
-    def product(self, matrix: np.ndarray) -> Value:
-        """Add the product of rows and a matrix (width, m) to the graph."""
+    def _product(self, matrix: np.ndarray) -> Value:
         n_features, (begin, end) = self.n_features, self.seen
         blocks = []
         for block in range(sum(self.window) + 1):
@@ -364,14 +343,17 @@ class SparseRows(GraphRows):
         squared = SparseRows((rows, indices, values * values), self.n_features, self.length, self.window, self.seen)
         return squared @ np.ones((self.width, 1))
 
-    def columns(self, begin: int, end: int) -> SparseRows:
-        """Return the same with some columns alone."""
+    def __getitem__(self, key: tuple[slice, slice]) -> SparseRows:
+        begin, end, _ = key[1].indices(self.width)
         seen = self.seen[0] + begin, self.seen[0] + end
         return SparseRows(self.parts, self.n_features, self.length, self.window, seen)
 
     def windowed(self, window: tuple[int, int], length: Value) -> SparseRows:
         """Return every row joined with its neighbours."""
         return SparseRows(self.parts, self.n_features, length, window)
+
+
+InputRows = DenseRows | SparseRows
 
 
 class ScaledRows(GraphRows):
@@ -381,8 +363,7 @@ class ScaledRows(GraphRows):
         super().__init__(rows.graph, rows.width)
         self.rows, self.factor = rows, factor
 
-    def product(self, matrix: np.ndarray) -> Value:
-        """Add the product of rows and a matrix (width, m) to the graph."""
+    def _product(self, matrix: np.ndarray) -> Value:
         return (self.rows @ matrix) * self.factor
 
 
@@ -393,8 +374,7 @@ class JoinedRows(GraphRows):
         super().__init__(parts[0].graph, sum(part.shape[1] for part in parts))
         self.parts = parts
 
-    def product(self, matrix: np.ndarray) -> Value:
-        """Add the product of rows and a matrix (width, m) to the graph."""
+    def _product(self, matrix: np.ndarray) -> Value:
         ends = np.cumsum([part.shape[1] for part in self.parts])
         first, *others = (part @ rows for part, rows in zip(self.parts, np.split(matrix, ends[:-1]), strict=True))
         return sum(others, first)
@@ -421,11 +401,14 @@ def dense_matrix(rows: Rows) -> np.ndarray:
 # ---- the operations of kernels/arrays.py
 
 
-def _itself(X: _Array, *_: object) -> _Array:
+def as_rows(X: GraphRows, name: str = "X") -> GraphRows:
+    """Return X."""
     return X
 
 
-as_rows = contiguous = in_float64 = converted = _itself
+def converted(values: GraphRows | Value, dtype: DTypeLike) -> GraphRows | Value:
+    """Return values as doubles; rows are so already."""
+    return values.node("Cast", to=_DOUBLE) if isinstance(values, Value) else values
 
 
 def is_dense(X: GraphRows) -> bool:
@@ -448,19 +431,19 @@ def inner_products(X: GraphRows, Z: Rows) -> Value:
     return X @ dense_matrix(Z).T
 
 
-def squared_norms(X: GraphRows) -> Value:
+def squared_norms(X: InputRows) -> Value:
     """Return ||x||^2 of every row, (T, 1)."""
     return X.squared_norms()
 
 
-def manhattan_distances(X: GraphRows, Z: Rows) -> Value:
+def manhattan_distances(X: InputRows, Z: Rows) -> Value:
     """Return sum_j |x_j - z_j|, (T, r), a row of inputs at a time."""
     if not isinstance(X, DenseRows):
         raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
     body = Graph(X.graph)
     row = body.value("row")
     # A loop of ONNX may do without a state.
-    return X.graph.scan(body, [], [(X.rows, row)], [(row - dense_matrix(Z)).node("Abs").sum(1)])[0]
+    return X.graph.scan(body, [], [(X.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
 
 
 def looked_up(X: GraphRows, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
@@ -485,41 +468,15 @@ def scale_rows_and_columns(block: Value, rows: Value, columns: np.ndarray) -> Va
     return block * rows * columns
 
 
-def outer_sums(rows: Value, columns: np.ndarray) -> Value:
-    """Return rows[i] + columns[j]."""
-    return rows + columns
-
-
 def filled(X: GraphRows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
     """Return an array of one value."""
     row = np.full(shape if len(shape) == 2 else (*shape, 1), value)
     return Value(X.graph, X.graph.constant(row).name, row.shape)
 
 
-def exponential(values: Value) -> Value:
-    """Return the exponential."""
-    return values.exp()
-
-
-def square_root(values: Value) -> Value:
-    """Return the square root."""
-    return values.node("Sqrt")
-
-
-def at_most(values: Value, bound: float) -> Value:
-    """Return values, a bound where they are above it."""
-    return values.node("Min", bound)
-
-
 def zero_up_to(values: Value, bounds: Value) -> Value:
     """Return values, zero where they are not above their bounds."""
-    return values.node("LessOrEqual", bounds).where(0.0, values)
-
-
-def inverse_or_zero(values: Value) -> Value:
-    """Return 1 / values where they are positive, and 0 elsewhere."""
-    positive = values.node("Greater", 0.0)
-    return positive.where(1.0, 0.0) / positive.where(values, 1.0)
+    return (values <= bounds).node("Where", 0.0, values)
 
 
 def first_negative(values: Value) -> None:
