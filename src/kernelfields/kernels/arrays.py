@@ -26,6 +26,7 @@ and a few megabytes. Fails: ValueError for inputs that are no matrix of real num
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 # A product of more multiplications than the second is shared out to threads by BLAS, one with a vector of more than
 # the first (OpenBLAS; others begin later); up to the third it is done before they are all awake on a busy machine.
 _ALONE_VECTOR, _ALONE, _SMALL_PRODUCT = 9_000, 2**18, 2**24
+# Sums of rounded numbers are known up to this share.
+_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+# Sparse rows are compared entry by entry if at most this share of the pairs of entries meet in a column.
+_FEW_MEET = 0.01
 # Entries of a block of Manhattan distances that are added up together: they stay in the cache.
 _CACHED_ENTRIES = 2**15
 
@@ -267,7 +272,7 @@ def _from_products(products: np.ndarray, sums: np.ndarray) -> np.ndarray:
     # The two norms are added first: (2p + a) + b and (2p + b) + a may differ in the last digit.
     products *= -2.0
     products += sums
-    sums *= 32 * np.finfo(np.float64).eps
+    sums *= _ROUNDING
     return zero_up_to(products, sums)
 
 
@@ -280,18 +285,14 @@ def median_row(Z: np.ndarray) -> np.ndarray:
 @with_backends
 def manhattan_distances(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
+    distances: Callable[..., np.ndarray] = _dense_manhattan
     other, dtype = X if Z is None else Z, block_dtype(X, Z)
-    if isinstance(X, np.ndarray) and isinstance(other, np.ndarray):
-        distances: Callable[..., np.ndarray] = _dense_manhattan
-    elif isinstance(X, SparseRows) or isinstance(other, SparseRows):
-        X, other = (rows if is_sparse(rows) else SparseRows.from_dense(rows) for rows in (X, other))
-        distances = _met_manhattan
-    else:
-        # Loaded by those alone who need it: a tenth of a second.
-        from sklearn.metrics import pairwise
-
-        X, other = _with_short_indices(X), _with_short_indices(other)
-        distances = pairwise.manhattan_distances
+    if is_sparse(X) or is_sparse(other):
+        X, other = SparseRows.of(X), SparseRows.of(other)
+        if X.nnz * other.nnz > _FEW_MEET * math.prod(X.shape) * math.prod(other.shape):
+            X, other = X.toarray(), other.toarray()
+        else:
+            distances = _sparse_manhattan
     return by_blocks(X, other.shape[0], dtype, lambda part: distances(part, other))
 
 
@@ -311,31 +312,15 @@ def _dense_manhattan(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return distances
 
 
-def _met_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
-    """Return |x| + |z|, corrected for the columns in which both have entries."""
-    absolute = (sparse_rows.row_sums(rows, np.abs(rows.data, dtype=np.float64)) for rows in (X, Z))
-    distances = outer_sums(*absolute)
+def _sparse_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
+    """Return |x| + |z|, less |x_j| + |z_j| - |x_j - z_j| for the columns in which both have entries."""
+    sums = outer_sums(*(sparse_rows.row_sums(rows, np.abs(rows.data, dtype=np.float64)) for rows in (X, Z)))
+    distances = sums.copy()
     for rows, mine, theirs in sparse_rows.meetings(X, Z.T):
         x, z = X.data[mine].astype(np.float64), Z.T.data[theirs].astype(np.float64)
-        met = np.abs(x - z) - np.abs(x) - np.abs(z)
+        met = np.abs(x - z) - (np.abs(x) + np.abs(z))
         distances[rows] += sparse_rows.sums_of_meetings(X, Z.T, rows, mine, theirs, met)
-    return np.maximum(distances, 0.0)
-
-
-def _with_short_indices(X: Rows) -> SparseRows:
-    """Return X as a float64 CSR matrix with the 32-bit indices scikit-learn asks for."""
-    from scipy import sparse
-
-    rows = sparse.csr_array(X, dtype=np.float64)
-    if rows.indices.dtype == np.int32 and rows.indptr.dtype == np.int32:
-        return rows
-    if rows.nnz > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"the Manhattan distance of sparse rows is limited to 2^31 - 1 non-zeros, got {rows.nnz}. "
-            "Pass fewer rows at a time."
-        )
-    parts = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-    return sparse.csr_array(parts, shape=rows.shape)
+    return zero_up_to(distances, sums * _ROUNDING)
 
 
 @with_backends

@@ -47,8 +47,10 @@ class Registry(Generic[T]):
         """
 
         def enter(registered: _Class) -> _Class:
-            if name in self._classes:
-                raise ValueError(f"there is a {self.noun} of the kind {name!r} already: {self._classes[name].__name__}")
+            known = self._classes.get(name, registered)
+            # A class that is defined again, as in a notebook, takes the place of the old one.
+            if (known.__module__, known.__qualname__) != (registered.__module__, registered.__qualname__):
+                raise ValueError(f"there is a {self.noun} of the kind {name!r} already, {known.__qualname__}")
             self._classes[name] = registered
             for shorthand, parameters in (shorthands or {}).items():
                 self._shorthands[shorthand] = registered, parameters

@@ -46,6 +46,16 @@ class SparseRows:
         self.shape = shape
 
     @classmethod
+    def of(cls, rows: Rows) -> SparseRows:
+        """Return dense rows, or those of an object with the parts of a CSR matrix, in this form."""
+        if isinstance(rows, np.ndarray):
+            return cls.from_dense(rows)
+        if type(rows) is cls:
+            return rows
+        n_entries = int(rows.indptr[-1])
+        return cls((rows.data[:n_entries], rows.indices[:n_entries], np.asarray(rows.indptr)), shape=rows.shape)
+
+    @classmethod
     def from_dense(cls, dense: np.ndarray) -> SparseRows:
         """Return the entries of a dense array that are not zero."""
         rows, columns = np.nonzero(dense)
@@ -167,14 +177,14 @@ def scaled_rows(X: SparseRows, factors: np.ndarray) -> SparseRows:
 
 def side_by_side(parts: Sequence[Rows]) -> SparseRows:
     """Return the columns of matrices, at least one of them sparse, in one sparse matrix."""
-    sparse = [part if is_sparse(part) else SparseRows.from_dense(np.asarray(part)) for part in parts]
+    sparse = [SparseRows.of(part) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]
     indptr = starts_of(np.sum(counts, axis=0))
     data = np.empty(indptr[-1], np.result_type(*(part.dtype for part in sparse)))
     indices, begin, width = np.empty(indptr[-1], np.int64), indptr[:-1].copy(), 0
     for part, own in zip(sparse, counts, strict=True):
         places = np.arange(part.nnz) + np.repeat(begin - part.indptr[:-1], own)
-        data[places], indices[places] = part.data[: part.nnz], part.indices[: part.nnz] + width
+        data[places], indices[places] = part.data, part.indices + width
         begin += own
         width += part.shape[1]
     kind = next(type(part) for part in parts if is_sparse(part))

@@ -113,12 +113,11 @@ class Inputs:
         if not self.sparse:
             dense = [table.toarray() if is_sparse(table) else table for table in tables]
             return np.concatenate(dense).astype(dtype, copy=False), lengths
-        parts = [table if is_sparse(table) else SparseRows.from_dense(table) for table in tables]
-        data, indices, counts = (
-            np.concatenate(arrays)
-            for arrays in zip(*((part.data, part.indices, np.diff(part.indptr)) for part in parts), strict=True)
-        )
-        return SparseRows.from_entries(data.astype(dtype, copy=False), indices, counts, self.n_features), lengths
+        parts = [SparseRows.of(table) for table in tables]
+        data = np.concatenate([part.data for part in parts]).astype(dtype, copy=False)
+        indices = np.concatenate([part.indices for part in parts])
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        return SparseRows.from_entries(data, indices, counts, self.n_features), lengths
 
     def _table(self, item: object, name: str) -> Rows:
         if is_sparse(item):
@@ -126,10 +125,7 @@ class Inputs:
         if self.columns is not None and hasattr(item, "columns") and list(item.columns) != self.columns:
             raise ValueError(f"{name} has other columns than the data of the fit: {', '.join(self.columns[:5])} ...")
         if hasattr(item, "indptr"):
-            found = cast(SparseRows, item)
-            entries = int(found.indptr[-1])
-            parts = found.data[:entries], found.indices[:entries], np.asarray(found.indptr)
-            table: Rows = SparseRows(parts, shape=found.shape)
+            table: Rows = SparseRows.of(cast(SparseRows, item))
         else:
             table = np.asarray(item)
             if table.dtype.kind not in "biuf":
