@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "objective": {"inference", "basis", "kernels", "fields", "numerics"},
     "solvers": {"objective", "numerics"},
     "engines": _LOWEST | {"objective"},
-    "formats": {"features"},
+    "formats": {"features", "numerics"},
     "models": _BELOW_MODELS,
     "reports": {"solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
-    "serving": set(),
+    "serving": {"formats", "features", "kernels", "numerics"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "the door"},
 }
 #: Packages that may be imported below some folders, or in some files, only.

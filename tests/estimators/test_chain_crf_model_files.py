@@ -180,9 +180,9 @@ def test_truncated_and_damaged_files(tmp_path, saved):
 
 def test_a_newer_format_is_refused(tmp_path, saved, monkeypatch):
     crf, _ = saved
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 3)
+    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 3)
     crf.save(tmp_path / "newer")
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 2)
+    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 2)
     with pytest.raises(ModelFileError, match=r"newer version of kernelfields.*upgrade"):
         ChainCRF.load(tmp_path / "newer")
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
-from kernelfields.formats import model_file
+from kernelfields.formats import model_file, model_text
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 
 DOCUMENT = {
@@ -203,7 +203,7 @@ def metadata_of(content="{}", **changes):
 
 def sealed(content, arrays):
     """Metadata with a valid checksum around any text."""
-    return metadata_of(content, sha256=model_file._digest(content, arrays))
+    return metadata_of(content, sha256=model_text.digest(content, arrays))
 
 
 class Bomb:

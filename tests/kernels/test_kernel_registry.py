@@ -127,7 +127,7 @@ def scikit_learn(name, **parameters):
     [
         (None, "a mapping with the key 'kind'"),
         ("rbf", "a mapping with the key 'kind'"),
-        ({}, "unknown kind of kernel None; known are linear, polynomial"),
+        ({}, "unknown kind of kernel None; known are constant, sum, product"),
         ({"kind": "os.system"}, "unknown kind of kernel 'os.system'"),
         ({"kind": ["rbf"]}, "unknown kind"),
         ({"kind": "rbf"}, r"has the parameters \[gamma\], got \[\]"),

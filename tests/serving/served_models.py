@@ -46,6 +46,7 @@ SPELLED_OUT = [
 MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "rbf": ({"kernel": "rbf"}, X, WORDS),
     "rbf, scaled": ({"kernel": "rbf", "scale": True, "decode": "viterbi"}, UNEVEN, Y),
+    "one column, scaled": ({"kernel": "linear", "scale": True}, [x[:, 1:2] for x in UNEVEN], WORDS),
     "rbf, float32": ({"kernel": "rbf"}, [x.astype(np.float32) for x in X], WORDS),
     "linear and polynomial": (
         {"kernel": Linear() + Polynomial(2), "prior_variance": (1.0, 0.5), "window": 3},

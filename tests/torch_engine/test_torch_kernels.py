@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kernelfields.kernels import arrays
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
@@ -123,7 +124,7 @@ def test_distances_far_from_the_origin_do_not_cancel(device):
     near = rng.standard_normal((30, 4))
     far = near + 1e7
     exact = ((far[:, None] - far) ** 2).sum(axis=2)
-    distances = tensors.squared_distances(torch.tensor(far, device=device), torch.tensor(far, device=device))
+    distances = arrays.squared_distances(torch.tensor(far, device=device), torch.tensor(far, device=device))
     np.testing.assert_allclose(distances.cpu().numpy(), exact, rtol=1e-12, atol=1e-12)
     assert torch.equal(distances.diagonal().cpu(), torch.zeros(30, dtype=torch.float64))
 
@@ -242,11 +243,11 @@ print(json.dumps("torch" in sys.modules))
     assert json.loads(run.stdout) is False
 
 
-@pytest.mark.parametrize("distances", [tensors.squared_distances, tensors.manhattan_distances])
+@pytest.mark.parametrize("distances", [arrays.squared_distances, arrays.manhattan_distances])
 def test_distances_are_where_the_inputs_are(distances):
     """Tensors of the device "meta" have a shape and a place but no values, and meet no tensor from elsewhere."""
     X, Z = (torch.empty((n, 2), dtype=torch.float64, device="meta") for n in (3, 4))
     for block, shape in ((distances(X), (3, 3)), (distances(X, Z), (3, 4))):
         assert block.device == X.device
         assert block.shape == shape
-    assert tensors.filled(X, (3,), 1.0, torch.float64).device == X.device
+    assert arrays.filled(X, (3,), 1.0, torch.float64).device == X.device

@@ -4,24 +4,15 @@
               model  = JSON {"kind": ..., "document": ..., "tensors": ...}
     tensors:  every numeric array of the document, named by its path ("document.basis.pivots")
 
-JSON is strict, so what it lacks is spelled with reserved keys, undone on reading:
-
-    {"$array": name}                    a numeric array, kept bit for bit as a tensor
-    {"$strings": [...], "shape": [...]} an array of str
-    {"$float": "nan" | "inf" | "-inf"}  a float that is not finite
-    {"$json": name}                     a long list of str, its JSON text kept as a tensor of bytes
-    {"$dict": [[key, value], ...]}      a dict with a key that begins with "$"
-
-Tuples come back as lists and NumPy scalars as Python numbers. The checksum covers the JSON text and the
-name, dtype, shape and bytes of every tensor, so a damaged file is refused and never half believed.
+model_text.py spells the document in JSON. Tuples come back as lists and NumPy scalars as Python numbers. The checksum
+covers the JSON text and the name, dtype, shape and bytes of every tensor, so a damaged file is refused and never half
+believed.
 Cost: the file is built in memory once; reading checks sizes against the file before anything is allocated.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -31,15 +22,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from kernelfields.formats.model_text import FORMAT, VERSION, decoded, digest, encoded
 from kernelfields.formats.text_files import write_whole
 
-_FORMAT = "kernelfields-model"
-# 1 is that of kernelfields 0.1.0; its documents are read through models/old_documents.py.
-_VERSION = 2
-_KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.
-_LONG_LIST = 1000
 _LONGEST_JSON = 50_000_000
 
 
@@ -61,13 +48,13 @@ def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarr
     arrays: dict[str, np.ndarray] = {}
     content = {
         "kind": kind,
-        "document": _encode(document, "document", arrays),
-        "tensors": _encode(tensors, "tensors", arrays),
+        "document": encoded(document, "document", arrays),
+        "tensors": encoded(tensors, "tensors", arrays),
     }
     text = json.dumps(content, allow_nan=False)
     if len(text) > _LONGEST_JSON:
         raise ValueError(f"the model's document is too large, {len(text)} characters: store long lists as NumPy arrays")
-    metadata = {"format": _FORMAT, "version": str(_VERSION), "sha256": _digest(text, arrays), "model": text}
+    metadata = {"format": FORMAT, "version": str(VERSION), "sha256": digest(text, arrays), "model": text}
     return save(arrays, metadata)
 
 
@@ -89,13 +76,13 @@ def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str,
         reason = _looks_like_pickle(path) or f"damaged or of another format ({_one_line(error)})"
         raise ModelFileError(f"{path} is not a kernelfields model file: {reason}") from error
     text = _model_text(path, metadata)
-    if metadata.get("sha256") != _digest(text, arrays):
+    if metadata.get("sha256") != digest(text, arrays):
         raise ModelFileError(f"{path} is damaged: its checksum does not match. Save or copy the model again.")
     try:
         content = json.loads(text)
         found, document, tensors = content["kind"], content["document"], content["tensors"]
         if found in kinds:
-            document, tensors = _decode(document, arrays), _decode(tensors, arrays)
+            document, tensors = decoded(document, arrays), decoded(tensors, arrays)
             if not (isinstance(document, dict) and isinstance(tensors, dict)):
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -104,88 +91,6 @@ def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str,
         expected = " or ".join(map(repr, kinds))
         raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with its own class")
     return found, document, tensors
-
-
-def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Turn a value into strict JSON, moving its arrays to ``arrays``."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": repr(value)}
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, place, arrays)
-    if isinstance(value, dict):
-        return _encode_dict(value, place, arrays)
-    if isinstance(value, list | tuple):
-        if len(value) >= _LONG_LIST and all(isinstance(item, str) for item in value):
-            return {"$json": _keep(np.frombuffer(json.dumps(value).encode(), np.uint8), place, arrays)}
-        return [_encode(item, f"{place}.{index}", arrays) for index, item in enumerate(value)]
-    raise TypeError(
-        f"{place} is {type(value).__name__}, which a model file cannot hold: use None, str, bool, int, "
-        "float, dict, list or a NumPy array"
-    )
-
-
-def _encode_dict(value: dict, place: str, arrays: dict[str, np.ndarray]) -> dict:
-    for key in value:
-        if not isinstance(key, str):
-            raise TypeError(f"{place} has the key {key!r} of type {type(key).__name__}: keys must be str")
-    if any(key.startswith("$") for key in value):
-        return {"$dict": [[key, _encode(inner, f"{place}.{key}", arrays)] for key, inner in value.items()]}
-    return {str(key): _encode(inner, f"{place}.{key}", arrays) for key, inner in value.items()}
-
-
-def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> dict:
-    if value.dtype.kind == "U":
-        return {"$strings": _encode(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
-    if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
-        raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
-    return {"$array": _keep(value, place, arrays)}
-
-
-def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
-    name = place.encode(errors="backslashreplace").decode()  # tensor names must be proper Unicode
-    while name in arrays:  # {"a.b": x, "a": {"b": y}} share one path
-        name += "_"
-    # safetensors copies memory as it lies; np.ascontiguousarray would make 0-d arrays 1-d.
-    arrays[name] = np.asarray(value, dtype=value.dtype.newbyteorder("="), order="C")
-    return name
-
-
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$array" in value:
-        return arrays[value["$array"]]
-    if "$strings" in value:
-        return _string_array(_decode(value["$strings"], arrays), value["shape"])
-    if "$float" in value:
-        return float(value["$float"])
-    if "$json" in value:
-        return json.loads(arrays[value["$json"]].tobytes())
-    if "$dict" in value:
-        return {key: _decode(inner, arrays) for key, inner in value["$dict"]}
-    return {key: _decode(inner, arrays) for key, inner in value.items()}
-
-
-def _string_array(words: list, shape: list) -> np.ndarray:
-    # One long word among many would blow a small file up, since NumPy gives all words the same room.
-    if sum(map(len, words)) * 1000 + 1_000_000 < len(words) * max(map(len, words), default=0):
-        raise ValueError("an array of strings with one word far longer than the rest")
-    return np.array(words, dtype=str).reshape(shape)
-
-
-def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _check_is_file(path: str | os.PathLike) -> None:
@@ -199,15 +104,15 @@ def _check_is_file(path: str | os.PathLike) -> None:
 
 
 def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
-    if metadata.get("format") != _FORMAT or "model" not in metadata:
+    if metadata.get("format") != FORMAT or "model" not in metadata:
         raise ModelFileError(f"{path} is a safetensors file, but not one that kernelfields wrote")
     version = metadata.get("version", "")
     if not (version.isascii() and version.isdigit()) or int(version[:9]) < 1:
         raise ModelFileError(f"{path} is damaged: its format version reads {version!r:.40}")
-    if int(version[:9]) > _VERSION:
+    if int(version[:9]) > VERSION:
         raise ModelFileError(
             f"{path} was written by a newer version of kernelfields (format {version:.9}, this one reads "
-            f"up to {_VERSION}): upgrade kernelfields"
+            f"up to {VERSION}): upgrade kernelfields"
         )
     return metadata["model"]
 

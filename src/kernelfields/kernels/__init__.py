@@ -3,7 +3,9 @@
 Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precomputed``; combined with
 ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
 ``Manifold``, on nodes of a graph ``GraphLaplacian, GraphDiffusion``; foreign ones through ``CallableKernel`` and
-``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
+``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a name by ``register``.
+
+The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
 
 from kernelfields.kernels.callables import CallableKernel
@@ -19,6 +21,7 @@ from kernelfields.kernels.kernel import (
     Scaled,
     Sum,
     check_positive_semidefinite,
+    register,
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
 from kernelfields.kernels.manifold import Manifold
@@ -53,5 +56,6 @@ __all__ = [
     "ScikitLearnKernel",
     "Sum",
     "check_positive_semidefinite",
+    "register",
     "resolve_kernel",
 ]

@@ -6,33 +6,31 @@ the function is passed again on loading. Cost: that of the function; the diagona
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from scipy import sparse
 
 from kernelfields.kernels.arrays import block_dtype
-from kernelfields.kernels.kernel import Kernel, symmetric
+from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
+from kernelfields.numerics.sparse_rows import Rows
 
 _DIAGONAL_BLOCK = 32
 
 
+@register("callable")
 class CallableKernel(Kernel):
     """k(X, Z) = function(X, Z); ``name`` stands for the function in model files, by default its own."""
 
-    kind = "callable"
+    # A function has no copy that is equal to it, and may hold data of any size.
+    shared = frozenset({"function"})
+    undescribed = frozenset({"function"})
 
-    def __init__(self, function: Callable[[Any, Any], np.ndarray], name: str | None = None):
+    def __init__(self, function: KernelFunction, name: str | None = None):
         self.function = function
         self.name = name
 
-    def __sklearn_clone__(self) -> CallableKernel:
-        # A function has no copy that is equal to it, and may hold data of any size: clones share it.
-        return CallableKernel(self.function, self.name)
-
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # Where a function lies in memory says nothing to a reader, and differs from run to run.
+        # The address of a function in memory differs from run to run.
         return f"CallableKernel({self.label()})"[:N_CHAR_MAX]
 
     def check_parameters(self) -> None:
@@ -46,25 +44,45 @@ class CallableKernel(Kernel):
         """Return the name that stands for the function in model files."""
         return self.name or str(getattr(self.function, "__name__", type(self.function).__name__))
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return the description, which holds only the name of the function."""
         return {"kind": self.kind, "name": self.label()}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    @classmethod
+    def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
+        """Return that the function is not in the file."""
+        return f"{parameters['name']!r} cannot be served: a function is code, which a model file does not hold"
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
+        """Return the kernel of a function that the caller passes under the name in the description."""
+        name = parameters["name"]
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a kernel function must be a string, got {name!r}.")
+        if name not in functions:
+            raise ValueError(
+                f"this kernel uses the function {name!r}, which is not stored with it. "
+                f"Pass callables={{{name!r}: function}}; given were [{', '.join(map(repr, functions))}]."
+            )
+        kernel = cls(functions[name], name)
+        kernel.check_parameters()
+        return kernel
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         block = self._values(X, X if Z is None else Z)
         block = symmetric(block, f"the kernel function {self.label()!r}") if Z is None else block
         return block.astype(block_dtype(X, Z), copy=False)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         diagonal = np.empty(X.shape[0], dtype=X.dtype)
         for first in range(0, X.shape[0], _DIAGONAL_BLOCK):
             rows = slice(first, min(first + _DIAGONAL_BLOCK, X.shape[0]))
             diagonal[rows] = self._values(X[rows], X[rows]).diagonal()
         return diagonal
 
-    def _values(self, X: Any, Z: Any) -> np.ndarray:
-        returned: Any = self.function(X, Z)
-        dense = returned.toarray() if sparse.issparse(returned) else returned
+    def _values(self, X: Rows, Z: Rows) -> np.ndarray:
+        returned = self.function(X, Z)
+        dense = returned.toarray() if hasattr(returned, "toarray") else returned
         expected = (X.shape[0], Z.shape[0])
         # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.
         try:

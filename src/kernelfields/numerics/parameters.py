@@ -1,7 +1,7 @@
-"""Parameters of users: checks made before any work starts, equality by value, rules that read the data.
+"""Parameters of users: checks made before any work starts, and rules that read the data.
 
-Kernels are equal when their classes and parameters are. Their parameters may be numbers or the rules of
-scikit-learn's support vector machines, for n x d inputs X with overall variance v:
+Parameters of kernels may be numbers or the rules of scikit-learn's support vector machines, for n x d inputs X with
+overall variance v:
 
     "scale"  1 / (d v)   (1 when X is constant)
     "auto"   1 / d
@@ -15,11 +15,9 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator
 
 #: Rules by which a parameter of a kernel follows from the training inputs.
 RULES = ("scale", "auto")
@@ -27,7 +25,7 @@ RULES = ("scale", "auto")
 _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether value is a whole number; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
@@ -117,36 +115,6 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
     if name not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
     return np.dtype(name)
-
-
-class ComparedByParameters(BaseEstimator):
-    """Base of kernels: two objects are equal when their classes and parameters are.
-
-    The hash follows the parameters as well, so do not change an object that is a key of a dictionary.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
-
-    def __hash__(self) -> int:
-        # Arrays and foreign objects take no part: equal objects must have equal hashes, no more.
-        parameters = self.get_params(deep=False).items()
-        plain = (str, numbers.Number, ComparedByParameters)
-        return hash((type(self), *((name, value) for name, value in parameters if isinstance(value, plain))))
-
-
-def _same(left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    if sparse.issparse(left) or sparse.issparse(right):
-        both = sparse.issparse(left) and sparse.issparse(right) and left.shape == right.shape
-        return both and (left != right).nnz == 0
-    if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
-        return np.array_equal(np.asarray(left), np.asarray(right))
-    return bool(left == right)
 
 
 def _is_real(value: Any) -> bool:
