@@ -251,6 +251,10 @@ class GraphCRF(FieldEstimator):
     def _spells_out(self) -> bool:
         return self.cliques is not None
 
+    def _approximate_method(self, training: Training) -> str | None:
+        plan = training.structure.plan(training.data)
+        return None if plan is None or plan.exact else plan.method
+
     def _set_views(self) -> None:
         super()._set_views()
         n_labels = len(self.classes_)

@@ -31,7 +31,7 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
+from kernelfields.objective.likelihoods.graph import InstanceStructure, plan_labels, refuse_approximate
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation, WeightsTable
@@ -252,6 +252,22 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         if held_out.evidence is not None:
             weights = weights * informative(held_out.evidence)
         training.threshold = learn(marginals[:, 1], held_out.labels, weights)
+
+    def _item_labels(self, training: Training, y: object) -> list[np.ndarray]:
+        data = training.data
+        table = data.labels.reshape(data.n_instances, -1)
+        if data.evidence is not None:
+            table = table * informative(data.evidence).reshape(table.shape)
+        # One more label for instances that have none, so that folds share them as well.
+        return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
+
+    def _approximate_method(self, training: Training) -> str | None:
+        structure: Any = training.structure
+        one = training.data.subset(slice(0, 1)).with_pairs(structure.pairs).graphs
+        members = [factors.members for factors in one.factors]
+        tied = self.edge_kernel is None
+        plan = plan_labels(one.offsets, members, structure.n_names, structure.method, tied=tied)
+        return None if plan.exact else plan.method
 
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""

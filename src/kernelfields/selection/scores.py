@@ -1,127 +1,105 @@
 """Scores of held-out items; higher is better.
 
-    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it can tell close candidates
+    "auto"             "log_likelihood", or where inference is approximate "accuracy", of several labels "hamming"
+    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it tells close candidates
                        apart; needs exact inference
     "accuracy"         what the estimator's own predictions get right: tokens, nodes, samples, or whole sets of labels
-    "entity_f1"        chains: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints where
-                       they name one, else it is guessed from the labels
+    "entity_f1"        sequences: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints
+                       where they name one, else it is guessed from the labels
     "micro_f1"         several labels: F1 of all labels of all instances together
     "hamming"          several labels: the share of single labels that are right, one minus the Hamming loss
-    a name             tables: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
+    a name             classifiers: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
     a function         scoring(estimator, X, y) of a fitted estimator and held-out items
 
-Predictions are those of the estimator itself (``FoldFit.predictions``), whichever way it decodes.
-Fails: before any fit, ValueError for an unknown score or for labels that hold no entities.
+Fails: before any fit, ValueError for an unknown score, or for one that these labels do not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.settling import Training
 from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.features.readers import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
-from kernelfields.fields.evidence import informative
+from kernelfields.fields.soft_targets import SoftTargets
+from kernelfields.selection.candidates import Searched
+from kernelfields.selection.folds import Items, several_labels
 from kernelfields.selection.variance_path import FoldFit
 
 Scorer = Callable[[FoldFit], float]
-#: Makes the scorer of a name for an estimator, whose sorted classes are given.
-ScorerMaker = Callable[[Any, np.ndarray], Scorer]
+#: What users give: a name, or a function of a fitted estimator, held-out inputs and their labels.
+Scoring = str | Callable[..., float]
 
 
-def resolve_scoring(
-    scoring: Any,
-    estimator: Any,
-    classes: np.ndarray,
-    makers: Mapping[str, ScorerMaker],
-    *,
-    of_scikit_learn: bool = False,
-) -> Scorer:
-    """Return the function of a fold's fit that ``scoring`` means; ``makers`` are the names that the estimator has."""
+def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[Scoring, Scorer]:
+    """Return the score that is meant, "auto" resolved, and the function of a fold's fit that computes it."""
     if callable(scoring):
-        return lambda fit: _number(scoring(fit.estimator(), fit.part.X_test, fit.part.y_test), scoring)
-    if isinstance(scoring, str) and scoring in makers:
-        return makers[scoring](estimator, classes)
-    names = ", ".join(map(repr, makers))
-    if not of_scikit_learn:
-        raise ValueError(f"scoring must be one of {names} or a function, got {scoring!r}")
-    if not isinstance(scoring, str) or scoring not in get_scorer_names():
-        raise ValueError(f"scoring must be one of {names}, a scorer of scikit-learn or a function, got {scoring!r}")
-    return resolve_scoring(get_scorer(scoring), estimator, classes, makers)
+        return scoring, lambda fit: _number(scoring(fit.estimator, fit.X_test, fit.y_test), scoring)
+    several = several_labels(estimator)
+    known: dict[str, Scorer] = {
+        "log_likelihood": lambda fit: fit.log_likelihood(),
+        "accuracy": lambda fit: fit.estimator.score(fit.X_test, fit.y_test),
+    }
+    if isinstance(estimator, ChainCRF):
+        known["entity_f1"] = lambda fit: entity_f1_score(fit.y_test, fit.estimator.predict(fit.X_test), scheme=scheme)
+    if several:
+        known |= {"micro_f1": _micro_f1, "hamming": _hamming}
+    approximate = estimator._approximate_method(training) if isinstance(estimator, FieldEstimator) else None
+    instead = "hamming" if several else "accuracy"
+    if scoring == "auto":
+        scoring = "log_likelihood" if approximate is None else instead
+    elif scoring == "log_likelihood" and approximate is not None:
+        raise ValueError(
+            f"scoring='log_likelihood' needs exact inference, and these graphs are inferred by {approximate!r}, which "
+            f"is approximate: use scoring={instead!r}, or an exact method if there is time for it"
+        )
+    _check_partly_known(scoring, items)
+    if scoring in known:
+        scheme = (
+            _entity_scheme(estimator, training.classes)
+            if isinstance(estimator, ChainCRF) and scoring == "entity_f1"
+            else ""
+        )
+        return scoring, known[scoring]
+    names, scorers = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
+    if not is_classifier(estimator) or not isinstance(scoring, str) or scoring not in get_scorer_names():
+        raise ValueError(f"scoring must be one of {names}{scorers} or a function, got {scoring!r}")
+    return scoring, resolve_scoring(get_scorer(scoring), estimator, training, items)[1]
 
 
-#: Scores that count what is known where labels are partly known; functions are left to whoever wrote them.
-COUNT_WHAT_IS_KNOWN = ("log_likelihood", "accuracy")
-
-
-def check_partly_known(scoring: Any) -> None:
-    """Raise ValueError if a score needs every label."""
-    if isinstance(scoring, str) and scoring not in COUNT_WHAT_IS_KNOWN:
-        names = " or ".join(map(repr, COUNT_WHAT_IS_KNOWN))
+def _check_partly_known(scoring: Scoring, items: Items) -> None:
+    """Raise ValueError if a score needs every label; functions are left to those who wrote them."""
+    counted = ("log_likelihood",) if isinstance(items.y, SoftTargets) else ("log_likelihood", "accuracy")
+    if items.partly and scoring not in counted:
+        names = " or ".join(map(repr, counted))
         raise ValueError(f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}")
 
 
-def log_likelihood(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the log-likelihood per position, of those of which something is known."""
-
-    def score(fit: FoldFit) -> float:
-        evidence = fit.part.test.evidence
-        count = fit.part.test.n_positions if evidence is None else max(1, int(informative(evidence).sum()))
-        return fit.log_likelihood() / count
-
-    return score
-
-
-def position_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the share of positions whose label is right, of those whose label is known."""
-
-    def score(fit: FoldFit) -> float:
-        if fit.part.test.evidence is not None:
-            return fit.estimator().score(fit.part.X_test, fit.part.y_test)
-        return token_accuracy(fit.part.y_test, fit.predictions())
-
-    return score
-
-
-def own_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return what the estimator calls its accuracy."""
-    return lambda fit: fit.estimator().score(fit.part.X_test, fit.part.y_test)
-
-
-def entity_f1(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the F1 of entities; ValueError if the labels hold none."""
-    scheme = _entity_scheme(estimator, classes)
-    return lambda fit: entity_f1_score(fit.part.y_test, fit.predictions(), scheme=scheme)
-
-
-def micro_f1(estimator: Any, classes: np.ndarray) -> Scorer:
+def _micro_f1(fit: FoldFit) -> float:
     """Return the F1 of all labels together; 0 where there are none and none are predicted."""
-    return lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
+    return float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
 
 
-def hamming(estimator: Any, classes: np.ndarray) -> Scorer:
+def _hamming(fit: FoldFit) -> float:
     """Return the share of single labels that are right."""
-
-    def score(fit: FoldFit) -> float:
-        labels, predicted = _indicators(fit)
-        return float(np.mean(labels == predicted))
-
-    return score
+    return float(np.mean(np.equal(*_indicators(fit))))
 
 
 def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     """Return the true and the predicted labels of held-out instances, (n, K)."""
-    predicted = fit.predictions()
-    return read_indicator(fit.part.y_test, len(predicted))[0], predicted
+    predicted = np.asarray(fit.estimator.predict(fit.X_test))
+    return read_indicator(fit.y_test, len(predicted))[0], predicted
 
 
-def _entity_scheme(estimator: Any, classes: np.ndarray) -> str:
+def _entity_scheme(estimator: ChainCRF, classes: np.ndarray) -> str:
     """Return the name of the scheme that the labels follow; guessed from all of them, not fold by fold."""
     named = Constraints.of(estimator.constraints).scheme
     if named is not None:
@@ -136,7 +114,7 @@ def _entity_scheme(estimator: Any, classes: np.ndarray) -> str:
     return guessed.name
 
 
-def _number(value: Any, scoring: Any) -> float:
+def _number(value: object, scoring: Scoring) -> float:
     if not isinstance(value, Real | np.number) or isinstance(value, bool):
         raise TypeError(f"scoring {scoring!r} must return a number, got {value!r}")
     return float(value)

@@ -22,20 +22,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from kernelfields.numerics.threads import Workers
-from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.folds import Fold
-from kernelfields.selection.grid_ends import Grid, GridEnd
+from kernelfields.selection.candidates import Candidate, GridEnd, Searched, grid_ends
+from kernelfields.selection.folds import Fold, Items, Share
 from kernelfields.selection.results import Evaluation, SearchProgress, best_first
 from kernelfields.selection.scores import Scorer
-from kernelfields.selection.training_data import Share, TrainingData
 from kernelfields.selection.variance_path import FitFailure, VariancePath
 
 #: How many values beyond its grid are tried on each axis.
@@ -66,157 +63,118 @@ def plan_rungs(n_candidates: int, n_units: int, n_positions: int, *, factor: int
     return [Rung(count, size) for count, size in zip(counts[: last + 1], [*sizes, None], strict=True)]
 
 
-class _FoldScore(NamedTuple):
-    """A candidate on one fold; NaN where nothing could be scored, or the fit failed."""
-
-    score: float = np.nan
-    fit_seconds: float = 0.0
-    score_seconds: float = 0.0
-    converged: bool = True
-
-
 class Search:
     """A search over candidates; ``evaluations`` grows while :meth:`run` works.
 
-    ``ends`` are those ends of the grid at which the best candidate lies in the end, ``tried_beyond`` what was tried
-    beyond some.
+    ``ends`` are those ends of the grid at which the best candidate lies in the end, ``tried_beyond`` those beyond
+    which a candidate was tried.
     """
 
-    def __init__(self, estimator: Any, data: TrainingData, folds: Sequence[Fold], scorer: Scorer):
+    def __init__(self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer):
         self.evaluations: list[Evaluation] = []
         self.interrupted = False
         self.ends: list[GridEnd] = []
         self.tried_beyond: list[GridEnd] = []
-        self._estimator, self._data, self._folds = estimator, data, folds
-        self._scorer = scorer
-        self._workers = Workers(estimator.n_jobs)
-
-    def work(self, candidates: Sequence[Candidate], rungs: Sequence[Rung]) -> float:
-        """Return about how much work the rungs are, in the unit of :meth:`_work_of`, if ranks go on alike."""
-        total = 0.0
-        for rung in rungs:
-            sizes = [self._data.lengths[fold.train].sum() for fold in self._folds]
-            sizes = sizes if rung.n_positions is None else [rung.n_positions] * len(sizes)
-            share = rung.n_candidates / len(candidates)
-            total += share * sum(self._work_of(candidate, size) for candidate in candidates for size in sizes)
-        return total
-
-    def _work_of(self, candidate: Candidate, n_positions: float) -> float:
-        """Return how many features a fit works on, about."""
-        return n_positions * min(candidate.params["rank"] or n_positions, n_positions)
+        self._estimator, self._items, self._folds, self._scorer = estimator, items, folds, scorer
+        self._sizes = [int(items.lengths[fold.train].sum()) for fold in folds]
 
     def run(
         self, candidates: Sequence[Candidate], rungs: Sequence[Rung], progress: SearchProgress, extend: bool
     ) -> None:
         """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
-        left = list(candidates)
-        grid = Grid(candidates)
+        for rung in rungs:
+            share = rung.n_candidates / len(candidates)
+            sizes = self._sizes if rung.n_positions is None else [rung.n_positions] * len(self._sizes)
+            progress.add(rung.n_candidates * len(sizes), share * _work(candidates, sizes))
+        left, tried = list(candidates), list(candidates)
         try:
             for number, rung in enumerate(rungs):
-                left = left[: rung.n_candidates]
-                self._run_rung(left, number, rung, f"rung {number + 1} of {len(rungs)}", progress)
+                where = f"rung {number + 1} of {len(rungs)}"
+                self._evaluate(left[: rung.n_candidates], number, rung.n_positions, where, progress)
                 ranked = best_first([each for each in self.evaluations if each.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
                 left = [each.candidate for each in ranked]
             if extend:
-                self._extend(grid, len(rungs) - 1, progress)
+                self._extend(candidates, tried, len(rungs) - 1, progress)
         except KeyboardInterrupt:
             if all(np.isnan(each.mean) for each in self.evaluations):
                 raise
             self.interrupted = True
-        self.ends = grid.ends(best_first(self.evaluations)[0].candidate)
+        self.ends = grid_ends(self._best, candidates, tried)
 
-    def _extend(self, grid: Grid, number: int, progress: SearchProgress) -> None:
+    @property
+    def _best(self) -> Candidate:
+        return best_first(self.evaluations)[0].candidate
+
+    def _extend(self, grid: Sequence[Candidate], tried: list[Candidate], number: int, progress: SearchProgress) -> None:
         """Go beyond the ends of the grid for as long as it pays, ``MOST_STEPS`` on each axis."""
         steps: Counter[str] = Counter()
         while True:
-            best = best_first(self.evaluations)[0].candidate
-            end = next((end for end in grid.ends(best) if steps[end.axis] < MOST_STEPS), None)
+            end = next((end for end in grid_ends(self._best, grid, tried) if steps[end.axis] < MOST_STEPS), None)
             if end is None:
                 return
             steps[end.axis] += 1
-            candidate = end.beyond
-            progress.say(f"{end.words}: trying {candidate.words}")
-            sizes = [self._data.lengths[fold.train].sum() for fold in self._folds]
-            progress.add(len(sizes), sum(self._work_of(candidate, size) for size in sizes))
-            self._run_rung([candidate], number, Rung(1, None), "beyond the grid", progress)
-            grid.extend(candidate)
+            progress.say(f"{end}: trying {end.beyond}")
+            progress.add(len(self._sizes), _work([end.beyond], self._sizes))
+            self._evaluate([end.beyond], number, None, "beyond the grid", progress)
+            tried.append(end.beyond)
             self.tried_beyond.append(end)
 
-    def _run_rung(
-        self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str, progress: SearchProgress
-    ) -> None:
-        data = self._data
-        shares = [data.share(*fold.part(rung.n_positions, data.labels, data.lengths)) for fold in self._folds]
-        if not any(share.scored for share in shares):
-            raise ValueError(
-                f"no held-out {data.noun} can be scored: each holds a label that the training part of its fold lacks. "
-                f"Lower cv, or give more {data.noun}s."
-            )
-        paths: dict[tuple, list[Candidate]] = {}
-        for candidate in candidates:
-            paths.setdefault(candidate.path, []).append(candidate)
-        for path in paths.values():
-            new = self._evaluate_path(path, shares, number, where, progress)
-            self.evaluations += new
-            progress.evaluated(new, where)
-
-    def _evaluate_path(
-        self, path: list[Candidate], shares: Sequence[Share], number: int, where: str, progress: SearchProgress
-    ) -> list[Evaluation]:
-        failures: dict[Candidate, FitFailure] = {}
-        scored: list[dict[Candidate, _FoldScore]] = []
-        for fold, share in enumerate(shares):
-            left = [each for each in path if each not in failures]
-            place = f"{where}, fold {fold + 1} of {len(shares)}"
-            scored.append(self._score_path(left, failures, share, place, progress) if share.scored and left else {})
-        evaluations = []
-        for candidate in path:
-            scores, fit_seconds, score_seconds, converged = zip(
-                *(fold.get(candidate, _FoldScore()) for fold in scored), strict=True
-            )
-            evaluations.append(
-                Evaluation(
-                    candidate,
-                    number,
-                    max(self._size(share) for share in shares),
-                    np.array(scores),
-                    np.array([bool(share.scored) for share in shares]),
-                    np.array(fit_seconds),
-                    np.array(score_seconds),
-                    sum(share.n_dropped for share in shares),
-                    converged.count(False),
-                    failures.get(candidate),
-                )
-            )
-        return evaluations
-
-    def _size(self, share: Share) -> int:
-        """Return how many positions a share trains on."""
-        return int(self._data.lengths[share.train].sum())
-
-    def _score_path(
+    def _evaluate(
         self,
-        path: list[Candidate],
-        failures: dict[Candidate, FitFailure],
-        share: Share,
+        candidates: Sequence[Candidate],
+        number: int,
+        n_positions: int | None,
         where: str,
         progress: SearchProgress,
-    ) -> dict[Candidate, _FoldScore]:
+    ) -> None:
+        """Evaluate candidates on all folds, path by path."""
+        shares = [self._items.share(fold, n_positions) for fold in self._folds]
+        if not any(len(share.scored) for share in shares):
+            noun = self._items.noun
+            raise ValueError(
+                f"no held-out {noun} can be scored: each holds a label that the training part of its fold lacks. "
+                f"Lower cv, or give more {noun}s."
+            )
+        sizes = [int(self._items.lengths[share.train].sum()) for share in shares]
+        scorable = np.array([len(share.scored) > 0 for share in shares])
+        n_dropped = sum(share.n_dropped for share in shares)
+        paths: dict[tuple, list[Evaluation]] = {}
+        for candidate in candidates:
+            paths.setdefault(candidate.path, []).append(Evaluation(candidate, number, max(sizes), scorable, n_dropped))
+        for path in paths.values():
+            for fold in np.flatnonzero(scorable):
+                place = f"{where}, fold {fold + 1} of {len(shares)}"
+                for candidate in self._score(path, fold, shares[fold]):
+                    progress.fitted(candidate, place, _work([candidate], [sizes[fold]]))
+            self.evaluations += path
+            progress.evaluated(path, where)
+
+    def _score(self, path: Sequence[Evaluation], fold: int, share: Share) -> Iterator[Candidate]:
         """Fit and score the candidates of a path on one fold; after a failure the rest of them count as failed."""
-        scored: dict[Candidate, _FoldScore] = {}
-        description = clone(self._estimator).set_params(**path[0].params)
-        fits = VariancePath(description, self._data, share, self._workers)
+        left = {each.candidate: each for each in path if each.error is None}
+        if not left:
+            return
+        description = clone(self._estimator).set_params(**path[0].candidate.params)
+        fits = VariancePath(description, self._items, share, Workers(self._estimator.n_jobs))
         try:
-            for candidate, fit, seconds in fits.follow(path):
+            for candidate, fit, seconds in fits.follow(list(left)):
                 begin = time.perf_counter()
                 score = self._scorer(fit)
-                scored[candidate] = _FoldScore(score, seconds, time.perf_counter() - begin, fit.converged)
-                progress.fitted(candidate, where, self._work_of(candidate, self._size(share)))
+                own = left.pop(candidate)
+                own.scores[fold], own.fit_seconds[fold] = score, seconds
+                own.score_seconds[fold] = time.perf_counter() - begin
+                own.n_unconverged += not fit.converged
+                yield candidate
         except FitFailure as failure:
-            failures.update(dict.fromkeys((each for each in path if each not in scored), failure))
-        return scored
+            for own in left.values():
+                own.error = failure
+
+
+def _work(candidates: Sequence[Candidate], sizes: Sequence[int]) -> float:
+    """Return about how many features the fits of candidates work on, for training parts of these sizes."""
+    return float(sum(size * min(each.params["rank"] or size, size) for each in candidates for size in sizes))
 
 
 def _nothing_to_choose(evaluations: Sequence[Evaluation]) -> ValueError:

@@ -8,8 +8,9 @@ fit for each s, from the smallest to the largest. Coefficients change about line
 
 with the two variances before it, and ends at the optimum for s, to within tol, wherever it started.
 A basis that grows by the gradient, and a graph of labels that is learnt, depend on s: they are chosen anew for each.
+The objective of hidden states has several minima: a SequenceClassifier starts anew, as it does by itself.
 
-Cost: features once, O(N r (d + r)), held-out ones included where a likelihood is asked for; then passes over them.
+Cost: features once, O(N r (d + r)), held-out ones included where a likelihood is computed; then passes over them.
 Both are kept where the estimator's engine keeps them, within its memory.
 Fails: FitFailure where the estimator's fit would raise, KeyboardInterrupt where it would keep an unfinished estimate.
 """
@@ -18,17 +19,22 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.settling import Silence, Training
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.fit import FittedField, data_value, fit_field
 from kernelfields.models.rehearsal import with_variances
@@ -36,11 +42,14 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.graph import refuse_approximate
-from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.training_data import Part, Share, TrainingData
+from kernelfields.selection.candidates import Candidate, Searched
+from kernelfields.selection.folds import Items, Share
 
 # What a fit may raise because of the candidate; anything else is a fault and ends the search.
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
+
+#: The fits of a path so far: candidates and their coefficients.
+Trail = Sequence[tuple[Candidate, list[np.ndarray]]]
 
 
 class FitFailure(RuntimeError):
@@ -49,32 +58,22 @@ class FitFailure(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A candidate fitted to the training part of a fold, and what scores need of the held-out part."""
+    """An estimator fitted to the training part of a fold, and the held-out part as it was given.
 
-    description: Any
-    part: Part
-    fitted: FittedField
-    held_out: Callable[[], Datafit]
+    ``log_likelihood()`` is that of the held-out part, for each position whose label is known; ValueError if inference
+    is approximate.
+    """
 
-    def log_likelihood(self) -> float:
-        """Return the log-likelihood of the held-out items; ValueError if inference is approximate."""
-        refuse_approximate(self.fitted.inference, "scoring='log_likelihood'")
-        return -data_value(self.held_out(), self.fitted.coefficients)
-
-    def predictions(self) -> Any:
-        """Return the labels that the estimator gives the held-out items."""
-        return self.estimator().predict(self.part.X_test)
-
-    def estimator(self) -> Any:
-        """Return the field as a fitted estimator."""
-        # Not a clone: what reading the data has noted on the estimator, such as names of columns, belongs to it.
-        return copy.copy(self.description)._set_fitted(self.part.training, self.fitted)
+    estimator: Searched
+    X_test: Any
+    y_test: Any
+    log_likelihood: Callable[[], float]
 
     @property
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
-        solution = self.fitted.solution
-        return solution.converged or solution.relative_gap <= self.description.tol
+        solution = self.estimator.solution_
+        return solution.converged or solution.relative_gap <= self.estimator.tol
 
 
 class VariancePath:
@@ -83,87 +82,117 @@ class VariancePath:
     ``description`` is an unfitted estimator with the kernel and the rank of the path.
     """
 
-    def __init__(self, description: FieldEstimator, data: TrainingData, share: Share, workers: Workers):
-        assert share.scored, "a share without items to score needs no fits"
-        self._description, self._data, self._share, self._workers = description, data, share, workers
+    def __init__(self, description: Searched, items: Items, share: Share, workers: Workers):
+        assert len(share.scored), "a share without items to score needs no fits"
+        self._description, self._workers = description, workers
+        self._X, self._y = items.take(share.train)
+        self._weights = None if items.weights is None else items.weights[share.train]
+        self._test = items.take(share.scored)
+        self._learnt = items.learnt
+        self._n_positions, self._n_held_out = (int(items.lengths[units].sum()) for units in (share.train, share.scored))
 
     def follow(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, FoldFit, float]]:
         """Yield each candidate, from the smallest prior variance to the largest, with its fit and its seconds.
 
-        Seconds include an equal share of what the features took.
+        Seconds include an equal share of those that the features took.
         """
+        ordered = sorted(candidates, key=lambda candidate: candidate.level)
+        described = self._description
+        return self._along(described, ordered) if isinstance(described, FieldEstimator) else self._one_by_one(ordered)
+
+    def _one_by_one(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, FoldFit, float]]:
+        """Fit each candidate by itself."""
+        for candidate in candidates:
+            begin = time.perf_counter()
+            estimator = clone(self._description).set_params(**candidate.params)
+            with self._failing(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # counted by the search
+                _refuse_interrupted(estimator.fit(self._X, self._y, self._weights).solution_)
+            fit = FoldFit(estimator, *self._test, partial(_class_log_likelihood, estimator, *self._test))
+            yield candidate, fit, time.perf_counter() - begin
+
+    def _along(
+        self, description: FieldEstimator, candidates: Sequence[Candidate]
+    ) -> Iterator[tuple[Candidate, FoldFit, float]]:
+        """Fit candidates to shared features, each from the coefficients of those before it."""
         begin = time.perf_counter()
         with self._failing():
-            part = self._part
-            sample, designs = self._designs(self._described(candidates[0]))
-        training = part.training
+            training = description._training(self._X, self._y, self._weights, Silence(), self._learnt)
+            training.settings = replace(training.settings, workers=self._workers)
+            sample, designs = self._designs(_varied(description, candidates[0]), training)
         anew = training.structure_path is not None or any(design.panel is not None for design in designs)
-        held_out = self._held_out(designs)
         shared = (time.perf_counter() - begin) / len(candidates)
-        trail: list[tuple[Candidate, list[np.ndarray]]] = []
-        for candidate in sorted(candidates, key=lambda each: each.level):
+        trail: Trail = []
+        for candidate in candidates:
             begin = time.perf_counter()
-            description = self._described(candidate)
+            estimator = _varied(description, candidate)
             with self._failing():
                 if anew:
-                    sample, designs = self._designs(description)
-                designs = with_variances(designs, description._term_variances(training))
+                    sample, designs = self._designs(estimator, training)
+                designs = with_variances(designs, estimator._term_variances(training))
                 start = None if anew else extrapolated(trail, candidate)
                 fitted = fit_field(designs, sample, training.options, start=start)
-                if fitted.solution.reason == "interrupted":
-                    raise KeyboardInterrupt
-            if anew:
-                held_out = self._held_out(fitted.terms)
+                _refuse_interrupted(fitted.solution)
+                estimator._set_fitted(training, fitted)
+            if anew or not trail:
+                held_out = cache(partial(self._held_out, training, estimator))
             trail = [*_same_row(trail, candidate), (candidate, fitted.coefficients)]
-            yield candidate, FoldFit(description, part, fitted, held_out), shared + time.perf_counter() - begin
+            fit = FoldFit(estimator, *self._test, partial(_log_likelihood, fitted, held_out))
+            yield candidate, fit, shared + time.perf_counter() - begin
 
-    @cached_property
-    def _part(self) -> Part:
-        part = self._data.part(self._share, self._description)
-        part.training.settings = replace(part.training.settings, workers=self._workers)
-        return part
+    def _designs(self, estimator: FieldEstimator, training: Training) -> tuple[Sample, list[Design]]:
+        """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
+        training.options.random = random_generator(clone(estimator).random_state)
+        training.cliques = estimator._cliques(training)
+        sample = training.place(training.data, training.cliques, self._n_held_out)
+        return sample, estimator._designs(training, sample)[0]
 
-    def _described(self, candidate: Candidate) -> Any:
-        """Return the estimator of a candidate; what reading the data has noted on that of the path is there, too."""
-        return copy.copy(self._description).set_params(**candidate.params)
+    def _held_out(self, training: Training, estimator: FieldEstimator) -> tuple[Datafit, int]:
+        """Return the likelihood of the held-out items in the terms of a fit, and how many positions are known."""
+        with self._failing():
+            data = estimator._read(*self._test)
+            if not (data.weights == 1).all():  # those of classes are for fits
+                data = replace(data, weights=np.ones(len(data.weights)))
+            terms = estimator.field_.terms
+            cliques = [(term.name, term.clique) for term in terms]
+            sample = training.place(data, cliques, training.data.n_positions, solved=False)
+            n_known = data.n_positions if data.evidence is None else max(1, int(informative(data.evidence).sum()))
+            return sample.datafit([term.on(sample) for term in terms]), n_known
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
         """Hold BLAS to the threads of a fit, and turn errors of the candidate into FitFailure."""
-        n_positions = int(self._data.lengths[self._share.train].sum())
+        described = self._description
+        limit = described._blas_limit(self._n_positions) if isinstance(described, FieldEstimator) else None
         try:
-            with blas_threads(self._description._blas_limit(n_positions)):
+            with blas_threads(limit):
                 yield
         except _FAILURES as error:
             raise FitFailure(str(error)) from error
 
-    def _designs(self, description: FieldEstimator) -> tuple[Sample, list[Design]]:
-        """Return the terms of a candidate on the training part, drawn from the seed of the description."""
-        training = self._part.training
-        training.options.random = random_generator(clone(description).random_state)
-        training.cliques = description._cliques(training)
-        sample = training.place(training.data, training.cliques, self._part.test.n_positions)
-        return sample, description._designs(training, sample)[0]
 
-    def _held_out(self, fitted: Sequence[Any]) -> Callable[[], Datafit]:
-        """Return the likelihood of the held-out items in terms, or those of designs; it is made when asked for."""
-        terms = [getattr(each, "term", each) for each in fitted]
-        made: list[Datafit] = []
-
-        def likelihood() -> Datafit:
-            if not made:
-                with self._failing():
-                    training = self._part.training
-                    cliques = [(term.name, term.clique) for term in terms]
-                    beside = training.data.n_positions
-                    sample = training.place(self._part.test, cliques, beside, solved=False)
-                    made.append(sample.datafit([term.on(sample) for term in terms]))
-            return made[0]
-
-        return likelihood
+def _varied(description: FieldEstimator, candidate: Candidate) -> FieldEstimator:
+    """Return the estimator of a candidate."""
+    # Not a clone: what reading the data has noted on the description, such as names of columns, belongs to it.
+    return copy.copy(description).set_params(**candidate.params)
 
 
-def extrapolated(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list | None:
+def _refuse_interrupted(solution: Any) -> None:
+    if solution.reason == "interrupted":
+        raise KeyboardInterrupt
+
+
+def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, int]]) -> float:
+    refuse_approximate(fitted.inference, "scoring='log_likelihood'")
+    datafit, n_known = held_out()
+    return -data_value(datafit, fitted.coefficients) / n_known
+
+
+def _class_log_likelihood(estimator: Any, X: Any, y: Any) -> float:
+    return -log_loss(y, estimator.predict_proba(X), labels=estimator.classes_)
+
+
+def extrapolated(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
     """Return where to start the fit of a candidate: continued from the last two of its row, or what is there."""
     row = _same_row(trail, candidate)
     if not row:
@@ -177,6 +206,6 @@ def extrapolated(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate:
     return [V + step * (V - W) for V, W in zip(coefficients, earlier, strict=True)]
 
 
-def _same_row(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list:
+def _same_row(trail: Trail, candidate: Candidate) -> list[tuple[Candidate, list[np.ndarray]]]:
     """Return the fits before a candidate that share its prior variance of transitions."""
-    return [each for each in trail if each[0].level[0] == candidate.level[0]]
+    return [(before, fit) for before, fit in trail if before.level[0] == candidate.level[0]]
