@@ -249,7 +249,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
     # ---- what a search by cross-validation needs, see selection/
 
     def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
-        """Return the labels that are known of each sequence, graph or instance, as numbers: folds are spread by them."""
+        """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
         labels = data.split(data.labels)
         if not isinstance(data.evidence, np.ndarray):  # every label is known, or is the most probable one of its target

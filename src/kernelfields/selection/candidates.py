@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -33,6 +33,7 @@ from sklearn.base import clone
 from kernelfields.estimators.base import FieldEstimator, KernelLike
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.estimators.settling import Training
+from kernelfields.fields.cliques import NodeCliques
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
@@ -40,13 +41,14 @@ from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.models.build import check_pivots_allowed
 from kernelfields.numerics.parameters import check_count, check_prior_variance, is_real
 
-#: Estimators that can be searched, and what a candidate may have for a kernel: one, or one for each type of node.
+#: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.
 Searched = FieldEstimator | SequenceClassifier
-Kernels = KernelLike | Mapping[str, KernelLike]
+Kernels: TypeAlias = KernelLike | Mapping[str, KernelLike]
 Value = TypeVar("Value")
 
 SCALE_MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEGREES = (1, 2, 3)
+# The parameter that is the scale of a kernel, and by which power of a multiple it changes.
 _SCALES: dict[type, tuple[str, float]] = {
     RBF: ("gamma", 1.0),
     Laplacian: ("gamma", 0.5),
@@ -66,10 +68,10 @@ class Candidate:
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Equal for candidates that differ in prior variances only: those of a kernel (the object itself) and a rank."""
-        parts = (self.params.get(name) for name in _VARIANCES)
-        counts = (len(variance) if isinstance(variance, tuple) else 1 for variance in parts)
-        return id(self.params["kernel"]), self.params["rank"], *counts
+        """Equal for candidates that differ in prior variances only, for the same parts of the same kernel object."""
+        variances = [self.params.get(name) for name in _VARIANCES]
+        parts = (len(variance) if isinstance(variance, tuple) else 1 for variance in variances)
+        return id(self.params["kernel"]), self.params["rank"], *parts
 
     @property
     def level(self) -> tuple[float, float]:
@@ -86,18 +88,13 @@ def _mean(variance: float | tuple[float, ...]) -> float:
 def list_candidates(
     estimator: Searched,
     training: Training,
-    inputs_of: Callable[[str], object],
     *,
     kernels: Kernels | Sequence[Kernels],
     prior_variances: object,
     ranks: object,
     edge_prior_variances: object,
 ) -> list[Candidate]:
-    """Return all candidates, checked.
-
-    ``training`` are all data as the estimator reads them, ``inputs_of(name)`` the inputs (N, d) that a kernel of that
-    name sees.
-    """
+    """Return all candidates, checked; ``training`` are all data as the estimator reads them."""
     if getattr(estimator, "cliques", None) is not None:
         raise ValueError(
             "estimator spells its field out in cliques, so its kernel, rank and prior variances are not used: "
@@ -105,25 +102,29 @@ def list_candidates(
         )
     listed = _entries(kernels, "kernels", lambda kernel, _: kernel) if isinstance(kernels, list | tuple) else [kernels]
     listed_ranks = [estimator.rank] if ranks is None else _entries(ranks, "ranks", _rank)
-    node_variances = _entries(prior_variances, "prior_variances", _variance)
+    variances = _entries(prior_variances, "prior_variances", _variance)
     edges: list[dict[str, Any]] = [{}]
     if edge_prior_variances is not None:
         if not hasattr(estimator, "edge_prior_variance"):
             raise ValueError(f"{type(estimator).__name__} has no edges: leave out edge_prior_variances")
-        variances = _entries(edge_prior_variances, "edge_prior_variances", _variance)
-        edges = [{"edge_prior_variance": variance} for variance in variances]
+        entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
+        edges = [{"edge_prior_variance": variance} for variance in entries]
+
+    def inputs() -> object:
+        data = training.data
+        return NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
+
     candidates = []
-    for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs_of)]):
+    for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
         own_ranks = listed_ranks if _has_rank(kernel, getattr(estimator, "edge_kernel", None)) else listed_ranks[:1]
-        for rank, edge, node in product(own_ranks, edges, node_variances):
-            candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": node}))
-    for candidate in candidates:
-        _check(clone(estimator).set_params(**candidate.params), training)
+        for rank, edge, variance in product(own_ranks, edges, variances):
+            candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))
+            _check(clone(estimator).set_params(**candidates[-1].params), training)
     return candidates
 
 
-def expand_kernel(kernel: Kernels, inputs_of: Callable[[str], object]) -> list[Kernel | dict[str, Kernel]]:
-    """Return the kernels that a name stands for; an object, or a dict of them, stands for itself."""
+def expand_kernel(kernel: Kernels, inputs: Callable[[], object]) -> list[Kernel | dict[str, Kernel]]:
+    """Return the kernels that a name stands for, for ``inputs()`` (N, d); objects and dicts stand for themselves."""
     if isinstance(kernel, Mapping):
         return [{kind: resolve_kernel(own) for kind, own in kernel.items()}]
     resolved = resolve_kernel(kernel)
@@ -134,7 +135,7 @@ def expand_kernel(kernel: Kernels, inputs_of: Callable[[str], object]) -> list[K
     if type(resolved) not in _SCALES:
         return [resolved]
     parameter, power = _SCALES[type(resolved)]
-    scale = getattr(resolved.resolve(inputs_of(kernel)), parameter)
+    scale = getattr(resolved.resolve(inputs()), parameter)
     values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
     return [type(resolved)(**{parameter: value}) for value in values]
 
@@ -164,6 +165,10 @@ def _entries(values: object, name: str, read: Callable[[Any, str], Value]) -> li
     return _distinct([read(value, f"{name}[{index}]") for index, value in enumerate(values)])
 
 
+def _distinct(values: Sequence[Value]) -> list[Value]:
+    return [value for index, value in enumerate(values) if value not in values[:index]]
+
+
 def _variance(value: Any, name: str) -> float | tuple[float, ...]:
     """Return a prior variance as a number, or as a tuple where the parts of a sum have their own."""
     several = isinstance(value, list | tuple)
@@ -175,13 +180,10 @@ def _variance(value: Any, name: str) -> float | tuple[float, ...]:
 
 
 def _rank(value: Any, name: str) -> int | None:
-    if value is not None:
-        check_count(value, name, " (or None for no limit)")
-    return value if value is None else int(value)
-
-
-def _distinct(values: Sequence[Value]) -> list[Value]:
-    return [value for index, value in enumerate(values) if value not in values[:index]]
+    if value is None:
+        return None
+    check_count(value, name, " (or None for no limit)")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -203,36 +205,31 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
     ends = []
     kernel = best.params["kernel"]
     for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
-        of_kernel = name not in _VARIANCES
-        alike = [each for each in grid if not of_kernel or _without(name, each) == _without(name, best)]
-        value, *values = (
-            getattr(each.params["kernel"], name) if of_kernel else each.params.get(name) for each in (best, *alike)
-        )
+        if name in _VARIANCES:
+            value, values = best.params.get(name), [each.params.get(name) for each in grid]
+        else:
+            value, kernels = getattr(kernel, name), [each.params["kernel"] for each in grid]
+            values = [getattr(each, name) for each in kernels if _without(name, each) == _without(name, kernel)]
         further = _next_value(values, value)
         if further is None:
             continue
-        changed = {"kernel": clone(kernel).set_params(**{name: further})} if of_kernel else {name: further}
-        beyond = Candidate({**best.params, **changed})
+        moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
+        beyond = Candidate({**best.params, **moved})
         if all(each.params != beyond.params for each in tried):
-            ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
+            ends.append(GridEnd(name.replace("_", " "), float(value), further, beyond))
     return ends
 
 
-def _without(name: str, candidate: Candidate) -> object:
-    """Return kind and parameters of the kernel of a candidate, one parameter left out."""
-    kernel = candidate.params["kernel"]
+def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
+    """Return kind and parameters of a kernel, one parameter left out."""
     return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None
 
 
 def _next_value(values: Sequence[Any], value: Any) -> float | None:
     """Return the value beyond ``value`` if it is at an end of the grid of ``values`` or outside, else None."""
-    known = sorted({each for each in values if _is_scale(each)})
-    if len(known) < 2 or not _is_scale(value) or known[0] < value < known[-1]:
+    known = sorted({each for each in values if is_real(each) and 0.0 < each < math.inf})
+    if len(known) < 2 or not is_real(value) or known[0] < value < known[-1] or value == math.inf:
         return None
     ratio = known[-1] / known[-2] if value >= known[-1] else known[0] / known[1]
     further = float(f"{value * ratio:.6g}")
-    return further if _is_scale(further) else None
-
-
-def _is_scale(value: Any) -> bool:
-    return is_real(value) and 0.0 < value < math.inf
+    return further if 0.0 < further < math.inf else None

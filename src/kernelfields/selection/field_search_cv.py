@@ -11,7 +11,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.utils import get_tags
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.base import FieldEstimator, Seed
@@ -28,13 +28,12 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.settling import Silence, Training, suitable_kernels
-from kernelfields.fields.cliques import NodeCliques
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.rehearsal import FALLBACK
 from kernelfields.numerics.parameters import check_count, is_auto, is_whole
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
-from kernelfields.selection.folds import Items, Split, piece_length, split_items
+from kernelfields.selection.folds import Fold, Items, Split, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, as_arrays, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
@@ -70,11 +69,11 @@ class FieldSearchCV(BaseEstimator):
         A number of random folds over which items with rare labels are spread, or anything that scikit-learn
         takes; with ``groups``, folds that keep groups together.
     scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
-        Higher is better. The log-likelihood is per token, node, label or sample; the others are of the estimator's own
-        predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and for classifiers the scorers
-        of scikit-learn. "auto" is the log-likelihood where inference is exact; approximate inference has none, and
-        "auto" is the accuracy there, of several labels "hamming". "accuracy" of several labels is the share of instances
-        whose labels are all right, "hamming" the share of right labels.
+        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
+        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
+        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
+        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
+        approximate the accuracy, of several labels "hamming".
     halving : bool, default True
         False compares all candidates on all items, as GridSearchCV does.
     factor : int, default 3
@@ -165,19 +164,13 @@ class FieldSearchCV(BaseEstimator):
         X, y = open_groups(*(list(values) if hasattr(values, "__next__") else values for values in (X, y)))
         training = estimator._training(X, y, sample_weight, Silence())
         kernels = self._settle(estimator, training)
+        if training.reader.scaling and not estimator.scale:
+            training = estimator._training(X, y, sample_weight, Silence())
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
-
-        def inputs_of(kernel: str) -> object:
-            # Read once more: an estimator may see its inputs otherwise for another kernel.
-            named = clone(estimator).set_params(kernel=kernel)
-            data = named._training(X, y, sample_weight, Silence()).data
-            return NodeCliques(window=named.window).view(data) if hasattr(named, "window") else data.inputs
-
         candidates = list_candidates(
             estimator,
             training,
-            inputs_of,
             kernels=kernels,
             prior_variances=self.prior_variances,
             ranks=self.ranks,
@@ -185,14 +178,7 @@ class FieldSearchCV(BaseEstimator):
         )
         del training  # one packed copy at a time
         splits = split_items(self.cv, items, groups, random)
-        smallest = self._smallest_rung(items)
-        self._cut_long(items, splits, len(candidates), smallest)
-        folds = [items.fold(split, random) for split in splits]
-        n_units = min(len(fold.train_order) for fold in folds)
-        n_positions = min(int(items.lengths[fold.train].sum()) for fold in folds)
-        rungs = [Rung(len(candidates), None)]
-        if self.halving:
-            rungs = plan_rungs(len(candidates), n_units, n_positions, factor=int(self.factor), smallest=smallest)
+        folds, rungs = self._rungs(items, splits, len(candidates), random)
         search = Search(estimator, items, folds, scorer)
         with SearchProgress(bool(self.verbose)) as progress:
             search.run(candidates, rungs, progress, bool(self.extend))
@@ -248,34 +234,35 @@ class FieldSearchCV(BaseEstimator):
             estimator.scale = bool(training.reader.scaling) and all(map(has_no_scale, listed))
         if is_auto(estimator.prior_variance):
             estimator.prior_variance = FALLBACK
+        if isinstance(estimator, SegmentCRF):
+            estimator.max_duration = training.structure.max_duration  # type: ignore[attr-defined]
         return kernels
 
-    def _smallest_rung(self, items: Items) -> int:
-        """Return how many units the first rung has at least, once the settings of the rungs are checked."""
+    def _rungs(
+        self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
+    ) -> tuple[list[Fold], list[Rung]]:
+        """Return folds and rungs; long sequences are cut where the first rung needs more units than there are items."""
         if not is_whole(self.factor) or self.factor < 2:
             raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
-        least = getattr(self, self._least_parameter)
-        if least is None:
-            return _LEAST_ROWS if items.tables else _LEAST_ITEMS
-        check_count(least, self._least_parameter, " or None")
-        return int(least)
-
-    def _cut_long(self, items: Items, splits: list[Split], n_candidates: int, smallest: int) -> None:
-        """Cut long items into pieces where the first rung needs more units than there are items."""
+        smallest = getattr(self, self._least_parameter)
+        if smallest is None:
+            smallest = _LEAST_ROWS if items.tables else _LEAST_ITEMS
+        check_count(smallest, self._least_parameter, " or None")
+        if self.halving:
+            n_rungs = len(count_candidates(n_candidates, self.factor))
+            items.cut(min((train for train, _ in splits), key=len), smallest * self.factor ** (n_rungs - 1))
+        folds = [items.fold(split, random) for split in splits]
         if not self.halving:
-            return
-        wanted = smallest * int(self.factor) ** (len(count_candidates(n_candidates, int(self.factor))) - 1)
-        train = min((train for train, _ in splits), key=len)
-        length = piece_length(int(items.lengths[train].sum()), len(train), wanted)
-        if length is not None:
-            items.cut(length)
+            return folds, [Rung(n_candidates, None)]
+        n_units = min(len(fold.train_order) for fold in folds)
+        n_positions = min(int(items.lengths[fold.train].sum()) for fold in folds)
+        return folds, plan_rungs(n_candidates, n_units, n_positions, factor=self.factor, smallest=smallest)
 
     def _set_results(self, search: Search, splits: list[Split], items: Items) -> None:
         self._evaluations: list[Evaluation] = search.evaluations
         self._nouns = items.noun, items.counted
-        tried: dict[str, list[str]] = {}
-        for end in search.tried_beyond:
-            tried.setdefault(end.axis, []).append(f"{end.further:g}")
+        axes = dict.fromkeys(end.axis for end in search.tried_beyond)
+        tried = {axis: [f"{end.further:g}" for end in search.tried_beyond if end.axis == axis] for axis in axes}
         advice = "" if self.extend else ": extend=True looks further"
         self._notes = [f"beyond the grid: {axis} {', '.join(values)}" for axis, values in tried.items()]
         self._notes += [f"{end}{advice}" for end in search.ends]
@@ -314,9 +301,7 @@ class FieldSearchCV(BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call 'fit' first.")
         if top is not None:
             check_count(top, "top", " or None")
-        name = self._score_name
-        scoring = name if isinstance(name, str) else getattr(name, "__name__", "score")
-        return tabulate(self._evaluations, scoring.replace("_", " "), *self._nouns, self._notes, top)
+        return tabulate(self._evaluations, self._score_name.replace("_", " "), *self._nouns, self._notes, top)
 
     # ---- answers of the best estimator
 
@@ -330,11 +315,8 @@ class FieldSearchCV(BaseEstimator):
         if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if "best_estimator_" not in self.__dict__ and callable(getattr(kind, name, None)):
-            return partial(self._ask, name)  # a method of the best estimator, which has to be fitted once it is called
+            return lambda *arguments, **settings: getattr(self._best(), name)(*arguments, **settings)
         return getattr(self._best(), name)
-
-    def _ask(self, name: str, *arguments: Any, **settings: Any) -> Any:
-        return getattr(self._best(), name)(*arguments, **settings)
 
     def _best(self) -> Any:
         if "best_estimator_" not in self.__dict__:
@@ -345,7 +327,8 @@ class FieldSearchCV(BaseEstimator):
         return self.best_estimator_
 
     def __sklearn_tags__(self) -> Any:
-        return self._given().__sklearn_tags__()
+        given = self._searches() if self.estimator is None and self._searches is not None else self.estimator
+        return super().__sklearn_tags__() if given is None else get_tags(given)
 
 
 def _shown(estimator: Searched) -> dict[str, object]:
@@ -355,34 +338,30 @@ def _shown(estimator: Searched) -> dict[str, object]:
 
 def _naming(own: str) -> Callable[..., None]:
     """Return the __init__ of FieldSearchCV with another name for ``min_items``."""
-    plain = signature(FieldSearchCV.__init__)
 
-    @wraps(FieldSearchCV.__init__)
     def __init__(self: FieldSearchCV, *arguments: Any, **settings: Any) -> None:
-        FieldSearchCV.__init__(
-            self, *arguments, **{"min_items" if name == own else name: value for name, value in settings.items()}
-        )
+        if own in settings:
+            settings["min_items"] = settings.pop(own)
+        FieldSearchCV.__init__(self, *arguments, **settings)
         setattr(self, own, self.__dict__.pop("min_items"))
 
-    parameters = [each.replace(name=own) if each.name == "min_items" else each for each in plain.parameters.values()]
-    __init__.__signature__ = plain.replace(parameters=parameters)
+    plain = signature(FieldSearchCV.__init__)
+    named = [each.replace(name=own) if each.name == "min_items" else each for each in plain.parameters.values()]
+    vars(__init__)["__signature__"] = plain.replace(parameters=named)
     return __init__
 
 
 class ChainCRFCV(FieldSearchCV):
-    """FieldSearchCV of ChainCRF, by default ``ChainCRF()``; folds and rungs consist of whole sequences.
-
-    Parameters and attributes are those of FieldSearchCV, ``min_items`` is called ``min_sequences``.
-    """
+    """FieldSearchCV of ``ChainCRF()`` or the one that is given, over sequences; ``min_sequences`` is its min_items."""
 
     _searches, _least_parameter = ChainCRF, "min_sequences"
     __init__ = _naming("min_sequences")
 
 
 class SegmentCRFCV(FieldSearchCV):
-    """FieldSearchCV of SegmentCRF, by default ``SegmentCRF()``; folds and rungs consist of whole sequences.
+    """FieldSearchCV of ``SegmentCRF()`` or the one that is given, over sequences.
 
-    Parameters and attributes are those of FieldSearchCV, ``min_items`` is called ``min_sequences``.
+    ``min_sequences`` is its ``min_items``.
     """
 
     _searches, _least_parameter = SegmentCRF, "min_sequences"
@@ -390,19 +369,16 @@ class SegmentCRFCV(FieldSearchCV):
 
 
 class GraphCRFCV(FieldSearchCV):
-    """FieldSearchCV of GraphCRF, by default ``GraphCRF()``; folds and rungs consist of whole graphs.
-
-    Parameters and attributes are those of FieldSearchCV, ``min_items`` is called ``min_graphs``.
-    """
+    """FieldSearchCV of ``GraphCRF()`` or the one that is given, over graphs; ``min_graphs`` is its min_items."""
 
     _searches, _least_parameter = GraphCRF, "min_graphs"
     __init__ = _naming("min_graphs")
 
 
 class MultiLabelCRFCV(FieldSearchCV):
-    """FieldSearchCV of MultiLabelCRF, by default ``MultiLabelCRF()``; instances are spread by their rarest label.
+    """FieldSearchCV of ``MultiLabelCRF()`` or the one that is given, over instances, spread by their rarest label.
 
-    Parameters and attributes are those of FieldSearchCV, ``min_items`` is called ``min_samples``.
+    ``min_samples`` is its ``min_items``.
     """
 
     _searches, _least_parameter = MultiLabelCRF, "min_samples"
@@ -410,9 +386,9 @@ class MultiLabelCRFCV(FieldSearchCV):
 
 
 class KernelClassifierCV(FieldSearchCV):
-    """FieldSearchCV of KernelClassifier, by default ``KernelClassifier()``; a number of folds means stratified ones.
+    """FieldSearchCV of ``KernelClassifier()`` or the one that is given, over samples, in stratified folds.
 
-    Parameters and attributes are those of FieldSearchCV, ``min_items`` is called ``min_samples``; there are no edges.
+    ``min_samples`` is its ``min_items``; there are no edges.
     """
 
     _searches, _least_parameter = KernelClassifier, "min_samples"

@@ -30,6 +30,8 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.constraints import resolve_constraints
@@ -65,59 +67,61 @@ class Share:
 class Items:
     """Labelled items of a search by their numbers; ``training`` is how the estimator has read all of them.
 
-    ``labels`` of each unit are whole numbers, ``lengths`` are its positions. Where labels are partly known (``partly``),
-    ``labels`` are those that are.
+    ``labels`` of each unit are whole numbers, those that are known where labels are ``partly`` known; ``lengths`` are
+    its positions. Messages call an item ``noun``, results count positions as ``counted``.
     """
 
     def __init__(self, estimator: Searched, training: Training, X: Any, y: Any, sample_weight: Any):
         self.tables = isinstance(training.reader, TableReader)
         self.noun, part = estimator._places
         self.counted = f"{self.noun if self.tables else part}s"
-        y = y if isinstance(y, SoftTargets) else self._listed(y)
-        self.X, self.y = self._listed(X), y
-        self.weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        listed = (lambda values: indexable(values)[0]) if self.tables else list
+        self.X: Any = listed(X)
+        self.y: Any = y if isinstance(y, SoftTargets) else listed(y)
         self.labels = estimator._item_labels(training, y)
-        self.lengths = np.ones(len(self.labels), dtype=np.int64) if self.tables else training.data.lengths
         self.n_items = len(self.labels)
+        self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
         self.partly = training.data.evidence is not None
         self.learnt = training.reader, training.classes
+        self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator
         self._pieces: list[np.ndarray] | None = None
-
-    def _listed(self, values: Any) -> Any:
-        return indexable(values)[0] if self.tables else list(values)
 
     def take(self, units: np.ndarray) -> tuple[Any, Any]:
         """Return the inputs and the labels of some units, in the form in which they were given."""
         y = self.y.subset(units) if isinstance(self.y, SoftTargets) else _safe_indexing(self.y, units)
         return _safe_indexing(self.X, units), y
 
-    def cut(self, length: int) -> None:
-        """Cut sequences of two such lengths and more into pieces of about ``length``, where constraints allow it."""
+    def weights_of(self, units: np.ndarray) -> np.ndarray | None:
+        """Return the weights of some units."""
+        return None if self._weights is None else self._weights[units]
+
+    def cut(self, train: np.ndarray, wanted: int) -> None:
+        """Cut long sequences into pieces where there are fewer than ``wanted`` in the training part of a fold.
+
+        Pieces have 25 positions or more. Only where every position has a known label of its own; others stay whole.
+        """
         estimator, classes = self._estimator, self.learnt[1]
-        segments = hasattr(estimator, "repeats")
-        # Where a sequence may be cut is known of chains of labels, all of them known and written one by one.
-        if (
-            self.partly
-            or not hasattr(estimator, "constraints")
-            or (segments and (estimator.repeats or are_segments(self.y)))
-        ):
+        by_position = isinstance(estimator, ChainCRF | SegmentCRF) and not self.partly and not are_segments(self.y)
+        if len(train) >= wanted or not by_position:
             return
+        # The last piece of a sequence may be twice as long, and the others a little longer where constraints are.
+        length = max(SHORTEST_PIECE, int(self.lengths[train].sum()) // (wanted + 2 * len(train)))
         masks = resolve_constraints(estimator.constraints, classes)
         self._pieces, owners = [], list(range(self.n_items))
         for item, labels in enumerate(self.labels[:]):
             opens = (masks.start[labels[1:]] == 0) & (masks.end[labels[:-1]] == 0)
-            if segments:
+            if isinstance(estimator, SegmentCRF):
                 opens &= labels[1:] != labels[:-1]
             bounds = [0, *_cuts(np.flatnonzero(opens) + 1, length, len(labels)), len(labels)]
-            pieces = list(pairwise(bounds)) if len(bounds) > 2 else []
+            pieces = [slice(*pair) for pair in pairwise(bounds)] if len(bounds) > 2 else []
             self._pieces.append(len(owners) + np.arange(len(pieces)) if pieces else np.array([item]))
             owners += [item] * len(pieces)
-            self.X += [_safe_indexing(self.X[item], slice(begin, end)) for begin, end in pieces]
-            self.y += [classes[labels[begin:end]] for begin, end in pieces]
-            self.labels += [labels[begin:end] for begin, end in pieces]
+            self.X += [_safe_indexing(self.X[item], piece) for piece in pieces]
+            self.y += [classes[labels[piece]] for piece in pieces]
+            self.labels += [labels[piece] for piece in pieces]
         self.lengths = np.array([len(labels) for labels in self.labels])
-        self.weights = None if self.weights is None else self.weights[owners]
+        self._weights = self.weights_of(np.array(owners))
 
     def fold(self, split: Split, random: np.random.Generator) -> Fold:
         """Return a fold with random orders of its units: pieces where items were cut, else whole items."""
@@ -168,12 +172,6 @@ def _cuts(opens: np.ndarray, length: int, total: int) -> list[int]:
         last = int(opens[index])
         cuts.append(last)
     return cuts
-
-
-def piece_length(n_positions: int, n_sequences: int, wanted: int, shortest: int = SHORTEST_PIECE) -> int | None:
-    """Return how long pieces must be so that there are ``wanted``; None where there are as many sequences."""
-    # The last piece of a sequence may be twice as long, and the others a little longer where constraints are.
-    return None if n_sequences >= wanted else max(shortest, n_positions // (wanted + 2 * n_sequences))
 
 
 def split_items(cv: Any, items: Items, groups: Any, random: np.random.Generator) -> list[Split]:

@@ -20,6 +20,7 @@ from rich.text import Text
 from kernelfields.reports.progress import in_words
 from kernelfields.reports.tables import Table, html_of, text_of
 from kernelfields.selection.candidates import Candidate
+from kernelfields.selection.variance_path import FoldFit
 
 
 @dataclass(eq=False)
@@ -44,6 +45,11 @@ class Evaluation:
     def __post_init__(self) -> None:
         self.scores = np.full(len(self.scorable), np.nan)
         self.fit_seconds, self.score_seconds = np.zeros((2, len(self.scorable)))
+
+    def add(self, fold: int, score: float, fit: FoldFit, seconds: float) -> None:
+        """Note the score of a fit on one fold, which took so many seconds to compute."""
+        self.scores[fold], self.fit_seconds[fold], self.score_seconds[fold] = score, fit.seconds, seconds
+        self.n_unconverged += not fit.converged
 
     @property
     def mean(self) -> float:

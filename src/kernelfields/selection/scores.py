@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -39,10 +40,10 @@ Scorer = Callable[[FoldFit], float]
 Scoring = str | Callable[..., float]
 
 
-def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[Scoring, Scorer]:
-    """Return the score that is meant, "auto" resolved, and the function of a fold's fit that computes it."""
+def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[str, Scorer]:
+    """Return the name of the score that is meant, "auto" resolved, and the function of a fold's fit that computes it."""
     if callable(scoring):
-        return scoring, lambda fit: _number(scoring(fit.estimator, fit.X_test, fit.y_test), scoring)
+        return getattr(scoring, "__name__", "score"), _scorer(scoring)
     several = several_labels(estimator)
     known: dict[str, Scorer] = {
         "log_likelihood": lambda fit: fit.log_likelihood(),
@@ -51,7 +52,8 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, i
     if isinstance(estimator, ChainCRF):
         known["entity_f1"] = lambda fit: entity_f1_score(fit.y_test, fit.estimator.predict(fit.X_test), scheme=scheme)
     if several:
-        known |= {"micro_f1": _micro_f1, "hamming": _hamming}
+        known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
+        known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
     approximate = estimator._approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
     if scoring == "auto":
@@ -61,36 +63,29 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, i
             f"scoring='log_likelihood' needs exact inference, and these graphs are inferred by {approximate!r}, which "
             f"is approximate: use scoring={instead!r}, or an exact method if there is time for it"
         )
-    _check_partly_known(scoring, items)
-    if scoring in known:
-        scheme = (
-            _entity_scheme(estimator, training.classes)
-            if isinstance(estimator, ChainCRF) and scoring == "entity_f1"
-            else ""
-        )
-        return scoring, known[scoring]
-    names, scorers = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
-    if not is_classifier(estimator) or not isinstance(scoring, str) or scoring not in get_scorer_names():
-        raise ValueError(f"scoring must be one of {names}{scorers} or a function, got {scoring!r}")
-    return scoring, resolve_scoring(get_scorer(scoring), estimator, training, items)[1]
-
-
-def _check_partly_known(scoring: Scoring, items: Items) -> None:
-    """Raise ValueError if a score needs every label; functions are left to those who wrote them."""
-    counted = ("log_likelihood",) if isinstance(items.y, SoftTargets) else ("log_likelihood", "accuracy")
+    counted = ["log_likelihood"] if isinstance(items.y, SoftTargets) else ["log_likelihood", "accuracy"]
     if items.partly and scoring not in counted:
         names = " or ".join(map(repr, counted))
         raise ValueError(f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}")
+    if scoring in known:
+        scheme = _entity_scheme(estimator, training.classes) if scoring == "entity_f1" else ""
+        return scoring, known[scoring]
+    if is_classifier(estimator) and scoring in get_scorer_names():
+        return scoring, _scorer(get_scorer(scoring))
+    names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
+    raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}")
 
 
-def _micro_f1(fit: FoldFit) -> float:
-    """Return the F1 of all labels together; 0 where there are none and none are predicted."""
-    return float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
+def _scorer(function: Callable[..., Any]) -> Scorer:
+    """Return the scorer of a function of a fitted estimator, held-out inputs and their labels."""
 
+    def score(fit: FoldFit) -> float:
+        value = function(fit.estimator, fit.X_test, fit.y_test)
+        if not isinstance(value, Real | np.number) or isinstance(value, bool):
+            raise TypeError(f"scoring {function!r} must return a number, got {value!r}")
+        return float(value)
 
-def _hamming(fit: FoldFit) -> float:
-    """Return the share of single labels that are right."""
-    return float(np.mean(np.equal(*_indicators(fit))))
+    return score
 
 
 def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
@@ -99,9 +94,9 @@ def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     return read_indicator(fit.y_test, len(predicted))[0], predicted
 
 
-def _entity_scheme(estimator: ChainCRF, classes: np.ndarray) -> str:
+def _entity_scheme(estimator: Searched, classes: np.ndarray) -> str:
     """Return the name of the scheme that the labels follow; guessed from all of them, not fold by fold."""
-    named = Constraints.of(estimator.constraints).scheme
+    named = Constraints.of(getattr(estimator, "constraints", None)).scheme
     if named is not None:
         return named
     guessed = guess_scheme(classes.tolist())
@@ -112,9 +107,3 @@ def _entity_scheme(estimator: ChainCRF, classes: np.ndarray) -> str:
             "name their scheme in the estimator's constraints"
         )
     return guessed.name
-
-
-def _number(value: object, scoring: Scoring) -> float:
-    if not isinstance(value, Real | np.number) or isinstance(value, bool):
-        raise TypeError(f"scoring {scoring!r} must return a number, got {value!r}")
-    return float(value)

@@ -22,18 +22,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import clone
 
-from kernelfields.numerics.threads import Workers
 from kernelfields.selection.candidates import Candidate, GridEnd, Searched, grid_ends
-from kernelfields.selection.folds import Fold, Items, Share
+from kernelfields.selection.folds import Fold, Items
 from kernelfields.selection.results import Evaluation, SearchProgress, best_first
 from kernelfields.selection.scores import Scorer
-from kernelfields.selection.variance_path import FitFailure, VariancePath
+from kernelfields.selection.variance_path import FitFailure, follow_path
 
 #: How many values beyond its grid are tried on each axis.
 MOST_STEPS = 3
@@ -83,14 +81,14 @@ class Search:
     ) -> None:
         """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
         for rung in rungs:
-            share = rung.n_candidates / len(candidates)
             sizes = self._sizes if rung.n_positions is None else [rung.n_positions] * len(self._sizes)
-            progress.add(rung.n_candidates * len(sizes), share * _work(candidates, sizes))
+            work = _work(candidates, sizes) * rung.n_candidates / len(candidates)
+            progress.add(rung.n_candidates * len(sizes), work)
         left, tried = list(candidates), list(candidates)
         try:
             for number, rung in enumerate(rungs):
                 where = f"rung {number + 1} of {len(rungs)}"
-                self._evaluate(left[: rung.n_candidates], number, rung.n_positions, where, progress)
+                self._evaluate(left[: rung.n_candidates], number, rung, where, progress)
                 ranked = best_first([each for each in self.evaluations if each.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
@@ -117,59 +115,42 @@ class Search:
             steps[end.axis] += 1
             progress.say(f"{end}: trying {end.beyond}")
             progress.add(len(self._sizes), _work([end.beyond], self._sizes))
-            self._evaluate([end.beyond], number, None, "beyond the grid", progress)
+            self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid", progress)
             tried.append(end.beyond)
             self.tried_beyond.append(end)
 
     def _evaluate(
-        self,
-        candidates: Sequence[Candidate],
-        number: int,
-        n_positions: int | None,
-        where: str,
-        progress: SearchProgress,
+        self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str, progress: SearchProgress
     ) -> None:
-        """Evaluate candidates on all folds, path by path."""
-        shares = [self._items.share(fold, n_positions) for fold in self._folds]
-        if not any(len(share.scored) for share in shares):
+        """Fit and score candidates on all folds, path by path; after a failure the rest of a path counts as failed."""
+        shares = [self._items.share(fold, rung.n_positions) for fold in self._folds]
+        scorable = np.array([len(share.scored) > 0 for share in shares])
+        if not scorable.any():
             noun = self._items.noun
             raise ValueError(
                 f"no held-out {noun} can be scored: each holds a label that the training part of its fold lacks. "
                 f"Lower cv, or give more {noun}s."
             )
         sizes = [int(self._items.lengths[share.train].sum()) for share in shares]
-        scorable = np.array([len(share.scored) > 0 for share in shares])
         n_dropped = sum(share.n_dropped for share in shares)
         paths: dict[tuple, list[Evaluation]] = {}
         for candidate in candidates:
             paths.setdefault(candidate.path, []).append(Evaluation(candidate, number, max(sizes), scorable, n_dropped))
         for path in paths.values():
-            for fold in np.flatnonzero(scorable):
-                place = f"{where}, fold {fold + 1} of {len(shares)}"
-                for candidate in self._score(path, fold, shares[fold]):
-                    progress.fitted(candidate, place, _work([candidate], [sizes[fold]]))
+            for fold in np.flatnonzero(scorable).tolist():
+                left = {each.candidate: each for each in path if each.error is None}
+                try:
+                    for fit in follow_path(self._estimator, self._items, shares[fold], list(left)):
+                        begin = time.perf_counter()
+                        score = self._scorer(fit)
+                        left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
+                        place = f"{where}, fold {fold + 1} of {len(shares)}"
+                        progress.fitted(fit.candidate, place, _work([fit.candidate], [sizes[fold]]))
+                except FitFailure as failure:
+                    for evaluation in left.values():
+                        evaluation.error = failure
             self.evaluations += path
             progress.evaluated(path, where)
-
-    def _score(self, path: Sequence[Evaluation], fold: int, share: Share) -> Iterator[Candidate]:
-        """Fit and score the candidates of a path on one fold; after a failure the rest of them count as failed."""
-        left = {each.candidate: each for each in path if each.error is None}
-        if not left:
-            return
-        description = clone(self._estimator).set_params(**path[0].candidate.params)
-        fits = VariancePath(description, self._items, share, Workers(self._estimator.n_jobs))
-        try:
-            for candidate, fit, seconds in fits.follow(list(left)):
-                begin = time.perf_counter()
-                score = self._scorer(fit)
-                own = left.pop(candidate)
-                own.scores[fold], own.fit_seconds[fold] = score, seconds
-                own.score_seconds[fold] = time.perf_counter() - begin
-                own.n_unconverged += not fit.converged
-                yield candidate
-        except FitFailure as failure:
-            for own in left.values():
-                own.error = failure
 
 
 def _work(candidates: Sequence[Candidate], sizes: Sequence[int]) -> float:
