@@ -110,9 +110,10 @@ def list_candidates(
         entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
         edges = [{"edge_prior_variance": variance} for variance in entries]
 
-    def inputs() -> object:
+    def inputs() -> tuple[Any, np.ndarray]:
         data = training.data
-        return NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
+        seen = NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
+        return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
 
     candidates = []
     for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
@@ -123,8 +124,11 @@ def list_candidates(
     return candidates
 
 
-def expand_kernel(kernel: Kernels, inputs: Callable[[], object]) -> list[Kernel | dict[str, Kernel]]:
-    """Return the kernels that a name stands for, for ``inputs()`` (N, d); objects and dicts stand for themselves."""
+def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Any, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
+    """Return the kernels that a name stands for; objects and dicts stand for themselves.
+
+    ``inputs()`` are those that the kernel sees, (N, d), and their weights, (N,).
+    """
     if isinstance(kernel, Mapping):
         return [{kind: resolve_kernel(own) for kind, own in kernel.items()}]
     resolved = resolve_kernel(kernel)
@@ -135,7 +139,7 @@ def expand_kernel(kernel: Kernels, inputs: Callable[[], object]) -> list[Kernel 
     if type(resolved) not in _SCALES:
         return [resolved]
     parameter, power = _SCALES[type(resolved)]
-    scale = getattr(resolved.resolve(inputs()), parameter)
+    scale = getattr(resolved.resolve(*inputs()), parameter)
     values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
     return [type(resolved)(**{parameter: value}) for value in values]
 

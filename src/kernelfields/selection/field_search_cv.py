@@ -28,6 +28,7 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.settling import Silence, Training, suitable_kernels
+from kernelfields.estimators.stored import Functions
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.rehearsal import FALLBACK
@@ -150,8 +151,9 @@ class FieldSearchCV(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None) -> Self:
         """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
 
-        ``sample_weight`` is for the fits, as in the estimator; scores are not weighted. ``groups`` goes to the
-        splitter. Ctrl-C ends the search: the best candidate so far is fitted, and a warning says so.
+        ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
+        held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
+        the search: the best candidate so far is fitted, and a warning says so.
         """
         random = random_generator(self.random_state)
         given = self._given()
@@ -203,8 +205,8 @@ class FieldSearchCV(BaseEstimator):
         if not isinstance(given, kind or Searched) or isinstance(given, ClusterMixin):
             wanted = "a field such as ChainCRF()" if kind is None else f"a {kind.__name__}"
             raise TypeError(
-                f"estimator must be {wanted}, got {given!r:.80}. A pipeline may have {own} as its "
-                "last step; for other estimators use scikit-learn's GridSearchCV."
+                f"estimator must be {wanted}, got {given!r:.80}. A pipeline may have {own} as its last step, and a "
+                "FrameCRF as its estimator; for other estimators use scikit-learn's GridSearchCV."
             )
         given._check_parameters()
         return given
@@ -308,6 +310,15 @@ class FieldSearchCV(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the best estimator to one file of data, for its own ``load``; the search itself is not kept."""
         self._best().save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
+        """Return a search whose best estimator was written by :meth:`save`; candidates and scores are not kept."""
+        if cls._searches is None:
+            raise TypeError("FieldSearchCV searches any estimator: load by the class of the one that was saved")
+        search = cls()
+        search.best_estimator_ = cls._searches.load(path, callables=callables)
+        return search
 
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way; private names must not, or copying would go in circles.

@@ -33,7 +33,7 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.settling import Training
-from kernelfields.features.readers import TableReader
+from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.segments import are_segments
 from kernelfields.fields.soft_targets import SoftTargets
@@ -44,6 +44,8 @@ from kernelfields.selection.candidates import Searched
 SHORTEST_PIECE = 25
 
 Split = tuple[np.ndarray, np.ndarray]
+#: Reader and classes of all items.
+Learnt = tuple[ChainReader | GraphReader | TableReader, np.ndarray]
 
 
 class Fold(NamedTuple):
@@ -64,6 +66,15 @@ class Share:
     n_dropped: int
 
 
+class Part(NamedTuple):
+    """Inputs, labels and weights of some units, and how many positions they have."""
+
+    X: Any
+    y: Any
+    weights: np.ndarray | None
+    n_positions: int
+
+
 class Items:
     """Labelled items of a search by their numbers; ``training`` is how the estimator has read all of them.
 
@@ -82,19 +93,16 @@ class Items:
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
         self.partly = training.data.evidence is not None
-        self.learnt = training.reader, training.classes
+        self.learnt: Learnt = training.reader, training.classes
         self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator
         self._pieces: list[np.ndarray] | None = None
 
-    def take(self, units: np.ndarray) -> tuple[Any, Any]:
-        """Return the inputs and the labels of some units, in the form in which they were given."""
+    def take(self, units: np.ndarray) -> Part:
+        """Return some units, in the form in which they were given."""
         y = self.y.subset(units) if isinstance(self.y, SoftTargets) else _safe_indexing(self.y, units)
-        return _safe_indexing(self.X, units), y
-
-    def weights_of(self, units: np.ndarray) -> np.ndarray | None:
-        """Return the weights of some units."""
-        return None if self._weights is None else self._weights[units]
+        weights = None if self._weights is None else self._weights[units]
+        return Part(_safe_indexing(self.X, units), y, weights, int(self.lengths[units].sum()))
 
     def cut(self, train: np.ndarray, wanted: int) -> None:
         """Cut long sequences into pieces where there are fewer than ``wanted`` in the training part of a fold.
@@ -121,7 +129,7 @@ class Items:
             self.y += [classes[labels[piece]] for piece in pieces]
             self.labels += [labels[piece] for piece in pieces]
         self.lengths = np.array([len(labels) for labels in self.labels])
-        self._weights = self.weights_of(np.array(owners))
+        self._weights = None if self._weights is None else self._weights[owners]
 
     def fold(self, split: Split, random: np.random.Generator) -> Fold:
         """Return a fold with random orders of its units: pieces where items were cut, else whole items."""

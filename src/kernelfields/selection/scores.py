@@ -11,6 +11,8 @@
     a name             classifiers: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
     a function         scoring(estimator, X, y) of a fitted estimator and held-out items
 
+Where items have weights, "log_likelihood" and "accuracy" count held-out items by them, or alike where none has any: an
+item of weight two is the same as two of weight one. The other scores are not weighted.
 Fails: before any fit, ValueError for an unknown score, or for one that these labels do not have.
 """
 
@@ -41,16 +43,16 @@ Scoring = str | Callable[..., float]
 
 
 def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[str, Scorer]:
-    """Return the name of the score that is meant, "auto" resolved, and the function of a fold's fit that computes it."""
+    """Return the name of the score, "auto" resolved, and the function of a fold's fit that computes it."""
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), _scorer(scoring)
     several = several_labels(estimator)
     known: dict[str, Scorer] = {
         "log_likelihood": lambda fit: fit.log_likelihood(),
-        "accuracy": lambda fit: fit.estimator.score(fit.X_test, fit.y_test),
+        "accuracy": lambda fit: fit.estimator.score(*fit.test[:3]),
     }
     if isinstance(estimator, ChainCRF):
-        known["entity_f1"] = lambda fit: entity_f1_score(fit.y_test, fit.estimator.predict(fit.X_test), scheme=scheme)
+        known["entity_f1"] = lambda fit: entity_f1_score(fit.test.y, fit.estimator.predict(fit.test.X), scheme=scheme)
     if several:
         known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
         known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
@@ -80,7 +82,7 @@ def _scorer(function: Callable[..., Any]) -> Scorer:
     """Return the scorer of a function of a fitted estimator, held-out inputs and their labels."""
 
     def score(fit: FoldFit) -> float:
-        value = function(fit.estimator, fit.X_test, fit.y_test)
+        value = function(fit.estimator, fit.test.X, fit.test.y)
         if not isinstance(value, Real | np.number) or isinstance(value, bool):
             raise TypeError(f"scoring {function!r} must return a number, got {value!r}")
         return float(value)
@@ -90,8 +92,8 @@ def _scorer(function: Callable[..., Any]) -> Scorer:
 
 def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     """Return the true and the predicted labels of held-out instances, (n, K)."""
-    predicted = np.asarray(fit.estimator.predict(fit.X_test))
-    return read_indicator(fit.y_test, len(predicted))[0], predicted
+    predicted = np.asarray(fit.estimator.predict(fit.test.X))
+    return read_indicator(fit.test.y, len(predicted))[0], predicted
 
 
 def _entity_scheme(estimator: Searched, classes: np.ndarray) -> str:

@@ -140,7 +140,7 @@ class Search:
             for fold in np.flatnonzero(scorable).tolist():
                 left = {each.candidate: each for each in path if each.error is None}
                 try:
-                    for fit in follow_path(self._estimator, self._items, shares[fold], list(left)):
+                    for fit in follow_path(self._estimator, self._items, shares[fold], list(left)) if left else ():
                         begin = time.perf_counter()
                         score = self._scorer(fit)
                         left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)

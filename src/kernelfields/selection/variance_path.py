@@ -21,10 +21,9 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -44,7 +43,7 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.graph import refuse_approximate
 from kernelfields.selection.candidates import Candidate, Searched
-from kernelfields.selection.folds import Items, Share
+from kernelfields.selection.folds import Items, Learnt, Part, Share
 
 # What a fit may raise because of the candidate; anything else is a fault and ends the search.
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
@@ -59,7 +58,7 @@ class FitFailure(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A fitted candidate, the seconds that took, and the held-out part of its fold as it was given.
+    """A fitted candidate, the seconds that took, and the held-out part of its fold.
 
     Seconds include an equal share of those of the features. ``log_likelihood()`` is that of the held-out part, per
     position whose label is known; ValueError if inference is approximate.
@@ -68,8 +67,7 @@ class FoldFit:
     candidate: Candidate
     estimator: Searched
     seconds: float
-    X_test: Any
-    y_test: Any
+    test: Part
     log_likelihood: Callable[[], float]
 
     @property
@@ -82,48 +80,45 @@ class FoldFit:
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
     """Yield the fits of candidates of one path to one fold, from the smallest prior variance to the largest."""
     assert len(share.scored), "a share without items to score needs no fits"
-    if not candidates:
-        return
+    train, test = items.take(share.train), items.take(share.scored)
+    if test.weights is not None and not test.weights.any():
+        test = test._replace(weights=None)
     ordered = sorted(candidates, key=lambda candidate: candidate.level)
-    described = clone(estimator).set_params(**candidates[0].params)
-    if isinstance(described, FieldEstimator):
-        yield from _fits_along(described, items, share, ordered)
-    else:
-        yield from _single_fits(described, items, share, ordered)
+    if isinstance(estimator, FieldEstimator):
+        return _fits_along(estimator, train, test, items.learnt, ordered)
+    return _single_fits(estimator, train, test, ordered)
 
 
 def _single_fits(
-    described: SequenceClassifier, items: Items, share: Share, candidates: Sequence[Candidate]
+    described: SequenceClassifier, train: Part, test: Part, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
     """Yield candidates that are fitted one by one."""
-    (X, y), (X_test, y_test) = items.take(share.train), items.take(share.scored)
     for candidate in candidates:
         begin = time.perf_counter()
         estimator = clone(described).set_params(**candidate.params)
         with _failing(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the search counts them
-            estimator.fit(X, y, items.weights_of(share.train))
+            estimator.fit(train.X, train.y, train.weights)
         _check_interrupt(estimator)
-        seconds = time.perf_counter() - begin
-        yield FoldFit(candidate, estimator, seconds, X_test, y_test, partial(_class_score, estimator, X_test, y_test))
+        yield FoldFit(candidate, estimator, time.perf_counter() - begin, test, partial(_class_score, estimator, test))
 
 
-def _class_score(estimator: SequenceClassifier, X: Any, y: Any) -> float:
-    return -log_loss(y, estimator.predict_proba(X), labels=estimator.classes_)
+def _class_score(estimator: SequenceClassifier, test: Part) -> float:
+    chances = estimator.predict_proba(test.X)
+    return -log_loss(test.y, chances, labels=estimator.classes_, sample_weight=test.weights)
 
 
 def _fits_along(
-    described: FieldEstimator, items: Items, share: Share, candidates: Sequence[Candidate]
+    described: FieldEstimator, train: Part, test: Part, learnt: Learnt, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
     """Yield candidates that are fitted to the same features, each from the coefficients of those before it."""
     begin = time.perf_counter()
-    (X, y), test = items.take(share.train), items.take(share.scored)
-    failing = partial(_failing, described._blas_limit(int(items.lengths[share.train].sum())))
+    described = clone(described).set_params(**candidates[0].params)
+    failing = partial(_failing, described._blas_limit(train.n_positions))
     with failing():
-        training = described._training(X, y, items.weights_of(share.train), Silence(), items.learnt)
+        training = described._training(train.X, train.y, train.weights, Silence(), learnt)
         training.settings = replace(training.settings, workers=Workers(described.n_jobs))
-        beside = int(items.lengths[share.scored].sum())
-        sample, designs = _designs(described, training, beside)
+        sample, designs = _designs(described, training, test.n_positions)
     anew = training.structure_path is not None or any(design.panel is not None for design in designs)
     shared = (time.perf_counter() - begin) / len(candidates)
     trail: Trail = []
@@ -133,7 +128,7 @@ def _fits_along(
         estimator = copy.copy(described).set_params(**candidate.params)
         with failing():
             if anew:
-                sample, designs = _designs(estimator, training, beside)
+                sample, designs = _designs(estimator, training, test.n_positions)
             designs = with_variances(designs, estimator._term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
             fitted = fit_field(designs, sample, training.options, start=start)
@@ -143,7 +138,7 @@ def _fits_along(
             held_out = cache(partial(_held_out, estimator, training, test, failing))
         trail = [*_same_row(trail, candidate), (candidate, fitted.coefficients)]
         seconds = shared + time.perf_counter() - begin
-        yield FoldFit(candidate, estimator, seconds, *test, partial(_log_likelihood, fitted, held_out))
+        yield FoldFit(candidate, estimator, seconds, test, partial(_log_likelihood, fitted, held_out))
 
 
 def _designs(estimator: FieldEstimator, training: Training, beside: int) -> tuple[Sample, list[Design]]:
@@ -155,24 +150,25 @@ def _designs(estimator: FieldEstimator, training: Training, beside: int) -> tupl
 
 
 def _held_out(
-    estimator: FieldEstimator, training: Training, test: tuple[Any, Any], failing: Callable[[], Any]
-) -> tuple[Datafit, int]:
-    """Return the likelihood of held-out items in the terms of a fit, and how many positions are known."""
+    estimator: FieldEstimator, training: Training, test: Part, failing: Callable[[], AbstractContextManager]
+) -> tuple[Datafit, float]:
+    """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
     with failing():
-        data = estimator._read(*test)
-        if not (data.weights == 1).all():  # weights of classes are for fits
-            data = replace(data, weights=np.ones(len(data.weights)))
+        data = estimator._read(test.X, test.y, test.weights)
+        weights = np.ones(len(data.weights)) if test.weights is None else test.weights
+        if not np.array_equal(data.weights, weights):  # those of classes are for fits
+            data = replace(data, weights=weights)
         terms = estimator.field_.terms
         cliques = [(term.name, term.clique) for term in terms]
         sample = training.place(data, cliques, training.data.n_positions, solved=False)
-        n_known = data.n_positions if data.evidence is None else max(1, int(informative(data.evidence).sum()))
-        return sample.datafit([term.on(sample) for term in terms]), n_known
+        known = np.ones(data.n_positions) if data.evidence is None else informative(data.evidence)
+        return sample.datafit([term.on(sample) for term in terms]), float(data.position_weights @ known)
 
 
-def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, int]]) -> float:
+def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, float]]) -> float:
     refuse_approximate(fitted.inference, "scoring='log_likelihood'")
-    datafit, n_known = held_out()
-    return -data_value(datafit, fitted.coefficients) / n_known
+    datafit, weight = held_out()
+    return -data_value(datafit, fitted.coefficients) / (weight or 1.0)
 
 
 @contextmanager
