@@ -208,6 +208,7 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
     """Return the ends of the grid at which a candidate lies, and beyond which nothing was ``tried``."""
     ends = []
     kernel = best.params["kernel"]
+    value: Any
     for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
         if name in _VARIANCES:
             value, values = best.params.get(name), [each.params.get(name) for each in grid]
@@ -220,7 +221,7 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
         moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
         beyond = Candidate({**best.params, **moved})
         if all(each.params != beyond.params for each in tried):
-            ends.append(GridEnd(name.replace("_", " "), float(value), further, beyond))
+            ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
     return ends
 
 

@@ -181,9 +181,9 @@ class FieldSearchCV(BaseEstimator):
         del training  # one packed copy at a time
         splits = split_items(self.cv, items, groups, random)
         folds, rungs = self._rungs(items, splits, len(candidates), random)
-        search = Search(estimator, items, folds, scorer)
         with SearchProgress(bool(self.verbose)) as progress:
-            search.run(candidates, rungs, progress, bool(self.extend))
+            search = Search(estimator, items, folds, scorer, progress)
+            search.run(candidates, rungs, bool(self.extend))
         self._set_results(search, splits, items)
         if self.verbose:
             progress.say(self.table(top=_SHOWN_ROWS))
@@ -267,8 +267,8 @@ class FieldSearchCV(BaseEstimator):
         tried = {axis: [f"{end.further:g}" for end in search.tried_beyond if end.axis == axis] for axis in axes}
         advice = "" if self.extend else ": extend=True looks further"
         self._notes = [f"beyond the grid: {axis} {', '.join(values)}" for axis, values in tried.items()]
-        self._notes += [f"{end}{advice}" for end in search.ends]
-        self._open_ends = [str(end) for end in search.ends if self.extend and not search.interrupted]
+        self._notes += [f"{end}{advice}" for end in search.ends()]
+        self._open_ends = [str(end) for end in search.ends() if self.extend and not search.interrupted]
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_params_: dict[str, Any] = dict(self.cv_results_["params"][self.best_index_])

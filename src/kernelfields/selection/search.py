@@ -64,64 +64,60 @@ def plan_rungs(n_candidates: int, n_units: int, n_positions: int, *, factor: int
 class Search:
     """A search over candidates; ``evaluations`` grows while :meth:`run` works.
 
-    ``ends`` are those ends of the grid at which the best candidate lies in the end, ``tried_beyond`` those beyond
-    which a candidate was tried.
+    ``tried_beyond`` are the ends of the grid beyond which a candidate was tried.
     """
 
-    def __init__(self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer):
+    def __init__(
+        self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer, progress: SearchProgress
+    ):
         self.evaluations: list[Evaluation] = []
         self.interrupted = False
-        self.ends: list[GridEnd] = []
         self.tried_beyond: list[GridEnd] = []
-        self._estimator, self._items, self._folds, self._scorer = estimator, items, folds, scorer
-        self._sizes = [int(items.lengths[fold.train].sum()) for fold in folds]
+        self._estimator, self._items, self._folds = estimator, items, folds
+        self._scorer, self._progress = scorer, progress
+        self._grid: list[Candidate] = []
 
-    def run(
-        self, candidates: Sequence[Candidate], rungs: Sequence[Rung], progress: SearchProgress, extend: bool
-    ) -> None:
+    def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung], extend: bool) -> None:
         """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
+        self._grid = left = list(candidates)
         for rung in rungs:
-            sizes = self._sizes if rung.n_positions is None else [rung.n_positions] * len(self._sizes)
-            work = _work(candidates, sizes) * rung.n_candidates / len(candidates)
-            progress.add(rung.n_candidates * len(sizes), work)
-        left, tried = list(candidates), list(candidates)
+            self._announce(left, rung)
         try:
             for number, rung in enumerate(rungs):
-                where = f"rung {number + 1} of {len(rungs)}"
-                self._evaluate(left[: rung.n_candidates], number, rung, where, progress)
+                self._evaluate(left[: rung.n_candidates], number, rung, f"rung {number + 1} of {len(rungs)}")
                 ranked = best_first([each for each in self.evaluations if each.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
                 left = [each.candidate for each in ranked]
             if extend:
-                self._extend(candidates, tried, len(rungs) - 1, progress)
+                self._extend(len(rungs) - 1)
         except KeyboardInterrupt:
             if all(np.isnan(each.mean) for each in self.evaluations):
                 raise
             self.interrupted = True
-        self.ends = grid_ends(self._best, candidates, tried)
 
-    @property
-    def _best(self) -> Candidate:
-        return best_first(self.evaluations)[0].candidate
+    def ends(self) -> list[GridEnd]:
+        """Return the ends of the grid at which the best candidate lies now, and beyond which nothing was tried."""
+        tried = [*self._grid, *(end.beyond for end in self.tried_beyond)]
+        return grid_ends(best_first(self.evaluations)[0].candidate, self._grid, tried)
 
-    def _extend(self, grid: Sequence[Candidate], tried: list[Candidate], number: int, progress: SearchProgress) -> None:
+    def _announce(self, candidates: Sequence[Candidate], rung: Rung) -> None:
+        """Count the fits of a rung, and about how many features they work on, if ranks go on alike."""
+        sizes = [rung.n_positions or int(self._items.lengths[fold.train].sum()) for fold in self._folds]
+        work = sum(_work(candidate, size) for candidate in candidates for size in sizes)
+        self._progress.add(rung.n_candidates * len(sizes), work * rung.n_candidates / len(candidates))
+
+    def _extend(self, number: int) -> None:
         """Go beyond the ends of the grid for as long as it pays, ``MOST_STEPS`` on each axis."""
         steps: Counter[str] = Counter()
-        while True:
-            end = next((end for end in grid_ends(self._best, grid, tried) if steps[end.axis] < MOST_STEPS), None)
-            if end is None:
-                return
+        while end := next((end for end in self.ends() if steps[end.axis] < MOST_STEPS), None):
             steps[end.axis] += 1
-            progress.say(f"{end}: trying {end.beyond}")
-            progress.add(len(self._sizes), _work([end.beyond], self._sizes))
-            self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid", progress)
-            tried.append(end.beyond)
+            self._progress.say(f"{end}: trying {end.beyond}")
+            self._announce([end.beyond], Rung(1, None))
+            self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid")
             self.tried_beyond.append(end)
 
-    def _evaluate(
-        self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str, progress: SearchProgress
-    ) -> None:
+    def _evaluate(self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str) -> None:
         """Fit and score candidates on all folds, path by path; after a failure the rest of a path counts as failed."""
         shares = [self._items.share(fold, rung.n_positions) for fold in self._folds]
         scorable = np.array([len(share.scored) > 0 for share in shares])
@@ -145,17 +141,16 @@ class Search:
                         score = self._scorer(fit)
                         left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
                         place = f"{where}, fold {fold + 1} of {len(shares)}"
-                        progress.fitted(fit.candidate, place, _work([fit.candidate], [sizes[fold]]))
+                        self._progress.fitted(fit.candidate, place, _work(fit.candidate, sizes[fold]))
                 except FitFailure as failure:
                     for evaluation in left.values():
                         evaluation.error = failure
             self.evaluations += path
-            progress.evaluated(path, where)
+            self._progress.evaluated(path, where)
 
 
-def _work(candidates: Sequence[Candidate], sizes: Sequence[int]) -> float:
-    """Return about how many features the fits of candidates work on, for training parts of these sizes."""
-    return float(sum(size * min(each.params["rank"] or size, size) for each in candidates for size in sizes))
+def _work(candidate: Candidate, n_positions: int) -> int:
+    return n_positions * min(candidate.params["rank"] or n_positions, n_positions)
 
 
 def _nothing_to_choose(evaluations: Sequence[Evaluation]) -> ValueError:
