@@ -34,7 +34,7 @@ def shown(terminal):
         progress.fitted(CANDIDATES[0], "rung 1 of 1, fold 2 of 2", 25.0)
         if terminal:
             progress._live.refresh()
-    progress.say(tabulate(EVALUATIONS, "accuracy", notes=["a note"]))
+    progress.show(tabulate(EVALUATIONS, "accuracy", notes=["a note"]))
     return stream.getvalue()
 
 

@@ -211,16 +211,16 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
     value: Any
     for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
         if name in _VARIANCES:
-            value, values = best.params.get(name), [each.params.get(name) for each in grid]
+            value, values = best.params.get(name), [candidate.params.get(name) for candidate in grid]
         else:
-            value, kernels = getattr(kernel, name), [each.params["kernel"] for each in grid]
-            values = [getattr(each, name) for each in kernels if _without(name, each) == _without(name, kernel)]
+            value, kernels = getattr(kernel, name), [candidate.params["kernel"] for candidate in grid]
+            values = [getattr(other, name) for other in kernels if _without(name, other) == _without(name, kernel)]
         further = _next_value(values, value)
         if further is None:
             continue
         moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
         beyond = Candidate({**best.params, **moved})
-        if all(each.params != beyond.params for each in tried):
+        if all(candidate.params != beyond.params for candidate in tried):
             ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
     return ends
 
@@ -232,7 +232,7 @@ def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
 
 def _next_value(values: Sequence[Any], value: Any) -> float | None:
     """Return the value beyond ``value`` if it is at an end of the grid of ``values`` or outside, else None."""
-    known = sorted({each for each in values if is_real(each) and 0.0 < each < math.inf})
+    known = sorted({listed for listed in values if is_real(listed) and 0.0 < listed < math.inf})
     if len(known) < 2 or not is_real(value) or known[0] < value < known[-1] or value == math.inf:
         return None
     ratio = known[-1] / known[-2] if value >= known[-1] else known[0] / known[1]

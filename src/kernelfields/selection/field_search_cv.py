@@ -156,8 +156,8 @@ class FieldSearchCV(BaseEstimator):
         the search: the best candidate so far is fitted, and a warning says so.
         """
         random = random_generator(self.random_state)
-        given = self._given()
-        estimator = self._described(given, random)
+        original = self._original()
+        estimator = self._described(original, random)
         if is_collection(X) or is_collection(y):
             noun = estimator._places[0]
             raise TypeError(
@@ -186,36 +186,37 @@ class FieldSearchCV(BaseEstimator):
             search.run(candidates, rungs, bool(self.extend))
         self._set_results(search, splits, items)
         if self.verbose:
-            progress.say(self.table(top=_SHOWN_ROWS))
-        self._warn(progress.n_fits, given.tol)
+            progress.show(self.table(top=_SHOWN_ROWS))
+        self._warn(progress.n_fits, original.tol)
         if self.refit:
             begin = time.perf_counter()
             # Copies, so that changes to the field later do not reach the results.
             params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
-            best = clone(estimator).set_params(**_shown(given), **params)
+            best = clone(estimator).set_params(**_shown(original), **params)
             self.best_estimator_: Any = best.fit(X, y, sample_weight)
             self.refit_time_ = time.perf_counter() - begin
         return self
 
-    def _given(self) -> Searched:
+    def _original(self) -> Searched:
         """Return the estimator to start from, checked."""
-        kind, own, given = self._searches, type(self).__name__, self.estimator
-        if given is None and kind is not None:
-            given = kind()
-        if not isinstance(given, kind or Searched) or isinstance(given, ClusterMixin):
+        kind, original = self._searches, self.estimator
+        if original is None and kind is not None:
+            original = kind()
+        if not isinstance(original, kind or Searched) or isinstance(original, ClusterMixin):
             wanted = "a field such as ChainCRF()" if kind is None else f"a {kind.__name__}"
+            own = type(self).__name__
             raise TypeError(
-                f"estimator must be {wanted}, got {given!r:.80}. A pipeline may have {own} as its last step, and a "
+                f"estimator must be {wanted}, got {original!r:.80}. A pipeline may have {own} as its last step, and a "
                 "FrameCRF as its estimator; for other estimators use scikit-learn's GridSearchCV."
             )
-        given._check_parameters()
-        return given
+        original._check_parameters()
+        return original
 
-    def _described(self, given: Searched, random: np.random.Generator) -> Searched:
+    def _described(self, original: Searched, random: np.random.Generator) -> Searched:
         """Return a copy of the estimator with the settings of the search, silent and without callbacks."""
         # Callbacks may hold what cannot be copied, such as an open file.
-        silent = {name: None if name == "callbacks" else 0 for name in _shown(given)}
-        described = clone(type(given)(**{**given.get_params(deep=False), **silent}))
+        silent = {name: None if name == "callbacks" else 0 for name in _shown(original)}
+        described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
         if self.n_jobs is not None:
             described.set_params(n_jobs=self.n_jobs)
         if described.random_state is None:
@@ -280,12 +281,12 @@ class FieldSearchCV(BaseEstimator):
 
     def _warn(self, n_fits: int, tol: float) -> None:
         """Warn of what went wrong in the search, once for all fits."""
-        failed = [each for each in self._evaluations if each.error is not None]
+        failed = [evaluation for evaluation in self._evaluations if evaluation.error is not None]
         if failed:
             text = f"{len(failed)} candidates could not be fitted and were left out, the first "
             text += f"({failed[0].candidate}) because: {failed[0].error}"
             warnings.warn(text, FitFailedWarning, stacklevel=3)
-        if short := sum(each.n_unconverged for each in self._evaluations):
+        if short := sum(evaluation.n_unconverged for evaluation in self._evaluations):
             text = f"{short} of {n_fits} fits of the search stopped before tol={tol:g} was reached: "
             text += "raise max_iter of the estimator, or see cv_results_['n_unconverged'] for whom it concerns"
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
@@ -338,8 +339,8 @@ class FieldSearchCV(BaseEstimator):
         return self.best_estimator_
 
     def __sklearn_tags__(self) -> Any:
-        given = self._searches() if self.estimator is None and self._searches is not None else self.estimator
-        return super().__sklearn_tags__() if given is None else get_tags(given)
+        estimator = self._searches() if self.estimator is None and self._searches is not None else self.estimator
+        return super().__sklearn_tags__() if estimator is None else get_tags(estimator)
 
 
 def _shown(estimator: Searched) -> dict[str, object]:
@@ -357,7 +358,9 @@ def _naming(own: str) -> Callable[..., None]:
         setattr(self, own, self.__dict__.pop("min_items"))
 
     plain = signature(FieldSearchCV.__init__)
-    named = [each.replace(name=own) if each.name == "min_items" else each for each in plain.parameters.values()]
+    named = [
+        parameter.replace(name=own if name == "min_items" else name) for name, parameter in plain.parameters.items()
+    ]
     vars(__init__)["__signature__"] = plain.replace(parameters=named)
     return __init__
 

@@ -27,8 +27,8 @@ from kernelfields.selection.variance_path import FoldFit
 class Evaluation:
     """A candidate scored on the folds of a rung.
 
-    ``scorable`` marks the folds with items to score. ``scores`` and seconds are one per fold; NaN stands for the others
-    and for fits that failed, of which ``error`` says why.
+    ``scorable`` marks the folds with items to score. ``scores`` and seconds are one per fold; scores are NaN in the
+    other folds and where a fit failed, which is the ``error``.
     """
 
     candidate: Candidate
@@ -69,31 +69,36 @@ class Evaluation:
 
 def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return evaluations from the best to the worst; those with equal scores in the order they came."""
-    return sorted(evaluations, key=lambda each: each.key, reverse=True)
+    return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
 def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     """Return the arrays of cv_results_; values of parameters are masked arrays, as those of GridSearchCV."""
-    keys = [each.key for each in evaluations]
-    scores = np.array([each.scores for each in evaluations])
-    seconds = {name: np.array([getattr(each, f"{name}_seconds") for each in evaluations]) for name in ("fit", "score")}
-    params = [dict(each.candidate.params) for each in evaluations]
+
+    def column(name: str) -> np.ndarray:
+        return np.array([getattr(evaluation, name) for evaluation in evaluations])
+
+    keys = [evaluation.key for evaluation in evaluations]
+    params = [dict(evaluation.candidate.params) for evaluation in evaluations]
     values = {f"param_{name}": np.ma.empty(len(params), dtype=object) for name in params[0]}
     for row, own in enumerate(params):
         for name, value in own.items():
             values[f"param_{name}"][row] = value
     return {
-        "iter": np.array([each.rung for each in evaluations]),
-        "n_resources": np.array([each.n_positions for each in evaluations]),
-        **{f"{kind}_{name}_time": getattr(seconds[name], kind)(axis=1) for name in seconds for kind in ("mean", "std")},
+        "iter": column("rung"),
+        "n_resources": column("n_positions"),
+        "mean_fit_time": column("fit_seconds").mean(axis=1),
+        "std_fit_time": column("fit_seconds").std(axis=1),
+        "mean_score_time": column("score_seconds").mean(axis=1),
+        "std_score_time": column("score_seconds").std(axis=1),
         **values,
         "params": params,
-        **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)},
-        "mean_test_score": np.array([each.mean for each in evaluations]),
-        "std_test_score": np.array([each.spread for each in evaluations]),
+        **{f"split{fold}_test_score": scores for fold, scores in enumerate(column("scores").T)},
+        "mean_test_score": column("mean"),
+        "std_test_score": column("spread"),
         "rank_test_score": np.array([1 + sum(other > key for other in keys) for key in keys], dtype=np.int32),
-        "n_dropped": np.array([each.n_dropped for each in evaluations]),
-        "n_unconverged": np.array([each.n_unconverged for each in evaluations]),
+        "n_dropped": column("n_dropped"),
+        "n_unconverged": column("n_unconverged"),
     }
 
 
@@ -124,20 +129,15 @@ def tabulate(
 
     Items are called ``noun``, their positions ``counted``; ``notes`` are further sentences of the heading.
     """
-    by_candidate: dict[int, Evaluation] = {}
-    for each in best_first(evaluations):
-        by_candidate.setdefault(id(each.candidate), each)
+    by_candidate: dict[Candidate, Evaluation] = {}
+    for evaluation in best_first(evaluations):
+        by_candidate.setdefault(evaluation.candidate, evaluation)
     furthest = list(by_candidate.values())
-    rows = [
-        [
-            *(f"{value:g}" if isinstance(value, float) else str(value) for value in each.candidate.params.values()),
-            "failed" if np.isnan(each.mean) else f"{each.mean:.4f}",
-            "" if np.isnan(each.mean) else f"{each.spread:.4f}",
-            str(each.n_positions),
-            f"{each.fit_seconds.sum():.2f}",
-        ]
-        for each in furthest[:top]
-    ]
+    rows = []
+    for found in furthest[:top]:
+        params = [f"{value:g}" if isinstance(value, float) else str(value) for value in found.candidate.params.values()]
+        scores = ["failed", ""] if np.isnan(found.mean) else [f"{found.mean:.4f}", f"{found.spread:.4f}"]
+        rows.append([*params, *scores, str(found.n_positions), f"{found.fit_seconds.sum():.2f}"])
     parts = [f"{len(furthest)} candidates, {len(furthest[0].scores)} folds"]
     if len(rows) < len(furthest):
         parts[0] = f"best {len(rows)} of {parts[0]}"
@@ -146,7 +146,7 @@ def tabulate(
             f"{furthest[0].n_dropped} held-out {noun}s were not scored: the training part of their fold lacks a "
             "label of theirs"
         )
-    if short := sum(each.n_unconverged for each in furthest):
+    if short := sum(found.n_unconverged for found in furthest):
         parts.append(f"{short} fits stopped short of their tolerance")
     names = [name.replace("_", " ") for name in evaluations[0].candidate.params]
     columns = [*names, scoring, "± folds", counted, "seconds"]
@@ -154,10 +154,10 @@ def tabulate(
 
 
 class SearchProgress:
-    """Shows where a search is; use as a context manager around it.
+    """Progress of a search on standard error; a context manager around it.
 
-    A line is rewritten on a terminal, elsewhere there is a line per path; all on standard error, so that results on
-    standard output stay clean. The time left is estimated from the time that the work so far took.
+    On a terminal one line is rewritten, elsewhere a line is printed for each path. The time left is estimated from the
+    time that the work so far took.
     """
 
     def __init__(self, enabled: bool, console: Console | None = None):
@@ -180,7 +180,7 @@ class SearchProgress:
             self._live = None
 
     def add(self, n_fits: int, work: float) -> None:
-        """Announce fits that are ``work`` together, in any unit."""
+        """Add fits to those that the search consists of; all of them are so much ``work``, in any unit."""
         self.n_fits += n_fits
         self._work += work
 
@@ -197,10 +197,10 @@ class SearchProgress:
         self._best = best_first([*evaluations, *([] if self._best is None else [self._best])])[0]
         if self._live is None:
             leading = best_first(evaluations)[0]
-            self.say(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate}")
+            self.show(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate}")
 
-    def say(self, text: object) -> None:
-        """Print a line or a table; it stays above the line that is rewritten."""
+    def show(self, text: object) -> None:
+        """Print a line or a table, above the line that is rewritten."""
         self.console.print(str(text), highlight=False, markup=False, soft_wrap=True)
 
     def _status(self) -> str:

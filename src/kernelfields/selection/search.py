@@ -14,8 +14,8 @@ Rungs are added until at most ``factor`` candidates are left for the last one, o
 fewer than ``smallest`` units. All rungs cost about the same. One rung is plain cross-validation.
 
 An interrupt ends the loop; what was evaluated on all folds stays. A fit that fails (a kernel that is not positive
-semi-definite, features that do not fit in memory) costs its path the scores and not the search; only when every
-candidate has failed is there nothing to choose from, and ValueError.
+semi-definite, features that do not fit in memory) leaves the rest of its path without scores, and the search goes on.
+Fails: ValueError where every candidate failed.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class Search:
         try:
             for number, rung in enumerate(rungs):
                 self._evaluate(left[: rung.n_candidates], number, rung, f"rung {number + 1} of {len(rungs)}")
-                ranked = best_first([each for each in self.evaluations if each.rung == number])
+                ranked = best_first([evaluation for evaluation in self.evaluations if evaluation.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
-                left = [each.candidate for each in ranked]
+                left = [evaluation.candidate for evaluation in ranked]
             if extend:
                 self._extend(len(rungs) - 1)
         except KeyboardInterrupt:
-            if all(np.isnan(each.mean) for each in self.evaluations):
+            if all(np.isnan(evaluation.mean) for evaluation in self.evaluations):
                 raise
             self.interrupted = True
 
@@ -112,7 +112,7 @@ class Search:
         steps: Counter[str] = Counter()
         while end := next((end for end in self.ends() if steps[end.axis] < MOST_STEPS), None):
             steps[end.axis] += 1
-            self._progress.say(f"{end}: trying {end.beyond}")
+            self._progress.show(f"{end}: trying {end.beyond}")
             self._announce([end.beyond], Rung(1, None))
             self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid")
             self.tried_beyond.append(end)
@@ -134,14 +134,14 @@ class Search:
             paths.setdefault(candidate.path, []).append(Evaluation(candidate, number, max(sizes), scorable, n_dropped))
         for path in paths.values():
             for fold in np.flatnonzero(scorable).tolist():
-                left = {each.candidate: each for each in path if each.error is None}
+                left = {evaluation.candidate: evaluation for evaluation in path if evaluation.error is None}
                 try:
                     for fit in follow_path(self._estimator, self._items, shares[fold], list(left)) if left else ():
                         begin = time.perf_counter()
                         score = self._scorer(fit)
                         left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
-                        place = f"{where}, fold {fold + 1} of {len(shares)}"
-                        self._progress.fitted(fit.candidate, place, _work(fit.candidate, sizes[fold]))
+                        fold_name = f"{where}, fold {fold + 1} of {len(shares)}"
+                        self._progress.fitted(fit.candidate, fold_name, _work(fit.candidate, sizes[fold]))
                 except FitFailure as failure:
                     for evaluation in left.values():
                         evaluation.error = failure
@@ -154,7 +154,7 @@ def _work(candidate: Candidate, n_positions: int) -> int:
 
 
 def _nothing_to_choose(evaluations: Sequence[Evaluation]) -> ValueError:
-    failures = [each.error for each in evaluations if each.error is not None]
+    failures = [evaluation.error for evaluation in evaluations if evaluation.error is not None]
     if not failures:
         return ValueError("scoring gave NaN for every candidate: there is nothing to choose from")
     error = ValueError(f"every candidate failed, the first with: {failures[0]}")

@@ -193,7 +193,7 @@ def extrapolated(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
         return trail[0][1] if trail else None
     last, coefficients = row[-1]
     before, earlier = row[-2] if len(row) > 1 else row[-1]
-    old, new, next_one = (each.level[1] for each in (before, last, candidate))
+    old, new, next_one = (fitted.level[1] for fitted in (before, last, candidate))
     if not old < new <= next_one < np.inf:
         return coefficients
     step = min(1.0, np.log(next_one / new) / np.log(new / old))
