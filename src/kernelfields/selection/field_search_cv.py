@@ -366,44 +366,35 @@ def _naming(own: str) -> Callable[..., None]:
 
 
 class ChainCRFCV(FieldSearchCV):
-    """FieldSearchCV of ``ChainCRF()`` or the one that is given, over sequences; ``min_sequences`` is its min_items."""
+    """:class:`FieldSearchCV` of ``ChainCRF()`` by default; ``min_sequences`` is its ``min_items``."""
 
     _searches, _least_parameter = ChainCRF, "min_sequences"
     __init__ = _naming("min_sequences")
 
 
 class SegmentCRFCV(FieldSearchCV):
-    """FieldSearchCV of ``SegmentCRF()`` or the one that is given, over sequences.
-
-    ``min_sequences`` is its ``min_items``.
-    """
+    """:class:`FieldSearchCV` of ``SegmentCRF()`` by default; ``min_sequences`` is its ``min_items``."""
 
     _searches, _least_parameter = SegmentCRF, "min_sequences"
     __init__ = _naming("min_sequences")
 
 
 class GraphCRFCV(FieldSearchCV):
-    """FieldSearchCV of ``GraphCRF()`` or the one that is given, over graphs; ``min_graphs`` is its min_items."""
+    """:class:`FieldSearchCV` of ``GraphCRF()`` by default; ``min_graphs`` is its ``min_items``."""
 
     _searches, _least_parameter = GraphCRF, "min_graphs"
     __init__ = _naming("min_graphs")
 
 
 class MultiLabelCRFCV(FieldSearchCV):
-    """FieldSearchCV of ``MultiLabelCRF()`` or the one that is given, over instances, spread by their rarest label.
-
-    ``min_samples`` is its ``min_items``.
-    """
+    """:class:`FieldSearchCV` of ``MultiLabelCRF()`` by default; ``min_samples`` is its ``min_items``."""
 
     _searches, _least_parameter = MultiLabelCRF, "min_samples"
     __init__ = _naming("min_samples")
 
 
 class KernelClassifierCV(FieldSearchCV):
-    """FieldSearchCV of ``KernelClassifier()`` or the one that is given, over samples, in stratified folds.
-
-    ``min_samples`` is its ``min_items``; there are no edges.
-    """
+    """:class:`FieldSearchCV` of ``KernelClassifier()`` by default; ``min_samples`` is its ``min_items``."""
 
     _searches, _least_parameter = KernelClassifier, "min_samples"
     __init__ = _naming("min_samples")
