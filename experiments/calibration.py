@@ -30,7 +30,7 @@ from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.evaluation.temperature import fit_temperature, marginal_log_loss
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 N_SAMPLES, LANCZOS_STEPS = 50, 60
 RESAMPLING = Resampling(1000, 0.95, 0)

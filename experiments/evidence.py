@@ -26,7 +26,7 @@ from benchmarks.shared_data import gpstruct_task, ocr_letters
 from experiments.evidence_page import AT_RANKS, RESULTS, TITLES, page
 from kernelfields import ChainCRF
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 N_TRAIN = {"basenp": 150, "chunking": 50, "segmentation": 20, "japanesene": 50}

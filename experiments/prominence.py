@@ -32,7 +32,7 @@ from kernelfields import ChainCRF
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence.json"
 KEYS = ("part", "model", "fold")

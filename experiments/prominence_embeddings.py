@@ -41,7 +41,7 @@ from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence_embeddings.json"
 KEYS = ("part", "model", "fold")

@@ -18,6 +18,7 @@ _HOMES = {
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
     "FieldClustering": "kernelfields.estimators",
+    "FieldSearchCV": "kernelfields.selection",
     "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "GraphCRFCV": "kernelfields.selection",
@@ -45,6 +46,7 @@ _HOMES = {
     "PartialLabels": "kernelfields.models.partial",
     "PrunedBy": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
+    "SegmentCRFCV": "kernelfields.selection",
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
@@ -58,6 +60,7 @@ __all__ = [
     "EndCliques",
     "ExponentialFamilyDensity",
     "FieldClustering",
+    "FieldSearchCV",
     "FrameCRF",
     "GraphCRF",
     "GraphCRFCV",
@@ -76,6 +79,7 @@ __all__ = [
     "PartialLabels",
     "PrunedBy",
     "SegmentCRF",
+    "SegmentCRFCV",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -119,10 +123,14 @@ if TYPE_CHECKING:
     from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
-    from kernelfields.selection.chain_crf_cv import ChainCRFCV
-    from kernelfields.selection.graph_crf_cv import GraphCRFCV
-    from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV
-    from kernelfields.selection.multilabel_crf_cv import MultiLabelCRFCV
+    from kernelfields.selection.field_search_cv import (
+        ChainCRFCV,
+        FieldSearchCV,
+        GraphCRFCV,
+        KernelClassifierCV,
+        MultiLabelCRFCV,
+        SegmentCRFCV,
+    )
 
 
 def __getattr__(name: str) -> Any:

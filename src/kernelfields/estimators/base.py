@@ -280,6 +280,21 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         settings = self._sample_settings()
         return Training(reader, data, classes, spec, engine, options, progress.say, settings)
 
+    # ---- what a search by cross-validation needs, see selection/
+
+    def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
+        """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
+        data = training.data
+        labels = data.split(data.labels)
+        if not isinstance(data.evidence, np.ndarray):  # every label is known, or is the most probable one of its target
+            return labels
+        decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
+        return [own[known] for own, known in zip(labels, decided, strict=True)]
+
+    def _approximate_method(self, training: Training) -> str | None:
+        """Return the method by which labels are inferred if it is approximate; None if exact, or not known yet."""
+        return None
+
     def _watcher(self, progress: Any) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
         watchers = [*check_callbacks(self.callbacks), progress]

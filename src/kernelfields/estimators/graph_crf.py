@@ -27,7 +27,7 @@ from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.choice import FamilySpec, check_method
+from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.partial import PartialLabels
@@ -195,6 +195,10 @@ class GraphCRF(LabelledField):
 
     def _names_cliques(self) -> bool:
         return self.cliques is not None
+
+    def _approximate_method(self, training: Training) -> str | None:
+        family = family_of(training.data, (), training.spec)
+        return None if family.exact else family.method
 
     def _set_views(self) -> None:
         super()._set_views()

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
@@ -168,6 +169,15 @@ class KernelClassifier(ClassifierMixin, LabelledField):
 
     def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
+
+    def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
+        # Not those of the data, which leave out samples of weight zero.
+        if isinstance(y, SoftTargets):
+            return list(y.read(training.classes, None, SAMPLES)[0][:, None])
+        if not tells_partly(y):
+            return list(np.searchsorted(training.classes, column_or_1d(y))[:, None])
+        codes, known = known_labels([y], training.classes, np.array([len(y)]), SAMPLES)
+        return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
         return FamilySpec("single", len(classes))

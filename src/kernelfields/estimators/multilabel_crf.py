@@ -24,7 +24,7 @@ from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_sample_weight
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import METHODS, FamilySpec, check_method, refuse_approximate
+from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
@@ -209,6 +209,20 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         if held_out.evidence is not None:
             weights = weights * informative(held_out.evidence)
         training.threshold = learn(marginals[:, 1], held_out.labels, weights)
+
+    def _item_labels(self, training: Training, y: object) -> list[np.ndarray]:
+        data = training.data
+        table = data.labels.reshape(data.n_instances, -1)
+        if data.evidence is not None:
+            table = table * informative(data.evidence).reshape(table.shape)
+        # One more label for instances that have none, so that folds share them as well.
+        return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
+
+    def _approximate_method(self, training: Training) -> str | None:
+        one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs).graphs
+        members = [factors.members for factors in one.factors]
+        family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
+        return None if family.exact else family.method
 
     def _cliques(self, training: Training) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""

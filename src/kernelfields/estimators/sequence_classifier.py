@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.declared import (
@@ -49,6 +50,7 @@ from kernelfields.models.documents import (
 )
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.solvers.loop import Solution
 
 _KIND = "SequenceClassifier"
 # A guess is a place to start from, and not worth more.
@@ -85,6 +87,7 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     classes_ : the sorted classes
     estimator_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
     n_features_in_ : number of input features
+    solution_ : Solution of that chain
     """
 
     kernel: KernelLike = parameter("auto", first=True)
@@ -160,6 +163,26 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
             partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),
         )
+
+    # ---- what a search by cross-validation needs, as FieldEstimator has it
+
+    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+
+    def _training(self, X: Any, y: Any, sample_weight: Any, progress: Any) -> Training:
+        """Return the data as the chain over states reads them, all positions in the first state of their class."""
+        classes, numbers, lengths = _read_classes(X, y)
+        states = [np.full(length, number * self.n_states) for number, length in zip(numbers, lengths, strict=True)]
+        return self._chain(X, len(classes))._training(X, states, sample_weight, progress)
+
+    def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
+        """Return the number of the class of each sequence, in an array of its own."""
+        return list(np.unique(np.asarray(y), return_inverse=True)[1][:, None])
+
+    @property
+    def solution_(self) -> Solution:
+        """The Solution of the chain over states."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.solution_
 
     def _guess(self, X: Any, numbers: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         """Return a first guess of the states within a class, (T,) for each sequence."""

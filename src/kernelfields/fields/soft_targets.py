@@ -57,6 +57,12 @@ class SoftTargets:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def subset(self, items: np.ndarray) -> SoftTargets:
+        """Return the targets of some sequences or samples, by their numbers."""
+        nodes = self.nodes[items] if isinstance(self.nodes, np.ndarray) else [self.nodes[item] for item in items]
+        pairs = None if self.pairs is None else [self.pairs[item] for item in items]
+        return SoftTargets(nodes, pairs, classes=self.classes)
+
     def read(self, classes: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[np.ndarray, SoftRows, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
         own, places = np.unique(np.asarray(self.classes), return_inverse=True)
