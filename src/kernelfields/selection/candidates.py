@@ -54,7 +54,7 @@ _SCALES: dict[type, tuple[str, float]] = {
     Laplacian: ("gamma", 0.5),
     Matern: ("length_scale", -0.5),
 }
-_VARIANCES = ("prior_variance", "edge_prior_variance")
+_VARIANCES = ("prior_variance", "edge_prior_variance", "edges__prior_variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,8 @@ class Candidate:
     @property
     def level(self) -> tuple[float, float]:
         """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
-        return _mean(self.params.get("edge_prior_variance", 1.0)), _mean(self.params["prior_variance"])
+        edges = next((self.params[name] for name in _VARIANCES[1:] if name in self.params), 1.0)
+        return _mean(edges), _mean(self.params["prior_variance"])
 
 
 def _mean(variance: float | tuple[float, ...]) -> float:
@@ -105,10 +106,11 @@ def list_candidates(
     variances = _entries(prior_variances, "prior_variances", _variance)
     edges: list[dict[str, Any]] = [{}]
     if edge_prior_variances is not None:
-        if not hasattr(estimator, "edge_prior_variance"):
+        name = next((name for name in _VARIANCES[1:] if hasattr(estimator, name.partition("__")[0])), None)
+        if name is None:
             raise ValueError(f"{type(estimator).__name__} has no edges: leave out edge_prior_variances")
         entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
-        edges = [{"edge_prior_variance": variance} for variance in entries]
+        edges = [{name: variance} for variance in entries]
 
     def inputs() -> tuple[Any, np.ndarray]:
         data = training.data
@@ -117,7 +119,7 @@ def list_candidates(
 
     candidates = []
     for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
-        own_ranks = listed_ranks if _has_rank(kernel, getattr(estimator, "edge_kernel", None)) else listed_ranks[:1]
+        own_ranks = listed_ranks if _has_rank(kernel, _edge_kernel(estimator)) else listed_ranks[:1]
         for rank, edge, variance in product(own_ranks, edges, variances):
             candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))
             _check(clone(estimator).set_params(**candidates[-1].params), training)
@@ -142,6 +144,11 @@ def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Any, np.ndarray]])
     scale = getattr(resolved.resolve(*inputs()), parameter)
     values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
     return [type(resolved)(**{parameter: value}) for value in values]
+
+
+def _edge_kernel(estimator: Searched) -> Kernels | None:
+    """Return the kernel of the edges of an estimator; None if they have none."""
+    return getattr(estimator, "edge_kernel", getattr(getattr(estimator, "edges", None), "kernel", None))
 
 
 def _has_rank(*kernels: Kernels | None) -> bool:

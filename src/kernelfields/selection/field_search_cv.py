@@ -29,6 +29,7 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.stored import Functions
+from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
@@ -217,6 +218,8 @@ class FieldSearchCV(BaseEstimator):
         # Callbacks may hold what cannot be copied, such as an open file.
         silent = {name: None if name == "callbacks" else 0 for name in _shown(original)}
         described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
+        if self.edge_prior_variances is not None and getattr(described, "edges", ...) is None:
+            described.set_params(edges=EdgeCliques())
         if self.n_jobs is not None:
             described.set_params(n_jobs=self.n_jobs)
         if described.random_state is None:
