@@ -125,18 +125,18 @@ def test_constraints_and_templates(folder):
 
 
 def test_labels_are_allowed_by_a_feature(folder):
-    run("train", "train.conll", "--allowed-by", "U:word=", "--allowed-min-count", 1, "-q")
+    run("train", "train.conll", "--allowed-by", "word=", "--allowed-min-count", 1, "-q")
     crf = ChainCRF.load("model.safetensors")
-    assert crf.classes_[crf.allowed_.labels_of("U:word=the")].tolist() == ["DET"]
-    assert len(crf.allowed_.labels_of("U:word=unheard")) == 3
+    assert crf.classes_[crf.allowed_.labels_of("word=the")].tolist() == ["DET"]
+    assert len(crf.allowed_.labels_of("word=unheard")) == 3
     settings, _ = read_settings("model.toml")
-    assert (settings.allowed_by, settings.allowed_min_count) == ("U:word=", 1)
+    assert (settings.allowed_by, settings.allowed_min_count) == ("word=", 1)
     run("train", "train.npz", "--allowed-by", "0", "-q")
     assert ChainCRF.load("model.safetensors").allowed_.feature == 0
     for options, message in (
         (("--allowed-by", "form="), "no position has the feature 'form='"),
         (("--allowed-min-count", 2), "--allowed-min-count is for --allowed-by"),
-        (("--allowed-by", "U:word=", "--allowed-min-count", 0), "--allowed-min-count must be at least 1"),
+        (("--allowed-by", "word=", "--allowed-min-count", 0), "--allowed-min-count must be at least 1"),
     ):
         assert message in run("train", "train.conll", *options, "-q", code=2).stderr
 
@@ -156,7 +156,7 @@ def test_quiet_says_nothing_and_verbose_every_iteration(folder):
     loud = run("train", "train.conll", "-v", "--tol", "1e-6").stderr
     iterations = ChainCRF.load("model.safetensors").solution_.iterations
     assert sum(line.startswith("iteration") for line in loud.splitlines()) == iterations + 1
-    assert "U:suffix3=%suffix3[0,0]" in loud
+    assert ":suffix3=%suffix3[0,0]" in loud
     assert "--quiet and --verbose cannot go together" in run("train", "train.conll", "-q", "-v", code=2).stderr
 
 

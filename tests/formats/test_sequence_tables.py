@@ -142,7 +142,7 @@ def test_columns_are_appended_once(write, tmp_path):
     table = read_table(write(ROOMS), sequence="day", label="state")
     with pytest.raises(ValueError, match="has a column 'state' already"):
         write_table(tmp_path / "out.csv", table, {"state": table.y})
-    with pytest.raises(ValueError, match="1 values of 'p' for a sequence of 2 rows"):
+    with pytest.raises(ValueError, match="sequence 'monday' has 2 rows, but 1 answers"):
         write_table(tmp_path / "out.csv", table, {"p": [["1"], ["2"]]})
     assert not (tmp_path / "out.csv").exists()
 

@@ -58,7 +58,7 @@ def convert(
     settings = RunSettings(train=file, format=source, **given)
     if target == "auto":
         target = format_of(output, "--to")
-    _, read = read_training_file(settings, "--from")
+    read = read_training_file(settings, "--from")
     if target == "npz" and not hasattr(read.X[0], "shape"):
         _write_named_features(output, read)
     else:

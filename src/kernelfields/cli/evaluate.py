@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.cli.labels import LabelMarks, LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Jobs, Voice, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
 from kernelfields.cli.settings import LARGEST_SEED
@@ -76,6 +76,7 @@ def evaluate(
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.evaluation import compare, evaluate_model
     from kernelfields.evaluation.model_evaluation import evaluate_known, known_only
+    from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)
     shared: dict[str, Any] = {
@@ -90,15 +91,14 @@ def evaluate(
                 "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
         truth, predicted = _last_two_columns(model)
-        truth = LabelMarks(unknown_label, label_sets).read(truth)
-        evaluation = evaluate_known(truth, predicted, **shared)
+        evaluation = evaluate_known(partial_labels(truth, unknown_label, label_sets), predicted, **shared)
         voice.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
-    marks: dict[str, Any] = {"unknown_label": unknown_label, "label_sets": label_sets}
+    marks = {"unknown_label": unknown_label, "label_sets": label_sets}
     advice = "--labels-only counts it as wrong"
     with _about(model if against is not None else ""):
-        read = trained.reader.read(file, **marks)
+        read = trained.read(file, **marks)
         if not labels_only:
             check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
@@ -136,14 +136,16 @@ def _about(model: str) -> Iterator[None]:
 
 
 def _reread(
-    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, Any]
+    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, str | None]
 ) -> SequenceFile:
     """Return a file as another model reads it."""
-    if other.reader.to_document() == trained.reader.to_document():
+    from kernelfields.formats import describe_reading
+
+    if describe_reading(other.reading) == describe_reading(trained.reading):
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
-    return other.reader.read(path, **marks)
+    return other.read(path, **marks)
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:
@@ -173,12 +175,12 @@ def write_report(
     search: Any = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
-    from kernelfields.cli.models import tokens_for, words_of
+    from kernelfields.cli.models import tokens_for
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    words = words_of(file)
+    words = file.words
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
     shown = max(1, sum(total <= most for total in accumulate(lengths)))

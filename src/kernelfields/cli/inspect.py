@@ -50,7 +50,7 @@ def inspect(
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
-    from kernelfields.cli.models import load_model, tokens_for, words_of
+    from kernelfields.cli.models import load_model, tokens_for
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.page import page, section
 
@@ -59,10 +59,10 @@ def inspect(
     if explain is not None:
         if label or features is not None:
             raise ValueError("--label and --features are for tables of weights, not for --explain")
-        read = trained.reader.read(explain, labels_required=False)
+        read = trained.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        tokens = tokens_for(crf, words_of(read)[sequence])
+        tokens = tokens_for(crf, read.words[sequence])
         shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
@@ -122,7 +122,7 @@ def certify(
     if path is None:
         path = _stored_path(trained, model, stored_data)
         voice.say(f"reading {path!r}, the training file that {model} names")
-    read = trained.reader.read(path)
+    read = trained.read(path)
     check_labels(read, trained.crf.classes_, path, "give its training file, which has none")
     digest = file_digest(path)
     if digest is not None and digest != trained.checksums.get("train", digest):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usual_mark
 from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def predict(
     """
     import numpy as np
 
-    from kernelfields.cli.models import check_labels, load_model, words_of
+    from kernelfields.cli.models import check_labels, load_model
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
@@ -144,11 +144,12 @@ def predict(
     if segments and crf.kind != "SegmentCRF":
         raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
-        read = trained.reader.read(file, partly=True, unknown_label=unknown_label, label_sets=label_sets)
+        mark = unknown_label or trained.reading.get("unknown_label") or usual_mark(trained.reading["format"])
+        read = trained.read(file, unknown_label=mark, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         given = read.y
     else:
-        read = trained.reader.read(file, labels_required=False)
+        read = trained.read(file, labels_required=False)
     if segments:
         _write_segments(output, crf, read, given, as_json=voice.as_json)
     elif voice.as_json:
@@ -165,7 +166,7 @@ def predict(
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if given is not None:
-        voice.detail(str(crf.filled(read.X, given, tokens=words_of(read))))
+        voice.detail(str(crf.filled(read.X, given, tokens=read.words)))
         voice.say(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
     voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
@@ -208,7 +209,7 @@ def _write_nbest(output: str, crf: ChainCRF | SegmentCRF, file: SequenceFile, nb
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
     from kernelfields.formats import write_columns
 
-    if file.format not in ("columns", "conllu"):
+    if not isinstance(file.source, list):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []
     for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest, known=known), strict=True):

@@ -31,13 +31,15 @@ from dataclasses import dataclass, field, fields, replace
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
 
 from kernelfields import __version__
 
 STANDARD_STREAM = "-"
+#: Parameters of an estimator, a kernel or a reader, by name; checked by what takes them.
+Parameters: TypeAlias = dict[str, Any]
 #: More threads than machines have cores, seeds as scikit-learn takes them, and what every machine can count to.
 MOST_THREADS, LARGEST_SEED, LARGEST_COUNT = 4096, 2**32 - 1, 2**31 - 1
 # Bytes of a settings file; those that the command writes have some thousands.
@@ -257,7 +259,7 @@ class RunSettings:
     allowed_by: str | None = _field(
         None,
         "--allowed-by",
-        "Feature that labels have to be seen with: U:word= for text, U02: of a template, the number of a column.",
+        "Feature that labels have to be seen with: word= for text, U02: of a template, the number of a column.",
         metavar="NAME",
         only="chains",
     )

@@ -27,25 +27,25 @@ from kernelfields.cli.labels import count_unknown, labels_named
 from kernelfields.cli.messages import ExitCode, Voice
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
-    InputReader,
     TrainedModel,
     build_chain,
     build_estimator,
     check_labels,
-    default_template,
     engine_of,
     fit_parameters,
+    has_transitions,
     is_dense,
     kernel_settings,
     load_model,
     model_content,
     named_kernel,
     read_training_file,
+    template_of,
 )
 from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.constraints import guess_scheme
-from kernelfields.formats import ModelFileError, SequenceFile
+from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class TrainingRun:
         _check_outputs(settings)
         engine_of(settings)  # raises now, not after the files were read
         self.settings, self.voice = settings, voice
-        self.reader, self.file = read_training_file(settings)
+        self.file = read_training_file(settings)
+        self.reading = self.file.reading
         self.development: SequenceFile | None = None
         self.search: ChainCRFCV | None = None
 
@@ -84,21 +85,23 @@ class TrainingRun:
         self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}")
         self._check_segments(labels, unknown)
         if self.settings.dev is not None:
-            self.development = self.reader.read(self.settings.dev)
+            self.development = read_sequences(self.settings.dev, **self.reading)
             advice = "leave such sequences out of the development file"
             check_labels(self.development, sorted(labels), self.settings.dev, advice)
         self._say_how_inputs_are_seen()
         before = self._checkpointed()
         self._choose_settings(before)
         self.crf: ChainCRF | SegmentCRF = (
-            build_estimator(self.settings, self.reader) if before is None else self._continued(before)
+            build_estimator(self.settings, transitions=has_transitions(self.reading))
+            if before is None
+            else self._continued(before)
         )
         self._fit()
         self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
-                settings.model: model_content(settings.model, self.crf, self.reader, settings),
+                settings.model: model_content(settings.model, self.crf, self.reading, settings),
                 beside: settings_text(settings, beside).encode(),
             }
         )
@@ -128,13 +131,12 @@ class TrainingRun:
             )
 
     def _say_how_inputs_are_seen(self) -> None:
-        settings, template, voice = self.settings, self.reader.template, self.voice
+        settings, template, voice = self.settings, template_of(self.reading), self.voice
         if template is not None and settings.template is None:
-            _, seen = default_template(self.file)
             lines = f"{len(template.unigrams)} template lines"
-            voice.say(f"no --template: {seen}, {lines} that --verbose shows; --template FILE replaces them")
+            voice.say(f"no --template: {template.sees}, {lines} that --verbose shows; --template FILE replaces them")
             voice.detail(template.text.rstrip())
-        if not self.reader.has_transitions:
+        if not has_transitions(self.reading):
             voice.say("the template has no B line: labels do not depend on their neighbours")
         given = any(value is not None for value in settings.part("kernel").values())
         scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
@@ -189,13 +191,13 @@ class TrainingRun:
         from kernelfields import ChainCRFCV
 
         settings = self.settings
-        if not self.reader.has_transitions:
+        if not has_transitions(self.reading):
             raise ValueError("--search needs transitions, and the template has no B line: add a line B")
         kernels = _kernels(settings, is_dense(self.file.X))
         plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
         ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
         search = ChainCRFCV(
-            build_chain(plain, self.reader),
+            build_chain(plain),
             kernels=kernels,
             prior_variances=settings.prior_variances,
             ranks=[rank or None for rank in ranks],
@@ -223,7 +225,7 @@ class TrainingRun:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
-        if settings.template is None and _template_text(before.reader) != _template_text(self.reader):
+        if settings.template is None and _template_text(before.reading) != _template_text(self.reading):
             differences.append("without --template, its features are others")
         for name in ("train", "template"):
             digest = file_digest(getattr(settings, name))
@@ -242,7 +244,7 @@ class TrainingRun:
             from kernelfields.models.checkpoints import Checkpoint
 
             def write(path: Any, estimator: Any) -> None:
-                write_whole({os.fspath(path): model_content(path, estimator, self.reader, self.settings)})
+                write_whole({os.fspath(path): model_content(path, estimator, self.reading, self.settings)})
 
             path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
             self.crf.set_params(callbacks=[Checkpoint(path, seconds, write=write)])
@@ -309,8 +311,9 @@ class TrainingRun:
             voice.result("", document)
 
 
-def _template_text(reader: InputReader) -> str | None:
-    return None if reader.template is None else reader.template.text
+def _template_text(reading: Reading) -> str | None:
+    template = template_of(reading)
+    return None if template is None else template.text
 
 
 def _check_outputs(settings: RunSettings) -> None:

@@ -26,7 +26,7 @@ from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_s
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training, learnt_cliques
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
+from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -175,7 +175,7 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         patience: int = 5,
         warm_start: bool = False,
         partial_labels: PartialLabels | None = None,
-        allowed: object = None,
+        allowed: AllowedLabelsRule | None = None,
     ):
         self.kernel = kernel
         self.edge_kernel = edge_kernel

@@ -5,9 +5,14 @@ from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
 from kernelfields.formats.sequence_files import (
+    TEXT_FEATURES,
+    Reading,
     SequenceFile,
+    describe_reading,
     format_of,
+    partial_labels,
     read_sequences,
+    rebuild_reading,
     write_predictions,
     write_sequences,
 )
@@ -16,18 +21,23 @@ from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import SequenceFileError
 
 __all__ = [
+    "TEXT_FEATURES",
     "ColumnSequence",
     "ModelFileError",
+    "Reading",
     "SequenceFile",
     "SequenceFileError",
     "Template",
+    "describe_reading",
     "format_of",
+    "partial_labels",
     "read_arrays",
     "read_columns",
     "read_crfsuite",
     "read_model",
     "read_sequences",
     "read_table",
+    "rebuild_reading",
     "write_arrays",
     "write_columns",
     "write_crfsuite",

@@ -24,7 +24,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
 
 from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
@@ -98,13 +97,8 @@ class LabelledColumns:
                 raise SequenceFileError(f"{self.name}, line {line}, column {self.label} (from 0): the label is empty")
         return y
 
-    def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list[Any]:
-        """Return the strings of a template, or else feature dicts of columns, None for all but the label."""
-        if not self.sequences:
-            return []
-        if template is not None:
-            template.check_columns(self.width, self.label)
-            return template.features_of(sequence.rows for sequence in self.sequences)
+    def chosen(self, columns: Sequence[int] | None) -> list[int]:
+        """Return the columns of features: those given, or all but that of the labels; raise if there are none."""
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -114,6 +108,16 @@ class LabelledColumns:
             raise SequenceFileError(
                 f"{self.name} has no columns beside the labels; without labels, in Python, use label=None"
             )
+        return chosen
+
+    def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list:
+        """Return the strings of a template, or else feature dicts of columns, None for all but the label."""
+        if not self.sequences:
+            return []
+        if template is not None:
+            template.check_columns(self.width, self.label)
+            return template.features_of(sequence.rows for sequence in self.sequences)
+        chosen = self.chosen(columns)
         names = [str(column) for column in chosen]
         return [
             [dict(zip(names, [row[column] for column in chosen], strict=True)) for row in sequence.rows]
@@ -121,84 +125,85 @@ class LabelledColumns:
         ]
 
 
-def read_columns(
+#: A line of a column file: its number, its text, and its cells, or None unless it is a row of the file.
+ColumnLine = tuple[int, str, list[str] | None]
+
+
+def read_column_lines(
     path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
-) -> Iterator[ColumnSequence]:
-    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
+) -> tuple[str, Iterator[ColumnLine]]:
+    """Read on to the first row; return what separates cells, and an iterator over all lines as they come.
 
     ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
     """
     if separator not in ("auto", *SEPARATORS):
         raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
-    name = input_name(path)
     numbered = enumerate(read_lines(path), start=1)
     head, layout = _find_layout(numbered, separator, comments, conllu)
     if layout is None:
-        return
-    current = ColumnSequence([], separator=layout.separator)
-    done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
-    for source in (head, numbered):
-        for number, line in source:
-            begins = line.startswith(_DOCUMENT_START)
-            if begins or not line.strip(" \t"):
-                if current.rows:
-                    done, current = current, ColumnSequence([], separator=layout.separator)
-                elif not begins and current.kept and current.kept[-1][1].startswith(_DOCUMENT_START):
-                    # Readers that take -DOCSTART- for a word find it in a sequence of its own.
-                    current.kept.append((0, ""))
-                if begins:
-                    current.kept.append((0, line))
+        return "\t", iter(())
+    return layout.separator, _cut_lines(chain(head, numbered), layout, input_name(path), comments, conllu)
+
+
+def _cut_lines(
+    numbered: Iterable[tuple[int, str]], layout: _Layout, name: str, comments: bool, conllu: bool
+) -> Iterator[ColumnLine]:
+    inside, separator, n_columns = False, layout.separator, layout.n_columns
+    for number, line in numbered:
+        if not line.strip(" \t") or line.startswith(_DOCUMENT_START):
+            inside = False
+            yield number, line, None
+            continue
+        cells = line.split("\t") if separator == "\t" else _split(line, separator)
+        # Most lines are plain rows, about which there is nothing more to find out.
+        if len(cells) != n_columns or line[0] == "#" or conllu:
+            if _is_kept(line, cells, layout, inside, comments, conllu):
+                yield number, line, None
                 continue
-            cells = _split(line, layout.separator)
-            plain = len(cells) == layout.n_columns and line[0] != "#" and not conllu
-            if not plain:
-                if _is_kept(line, cells, layout, bool(current.rows), comments, conllu):
-                    current.kept.append((len(current.rows), line))
-                    continue
-                if len(cells) != layout.n_columns:
-                    raise SequenceFileError(_ragged(name, number, line, cells, layout))
+            if len(cells) != n_columns:
+                raise SequenceFileError(_ragged(name, number, line, cells, layout))
+        inside = True
+        yield number, line, cells
+
+
+def ends_sequence(line: str) -> bool:
+    """Whether a sequence ends before a line: it is empty, or a document begins."""
+    return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
+
+
+def read_columns(
+    path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
+) -> Iterator[ColumnSequence]:
+    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
+
+    The options are those of :func:`read_column_lines`.
+    """
+    character, lines = read_column_lines(path, separator=separator, comments=comments, conllu=conllu)
+    current = ColumnSequence([], separator=character)
+    done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
+    for number, line, cells in lines:
+        if cells is not None:
             if done is not None:
                 yield done
                 done = None
             current.rows.append(cells)
             current.lines.append(number)
+        elif not ends_sequence(line):
+            current.kept.append((len(current.rows), line))
+        else:
+            begins = line.startswith(_DOCUMENT_START)
+            if current.rows:
+                done, current = current, ColumnSequence([], separator=character)
+            elif not begins and current.kept and current.kept[-1][1].startswith(_DOCUMENT_START):
+                # Readers that take -DOCSTART- for a word find it in a sequence of its own.
+                current.kept.append((0, ""))
+            if begins:
+                current.kept.append((0, line))
     if current.rows:
         yield current
     elif done is not None:
         done.kept += [(len(done.rows) + 1, line) for _, line in current.kept]
         yield done
-
-
-class ColumnLine(NamedTuple):
-    """A line of a column file and its number; ``cells`` are None unless it is a row, ``ends`` if a sequence ends."""
-
-    number: int
-    text: str
-    cells: list[str] | None
-    ends: bool
-    separator: str
-
-
-def read_column_lines(path: PathName, *, separator: str = "auto", comments: bool = True) -> Iterator[ColumnLine]:
-    """Yield the lines of a column file as they come, once the first row is there; otherwise as ``read_columns``."""
-    numbered = enumerate(read_lines(path), start=1)
-    head, layout = _find_layout(numbered, separator, comments, False)
-    if layout is None:
-        return
-    inside = False
-    for number, line in chain(head, numbered):
-        if line.startswith(_DOCUMENT_START) or not line.strip(" \t"):
-            yield ColumnLine(number, line, None, inside, layout.separator)
-            inside = False
-            continue
-        cells = _split(line, layout.separator)
-        if _is_kept(line, cells, layout, inside, comments, False):
-            yield ColumnLine(number, line, None, False, layout.separator)
-            continue
-        if len(cells) != layout.n_columns:
-            raise SequenceFileError(_ragged(input_name(path), number, line, cells, layout))
-        inside = True
-        yield ColumnLine(number, line, cells, False, layout.separator)
 
 
 def write_columns(

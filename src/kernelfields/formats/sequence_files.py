@@ -11,9 +11,15 @@
 
 Column files: ``label`` is the number of the label's column (-1: the last; CoNLL-U: 3, UPOS) or None, ``features``
 the numbers of the columns to take as dicts where there is no template (CoNLL-U: 1, the form), ``n_columns`` how
-many columns the file must have; where labels are not required, their column and those after may be missing. CSV:
-``sequence`` is the name of the column that tells sequences apart, ``label`` that of the labels ("label"). The
-other options are those of read_columns, read_arrays and read_table.
+many columns the file must have; where labels are not required, their column and those after may be missing.
+``template="text"`` makes a template: the first column is read as words, with the features of ``TextFeatures``, or as
+symbols where it holds single characters alone; the others but that of the labels are tags. CSV: ``sequence`` is the
+name of the column that tells sequences apart, ``label`` that of the labels ("label"). The other options are those of
+read_columns, read_arrays and read_table. Of every format, labels may be partly known:
+
+    the     DET
+    run     ?              unknown_label="?"     nothing is known: the label is None
+    cat     NOUN|VERB      label_sets="|"        one of these: the label is the set of them
 
 Predicted labels and probabilities are written beside what was read and in the same format:
 
@@ -29,17 +35,18 @@ predictions that do not fit the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import Parameter, signature
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelfields.formats.column_files import LabelledColumns, read_columns, write_columns
-from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite, write_crfsuite_labels
-from kernelfields.formats.sequence_arrays import read_arrays, write_archive, write_arrays
-from kernelfields.formats.sequence_tables import read_table, write_table
-from kernelfields.formats.templates import Template
+from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
+from kernelfields.formats.crfsuite_text import CRFsuiteData, read_crfsuite, write_crfsuite, write_crfsuite_labels
+from kernelfields.formats.sequence_arrays import SequenceArrays, read_arrays, write_archive, write_arrays
+from kernelfields.formats.sequence_tables import SequenceTable, read_table, write_table
+from kernelfields.formats.templates import Template, text_template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
 _ENDINGS = {
@@ -51,26 +58,66 @@ _ENDINGS = {
 }
 _UPOS, _FORM, _UNSPECIFIED = 3, 1, "_"  # of CoNLL-U
 _PREDICTED, _PROBABILITY = "predicted", "probability"
+#: The option of a column file that makes its features those of text.
+TEXT_FEATURES = "text"
+#: Options of ``read_sequences`` by name, which it checks itself.
+Reading: TypeAlias = dict[str, Any]
+#: Options that a description may hold, and the types of their values.
+_DESCRIBED: dict[str, type | tuple[type, ...]] = {
+    "format": str,
+    "separator": str,
+    "comments": bool,
+    "label": (str, int, type(None)),
+    "n_columns": int,
+    "features": list,
+    "template": str,
+    "names": dict,
+    "sequence": str,
+    "kinds": dict,
+    "contiguous": bool,
+    "delimiter": str,
+    "unknown_label": str,
+    "label_sets": str,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceFile:
     """Sequences X, their labels y and weights (S,), or None where the file has none, and where they came from.
 
-    ``reading`` holds the options that read another file the same way, all but the template: ``read_sequences(other,
-    **file.reading)``. ``source`` is what the reader of the format returned, for write_predictions.
+    ``reading`` holds the options that read another file the same way: ``read_sequences(other, **file.reading)``.
+    ``source`` is what the reader of the format returned, for write_predictions.
     """
 
-    X: list[Any]
-    y: list[Any] | None
+    X: list
+    y: list | None
     format: str
-    source: Any = field(repr=False)
+    source: list[ColumnSequence] | CRFsuiteData | SequenceTable | SequenceArrays = field(repr=False)
     weights: np.ndarray | None = None
-    reading: dict[str, Any] = field(default_factory=dict)
+    reading: Reading = field(default_factory=dict)
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return where the label of a position stands: line and column in texts, sequence and position in arrays."""
+        source, label = self.source, self.reading.get("label")
+        if isinstance(source, SequenceTable):
+            return f"line {source.line_of(sequence, position)}, column {label!r}"
+        if isinstance(source, CRFsuiteData):
+            return f"line {source.first_lines[sequence] + position}, column 0"
+        if isinstance(source, SequenceArrays):
+            return f"sequence {sequence}, position {position}"
+        return f"line {source[sequence].lines[position]}, column {label} (from 0)"
+
+    @property
+    def words(self) -> list[list[str] | None]:
+        """What people call the positions of each sequence: the words of column files, else None."""
+        if not isinstance(self.source, list):
+            return [None] * len(self.X)
+        column = _FORM if self.format == "conllu" else 0
+        return [[row[column] for row in sequence.rows] for sequence in self.source]
 
 
 def format_of(path: PathName, option: str = "format") -> str:
-    """Return the format that a file's name stands for; ``option`` is where else users can say it."""
+    """Return the format that a file's name stands for; ``option`` is where else users can name it."""
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
     ending = os.path.splitext(name)[1]
     for known, endings in _ENDINGS.items():
@@ -85,33 +132,89 @@ def read_sequences(
     format: str = "auto",  # noqa: A002
     *,
     labels_required: bool = True,
+    unknown_label: str | None = None,
+    label_sets: str | None = None,
     **options: Any,
 ) -> SequenceFile:
     """Read a file of sequences; "-" is standard input. The options of the formats are listed above.
 
-    With ``labels_required=False`` y is None where the file has no labels, instead of an error.
+    Parameters
+    ----------
+    labels_required : with False, y is None where the file has no labels, instead of an error
+    unknown_label : how the file writes a label that is not known
+    label_sets : what stands between labels of which one is right
     """
     kind = format_of(path) if format == "auto" else format
     if kind not in _READERS:
         raise ValueError(f"format must be 'auto' or one of {', '.join(map(repr, _READERS))}, got {format!r}")
-    reader, allowed = _READERS[kind]
+    _check_marks(unknown_label, label_sets)
+    allowed = [
+        each.name for each in signature(_READERS[kind]).parameters.values() if each.kind is Parameter.KEYWORD_ONLY
+    ]
     if strange := [name for name in options if name not in allowed]:
         takes = f"takes {', '.join(allowed)}" if allowed else "takes no options"
         raise ValueError(f"format {kind!r} {takes}, got {strange[0]}")
-    found = reader(path, labels_required, **options)
+    found = _READERS[kind](path, labels_required, **options)
     if not found.X:
         raise SequenceFileError(f"{input_name(path)} holds no sequences")
     unlabelled = "label" in options and options["label"] is None
     if labels_required and found.y is None and not unlabelled:
         raise SequenceFileError(f"{input_name(path)} holds no labels")
-    return found
+    marks = {"unknown_label": unknown_label, "label_sets": label_sets}
+    reading = {"format": kind, **found.reading, **{name: mark for name, mark in marks.items() if mark is not None}}
+    return replace(found, y=partial_labels(found.y, unknown_label, label_sets), format=kind, reading=reading)
+
+
+def partial_labels(y: list | None, unknown_label: str | None, label_sets: str | None) -> list | None:
+    """Return labels as estimators take them: None for unknown ones, sets of those of which one is right."""
+    _check_marks(unknown_label, label_sets)
+    if y is None or (unknown_label is None and label_sets is None):
+        return y
+
+    def entry(label: object) -> object:
+        if str(label) == unknown_label:
+            return None
+        if label_sets is None or not isinstance(label, str) or label_sets not in label:
+            return label
+        parts = label.split(label_sets)
+        if "" in parts or unknown_label in parts:
+            raise ValueError(f"the set of labels {label!r} names one that is empty or unknown: leave it out")
+        return set(parts)
+
+    return [[entry(label) for label in labels] for labels in y]
+
+
+def _check_marks(unknown_label: str | None, label_sets: str | None) -> None:
+    for value, option, example in ((unknown_label, "--unknown-label", "?"), (label_sets, "--label-sets", "|")):
+        if value is not None and not value.strip():
+            raise ValueError(f"{option} must be a text that is not empty, such as {example}")
+    if unknown_label is not None and label_sets is not None and label_sets in unknown_label:
+        raise ValueError(f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be told apart")
+
+
+def describe_reading(reading: Reading) -> dict[str, object]:
+    """Return the options of ``SequenceFile.reading`` as plain values for a model file: a template is its text."""
+    return {name: value.text if isinstance(value, Template) else value for name, value in reading.items()}
+
+
+def rebuild_reading(described: Mapping[str, object]) -> Reading:
+    """Return the options that were described; ValueError for what is no option of reading a file."""
+    for name, value in described.items():
+        if name not in _DESCRIBED or not isinstance(value, _DESCRIBED[name]):
+            raise ValueError(f"its files are read with {name}={value!r}, which has no meaning")
+    if described.get("format") == "columns" and isinstance(described.get("label"), str):
+        raise ValueError(f"its files have labels in column {described['label']!r}, and columns without names")
+    template = described.get("template")
+    if template is None:
+        return dict(described)
+    return {**described, "template": Template.parse(str(template), "the model's template")}
 
 
 def write_sequences(
     path: PathName,
-    X: Any,
-    y: Any = None,
-    weights: Any = None,
+    X: Sequence,
+    y: Sequence | None = None,
+    weights: Sequence[float] | np.ndarray | None = None,
     format: str = "auto",  # noqa: A002
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz; "-" is standard output.
@@ -137,16 +240,14 @@ def _read_column_file(
     comments: bool = True,
     label: int | None = -1,
     features: Sequence[int] | None = None,
-    template: Template | None = None,
+    template: Template | str | None = None,
     n_columns: int | None = None,
 ) -> SequenceFile:
     sequences = list(read_columns(path, separator=separator, comments=comments))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
-    reading: dict[str, Any] = {"format": "columns", "separator": separator, "comments": comments}
+    reading: Reading = {"separator": separator, "comments": comments}
     reading |= {"label": label if columns.label is None else columns.label, "n_columns": columns.n_columns}
-    if features is not None:
-        reading["features"] = list(features)
-    return SequenceFile(columns.inputs(template, features), columns.labels(), "columns", sequences, None, reading)
+    return _of_columns(columns, features, template, reading)
 
 
 def _read_conllu(
@@ -155,50 +256,77 @@ def _read_conllu(
     *,
     label: int | None = _UPOS,
     features: Sequence[int] | None = None,
-    template: Template | None = None,
+    template: Template | str | None = None,
 ) -> SequenceFile:
-    chosen = [_FORM] if features is None else list(features)
-    sequences = list(read_columns(path, conllu=True))
-    columns = LabelledColumns(sequences, input_name(path), label, labels_required)
-    X, y = columns.inputs(template, chosen), columns.labels()
-    if y is not None and all(label == _UNSPECIFIED for labels in y for label in labels):
-        y = None
-    return SequenceFile(X, y, "conllu", sequences, None, {"format": "conllu", "label": label, "features": chosen})
+    columns = LabelledColumns(list(read_columns(path, conllu=True)), input_name(path), label, labels_required)
+    file = _of_columns(columns, features or [_FORM], template, {"label": label})
+    unlabelled = all(label == _UNSPECIFIED for labels in file.y or () for label in labels)
+    return replace(file, y=None) if unlabelled else file
+
+
+def _of_columns(
+    columns: LabelledColumns, features: Sequence[int] | None, template: Template | str | None, reading: Reading
+) -> SequenceFile:
+    """Return the sequences of columns with the strings of a template, or else feature dicts."""
+    if isinstance(template, str):
+        if template != TEXT_FEATURES:
+            raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
+        rows = [sequence.rows for sequence in columns.sequences]
+        template = text_template(rows, columns.chosen(features)) if rows else None
+    if template is not None:
+        reading["template"] = template
+    if features is not None:
+        reading["features"] = list(features)
+    return SequenceFile(columns.inputs(template, features), columns.labels(), "", columns.sequences, None, reading)
 
 
 def _read_crfsuite_file(path: PathName, labels_required: bool) -> SequenceFile:
     data = read_crfsuite(path)
-    return SequenceFile(data.X, data.y, "crfsuite", data, data.weights, {"format": "crfsuite"})
+    return SequenceFile(data.X, data.y, "", data, data.weights)
 
 
-def _read_npz(path: PathName, labels_required: bool, *, names: Any = None) -> SequenceFile:
+def _read_npz(
+    path: PathName, labels_required: bool, *, names: Mapping[str, str | Sequence[str]] | None = None
+) -> SequenceFile:
     arrays = read_arrays(path, names, label_required=labels_required)
-    reading = {"format": "npz"} if names is None else {"format": "npz", "names": dict(names)}
-    return SequenceFile(arrays.X, arrays.y, "npz", arrays, arrays.weights, reading)
+    reading: Reading = {} if names is None else {"names": dict(names)}
+    return SequenceFile(arrays.X, arrays.y, "", arrays, arrays.weights, reading)
 
 
 def _read_csv(
-    path: PathName, labels_required: bool, *, sequence: str | None = None, label: str | None = "label", **options: Any
+    path: PathName,
+    labels_required: bool,
+    *,
+    sequence: str | None = None,
+    label: str | None = "label",
+    features: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    contiguous: bool = True,
+    delimiter: str = ",",
 ) -> SequenceFile:
     if sequence is None:
         raise ValueError("format 'csv' needs sequence, the name of the column that tells sequences apart")
-    table = read_table(path, sequence=sequence, label=label, label_required=labels_required, **options)
-    reading = {"format": "csv", **options, "sequence": sequence, "label": label}
-    reading |= {"features": list(table.kinds), "kinds": table.kinds}
-    return SequenceFile(table.X, table.y, "csv", table, reading=reading)
+    names: Reading = {"sequence": sequence, "label": label, "contiguous": contiguous, "delimiter": delimiter}
+    table = read_table(path, **names, label_required=labels_required, features=features, kinds=kinds)
+    reading = {**names, "features": list(table.kinds), "kinds": table.kinds}
+    return SequenceFile(table.X, table.y, "", table, None, reading)
 
 
-_READERS: dict[str, tuple[Callable[..., SequenceFile], tuple[str, ...]]] = {
-    "columns": (_read_column_file, ("separator", "comments", "label", "features", "template", "n_columns")),
-    "conllu": (_read_conllu, ("label", "features", "template")),
-    "crfsuite": (_read_crfsuite_file, ()),
-    "npz": (_read_npz, ("names",)),
-    "csv": (_read_csv, ("sequence", "label", "features", "kinds", "contiguous", "delimiter")),
+_READERS: dict[str, Callable[..., SequenceFile]] = {
+    "columns": _read_column_file,
+    "conllu": _read_conllu,
+    "crfsuite": _read_crfsuite_file,
+    "npz": _read_npz,
+    "csv": _read_csv,
 }
 
 
 def write_predictions(
-    path: PathName, file: SequenceFile, labels: Any, marginals: Any = None, classes: Sequence[Any] | None = None
+    path: PathName,
+    file: SequenceFile,
+    labels: Sequence,
+    marginals: Sequence | None = None,
+    classes: Sequence | np.ndarray | None = None,
 ) -> None:
     """Write predicted labels beside what was read; "-" is standard output.
 
@@ -208,8 +336,9 @@ def write_predictions(
     labels = [np.asarray(sequence) for sequence in labels]
     marginals = None if marginals is None else [np.asarray(sequence) for sequence in marginals]
     _check(file, labels, marginals, classes)
-    if file.format == "npz":
-        arrays = {"offsets": file.source.offsets, _PREDICTED: np.concatenate(labels)}
+    source = file.source
+    if isinstance(source, SequenceArrays):
+        arrays = {"offsets": source.offsets, _PREDICTED: np.concatenate(labels)}
         if marginals is not None:
             arrays["marginals"] = np.concatenate(marginals)
         if classes is not None:
@@ -218,24 +347,24 @@ def write_predictions(
         return
     texts = [[str(label) for label in sequence.tolist()] for sequence in labels]
     names, numbers = _probabilities(marginals, classes)
-    if file.format == "csv":
+    if isinstance(source, SequenceTable):
         heads = [_PROBABILITY if name is None else f"p({name})" for name in names]
-        write_table(path, file.source, {_PREDICTED: texts} | dict(zip(heads, numbers, strict=True)))
+        write_table(path, source, {_PREDICTED: texts} | dict(zip(heads, numbers, strict=True)))
         return
     columns = [texts]
     for name, column in zip(names, numbers, strict=True):
         head = "" if name is None else f"{name}/"
         columns.append([[head + number for number in sequence] for sequence in column])
-    if file.format == "crfsuite":
-        columns.insert(0, file.source.y)
+    if isinstance(source, CRFsuiteData):
+        columns.insert(0, source.y)
     cells = [list(zip(*parts, strict=True)) for parts in zip(*columns, strict=True)]
-    if file.format == "crfsuite":
+    if isinstance(source, CRFsuiteData):
         write_crfsuite_labels(path, cells)
     else:
-        write_columns(path, file.source, cells)
+        write_columns(path, source, cells)
 
 
-def _check(file: SequenceFile, labels: list, marginals: list | None, classes: Sequence[Any] | None) -> None:
+def _check(file: SequenceFile, labels: list, marginals: Sequence | None, classes: Sequence | np.ndarray | None) -> None:
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X]
     if len(labels) != len(lengths):
         raise ValueError(f"labels of {len(labels)} sequences for a file of {len(lengths)}")
@@ -252,7 +381,9 @@ def _check(file: SequenceFile, labels: list, marginals: list | None, classes: Se
             raise ValueError(f"marginals of sequence {index} have shape {shape}, expected {(length, *expected)}")
 
 
-def _probabilities(marginals: list | None, classes: Sequence[Any] | None) -> tuple[list, list[list[list[str]]]]:
+def _probabilities(
+    marginals: Sequence | None, classes: Sequence | np.ndarray | None
+) -> tuple[list, list[list[list[str]]]]:
     """Return the names of columns of probabilities, None for that of the predicted label, and their cells."""
     if marginals is None:
         return [], []

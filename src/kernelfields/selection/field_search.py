@@ -158,7 +158,7 @@ class FieldSearch(BaseEstimator):
             listed = (
                 kernels if isinstance(kernels, list | tuple) else [estimator.kernel if kernels is None else kernels]
             )
-            estimator.scale = bool(training.reader.scaling) and all(map(has_no_scale, listed))
+            estimator.scale = training.reader.is_scaled and all(map(has_no_scale, listed))
         if is_auto(estimator.prior_variance):
             estimator.prior_variance = FALLBACK
         return kernels

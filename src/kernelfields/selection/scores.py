@@ -25,7 +25,7 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.label_scores import token_accuracy
-from kernelfields.features.readers import read_indicator
+from kernelfields.features.indicators import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
 from kernelfields.fields.evidence import informative
 from kernelfields.selection.variance_path import FoldFit

@@ -34,7 +34,7 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.settling import Training
-from kernelfields.features.readers import read_partial_indicator
+from kernelfields.features.indicators import read_partial_indicator
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.evidence import as_evidence, informative, is_partial, known_labels, read_labels
 from kernelfields.fields.graphs import Graphs
@@ -285,7 +285,7 @@ class LabelTable(_TableData):
         return Share(train, [int(i) for i in test], 0)
 
     def _held_out(self, training: Training, description: FieldEstimator, X: Any, y: Any) -> LabelledInstances:
-        inputs = training.reader.read(description, X)
+        inputs, _ = training.reader.read(description, X)
         labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], training.classes.tolist())
         return LabelledInstances.build(inputs, labels.shape[1], {}, labels, None, evidence)
 
@@ -309,9 +309,9 @@ class ClassTable(_TableData):
 
     def _held_out(self, training: Training, description: FieldEstimator, X: Any, y: Any) -> Graphs:
         if is_partial(y):
-            inputs = training.reader.read(description, X)
+            inputs, _ = training.reader.read(description, X)
             labels, evidence, _ = read_labels([y], training.classes, np.array([inputs.shape[0]]), SAMPLES)
             return Graphs(inputs, np.arange(len(labels) + 1), (), labels, evidence=evidence)
-        inputs, targets = training.reader.read(description, X, y=y)
+        inputs, targets = training.reader.read(description, X, y)
         labels = np.searchsorted(training.classes, targets)
         return Graphs(inputs, np.arange(len(labels) + 1), (), labels)

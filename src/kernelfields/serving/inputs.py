@@ -216,7 +216,8 @@ class Dictionary:
         if isinstance(self.feature, str):
             return [_word(position, self.feature) for sequence in sequences for position in sequence]
         dense = rows.toarray() if isinstance(rows, SparseRows) else rows
-        return [f"{value:g}" for value in dense[:, self.feature]]
+        # As number_word of features/label_dictionary.py: one text for one number.
+        return [str(value + 0.0).removesuffix(".0") for value in dense[:, self.feature]]
 
 
 def _word(position: Any, feature: str) -> str | None:

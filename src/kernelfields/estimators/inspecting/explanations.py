@@ -249,7 +249,7 @@ def _by_group(names: Sequence[str]) -> Callable[[Term], Sequence[str]]:
 def feature_names(crf: Any, given: Any) -> Sequence[str]:
     """Return the names of the inputs: those given, those of the fit, or "x0", "x1" and so on."""
     reader = crf._reader
-    n_features, known = reader.n_features, reader.names if hasattr(reader, "names") else reader.feature_names
+    n_features, known = reader.n_features, reader.names
     if given is None:
         return [f"x{index}" for index in range(n_features)] if known is None else known
     if not _is_list(given):
@@ -268,7 +268,7 @@ def graph_feature_names(crf: Any, given: Any, term: Term) -> Sequence[str]:
     width = reader.width(term.clique) or 0
     own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
     if own is None:
-        return reader.columns.get(kind) or [f"{'x' if kind is None else 'e'}{index}" for index in range(width)]
+        return reader.columns_of(kind) or [f"{'x' if kind is None else 'e'}{index}" for index in range(width)]
     if not _is_list(own) or len(own) != width:
         raise ValueError(f"feature_names of {kind or 'node'!r} must be a list of {width} names, got {own!r:.60}")
     return [str(name) for name in own]
