@@ -187,6 +187,14 @@ def test_round_trip(tmp_path, dtype, sparse):
     assert found.weights.tolist() == [1.0, 0.5, 2.0]
 
 
+def test_named_features_become_sparse_arrays_with_names_of_columns(tmp_path):
+    write_arrays(tmp_path / "out.npz", [[["a", "b"], ["b"]], [{"c": 2.0}]], [[0, 1], [1]])
+    found = read_arrays(tmp_path / "out.npz")
+    assert [x.toarray().tolist() for x in found.X] == [[[1, 1, 0], [0, 1, 0]], [[0, 0, 2]]]
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["feature_names"].tolist() == ["a", "b", "c"]
+
+
 def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
     write_arrays("-", [DENSE], [np.arange(6)])
     content = capfdbinary.readouterr().out
@@ -198,7 +206,7 @@ def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
     ("X", "y", "message"),
     [
         ([], None, "X is empty"),
-        ([[["a"]]], None, "sequence 0 is list, expected arrays"),
+        ([[1.5]], None, "sequence 0 is list, expected arrays"),
         ([DENSE, sp.csr_array(DENSE)], None, "sequence 1 is csr_array"),
         ([DENSE[0]], None, "sequence 0 is ndarray"),
         ([DENSE], [["A"]], "y does not fit X"),

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from kernelfields.cli.messages import Voice, command
 from kernelfields.cli.settings import SETTINGS, RunSettings
-
-if TYPE_CHECKING:
-    from kernelfields.formats import SequenceFile
-
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
@@ -59,32 +55,5 @@ def convert(
     if target == "auto":
         target = format_of(output, "--to")
     read = read_training_file(settings, "--from")
-    if target == "npz" and not hasattr(read.X[0], "shape"):
-        _write_named_features(output, read)
-    else:
-        write_sequences(output, read.X, read.y, read.weights, target)
+    write_sequences(output, read.X, read.y, read.weights, target)
     voice.say(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
-
-
-def _write_named_features(path: str, file: SequenceFile) -> None:
-    """Write feature dicts or strings as a sparse array with the names of its columns."""
-    import numpy as np
-
-    from kernelfields.features import FeatureDictEncoder
-    from kernelfields.formats.sequence_arrays import write_archive
-
-    encoder = FeatureDictEncoder()
-    inputs, offsets = encoder.fit_transform(file.X)
-    arrays: dict[str, Any] = {
-        "data": inputs.data,
-        "indices": inputs.indices,
-        "indptr": inputs.indptr,
-        "n_features": np.array(inputs.shape[1]),
-        "feature_names": np.array(encoder.feature_names_),
-        "offsets": offsets,
-    }
-    if file.y is not None:
-        arrays["y"] = np.concatenate([np.asarray(labels) for labels in file.y])
-    if file.weights is not None:
-        arrays["weights"] = file.weights
-    write_archive(path, arrays)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-# Messages list so many names of each kind.
-_SHOWN = 5
+from kernelfields.fields.reading import listed
 
 
 def columns_of(table: object) -> Iterable[object] | None:
@@ -77,11 +76,7 @@ def difference(names: Sequence[str], expected: Sequence[str]) -> str:
     """Describe how names of columns differ from those that are expected."""
     parts = []
     if unseen := [name for name in names if name not in set(expected)]:
-        parts.append(f"unseen at fit time: {_listed(unseen)}")
+        parts.append(f"unseen at fit time: {listed(unseen)}")
     if missing := [name for name in expected if name not in set(names)]:
-        parts.append(f"seen at fit time, yet now missing: {_listed(missing)}")
-    return "; ".join(parts) or f"they must be in the same order, {_listed(expected)}, got {_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        parts.append(f"seen at fit time, yet now missing: {listed(missing)}")
+    return "; ".join(parts) or f"they must be in the same order, {listed(expected)}, got {listed(names)}"

@@ -19,7 +19,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from kernelfields.features.chunks import is_collection
+from kernelfields.features.chunks import first_position, is_feature_position
 from kernelfields.features.column_names import check_columns, shared_columns
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
@@ -51,15 +51,8 @@ Data = TypeVar("Data", Chains, Graphs, LabelledInstances, Factors)
 
 def is_feature_sequences(X: object) -> bool:
     """Whether X looks like sequences of feature dicts or of lists of feature strings."""
-    for sequence in X if is_listing(X) else ():
-        for position in sequence if is_listing(sequence) else ():
-            if isinstance(position, Mapping):
-                return True
-            if not is_collection(position):
-                return False
-            if len(position):
-                return isinstance(next(iter(position)), str | bytes)
-    return False
+    found = first_position(X) if is_listing(X) else None
+    return found is not None and is_feature_position(found[2])
 
 
 @dataclass(eq=False)
@@ -288,17 +281,6 @@ class FactorReader(InputReader):
         inputs = factors.inputs if came == expected else np.zeros((0, expected))
         return self.scaled(replace(factors, inputs=same_kind(inputs, self.sparse)))
 
-    def describe(self) -> dict[str, object]:
-        """Return plain values and arrays for a model file."""
-        return {**super().describe(), "n_nodes": int(self.n_nodes)}
-
-    @classmethod
-    def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described."""
-        reader = super().rebuild(described)
-        reader.n_nodes = int(described["n_nodes"])
-        return reader
-
 
 @dataclass(eq=False)
 class GraphReader(InputReader):
@@ -370,7 +352,7 @@ class GraphReader(InputReader):
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        factors = {name: reader.describe() for name, reader in self.factors.items()}
+        factors = {name: {"n_nodes": each.n_nodes, **each.describe()} for name, each in self.factors.items()}
         node_types = None if self.node_types is None else list(self.node_types)
         return {**super().describe(), "factors": factors, "node_types": node_types}
 
@@ -379,7 +361,8 @@ class GraphReader(InputReader):
         """Return the reader that was described."""
         reader, node_types = super().rebuild(described), described["node_types"]
         reader.node_types = None if node_types is None else tuple(map(str, node_types))
-        reader.factors = {str(name): FactorReader.rebuild(each) for name, each in described["factors"].items()}
+        for name, factors in described["factors"].items():
+            reader.factors[str(name)] = replace(FactorReader.rebuild(factors), n_nodes=int(factors["n_nodes"]))
         return reader
 
 

@@ -24,10 +24,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from tokenize import TokenError
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
@@ -44,7 +46,7 @@ _MOST_FEATURES = 2**31 - 1
 class SequenceArrays:
     """Inputs of every sequence, dense or CSR, with labels and weights (S,), or None where the file has none."""
 
-    X: list[Any]
+    X: list
     y: list[np.ndarray] | None
     weights: np.ndarray | None
     offsets: np.ndarray
@@ -76,21 +78,29 @@ def read_arrays(
     )
 
 
-def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any = None) -> None:
-    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse."""
+def write_arrays(
+    path: PathName, X: Sequence, y: Sequence | None = None, weights: Sequence[float] | np.ndarray | None = None
+) -> None:
+    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse.
+
+    Feature dicts and strings become sparse arrays, with the array feature_names for their columns.
+    """
     if not len(X):
         raise ValueError("X is empty: there is nothing to write")
+    arrays: dict[str, np.ndarray] = {}
+    if is_feature_sequences(X):
+        encoder = FeatureDictEncoder()
+        rows, offsets = encoder.fit_transform(X)
+        X, arrays["feature_names"] = split_lengths(rows, np.diff(offsets)), np.array(encoder.feature_names_)
     sparse = hasattr(X[0], "tocsr")
     for index, table in enumerate(X):
         if hasattr(table, "tocsr") != sparse or getattr(table, "ndim", 0) != 2:
             raise ValueError(
                 f"sequence {index} is {type(table).__name__}, expected arrays of shape (rows, features), all "
-                "dense or all sparse. Encode feature dicts and strings first, or write CRFsuite's text format."
+                "dense or all sparse, or sequences of feature dicts or of lists of feature strings"
             )
-    arrays: dict[str, Any] = {"offsets": np.cumsum([0, *(table.shape[0] for table in X)])}
+    arrays["offsets"] = np.cumsum([0, *(table.shape[0] for table in X)])
     if sparse:
-        import scipy.sparse as sp
-
         packed = sp.vstack(list(X), format="csr")
         arrays |= {"data": packed.data, "indices": packed.indices, "indptr": packed.indptr}
         arrays["n_features"] = np.array(packed.shape[1])
@@ -108,13 +118,13 @@ def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any =
     write_archive(path, arrays)
 
 
-def write_archive(path: PathName, arrays: Mapping[str, Any]) -> None:
+def write_archive(path: PathName, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays as a compressed .npz; "-" is standard output."""
     for name, array in arrays.items():
         if array.dtype.kind == "O":
             raise ValueError(f"{name} holds Python objects: use strings or numbers")
     buffer = io.BytesIO()  # a zip file needs to go back and forth, which standard output cannot
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     with open_output(path) as file:
         file.write(buffer.getbuffer())
 
@@ -232,12 +242,12 @@ class _Archive:
             self.fail(role, f"is {array.dtype} of shape {array.shape}, expected a flat array of {kind}")
         return array
 
-    def fail(self, role: str, problem: str) -> None:
+    def fail(self, role: str, problem: str) -> NoReturn:
         """Raise an error about an array."""
         name = next((name for name in self.candidates(role) if name in self.arrays), role)
         raise SequenceFileError(f"{self.file}: array {name!r} {problem}")
 
-    def inputs(self) -> Any:
+    def inputs(self) -> np.ndarray | sp.csr_array:
         """Return the inputs of all positions, dense (N, d) or CSR."""
         sparse = self.has("indptr") or self.has("indices")
         if sparse and self.has("X") and "X" not in self.names:
@@ -259,10 +269,8 @@ class _Archive:
                 )
         return tables[0] if len(tables) == 1 else np.hstack(tables)
 
-    def sparse_inputs(self) -> Any:
+    def sparse_inputs(self) -> sp.csr_array:
         """Return the CSR of the parts."""
-        import scipy.sparse as sp
-
         indptr, indices = self.vector("indptr", "iu"), self.vector("indices", "iu")
         if not len(indptr) or indptr[0] != 0 or (np.diff(indptr.astype(np.int64)) < 0).any():
             self.fail("indptr", "must begin with 0 and never fall")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy import sparse
@@ -27,12 +27,12 @@ RULES = ("scale", "auto")
 _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether value is a whole number; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     """Whether value is a real number; True and False are not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
