@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kernelfields.cli.messages import Voice, command
-from kernelfields.cli.settings import SETTINGS, RunSettings
+from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
@@ -29,7 +29,7 @@ def convert(
         str, typer.Option("--from", help="columns, conllu, crfsuite, npz or csv; auto goes by the name.")
     ] = "auto",
     target: Annotated[str, typer.Option("--to", help="crfsuite or npz; auto goes by the name.")] = "auto",
-    **reading: Any,
+    **reading: Value,
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz, whatever they were.
 
@@ -50,8 +50,7 @@ def convert(
     from kernelfields.formats import format_of, write_sequences
     from kernelfields.formats.text_files import input_name
 
-    given = {name: SETTINGS[name].read(value) for name, value in reading.items()}
-    settings = RunSettings(train=file, format=source, **given)
+    settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
         target = format_of(output, "--to")
     read = read_training_file(settings, "--from")

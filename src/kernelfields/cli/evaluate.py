@@ -6,21 +6,21 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Jobs, Voice, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
-from kernelfields.cli.settings import LARGEST_SEED
+from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, SegmentCRF
-    from kernelfields.cli.models import TrainedModel
+    from kernelfields.cli.models import Field, TrainedModel
+    from kernelfields.evaluation import Evaluation
     from kernelfields.formats import SequenceFile
 
 _SHOWN_SEQUENCES = 12
@@ -79,7 +79,7 @@ def evaluate(
     from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)
-    shared: dict[str, Any] = {
+    shared: Parameters = {
         "scheme": None if scheme == "none" else scheme,
         "n_resamples": resamples,
         "confidence": confidence,
@@ -161,18 +161,18 @@ def _last_two_columns(path: str) -> tuple[list, list]:
             f"{input_name(path)} has one column, expected true and predicted labels in the last two. For a model, "
             "give the file it is to label as well"
         )
-    truth, predicted = ([[row[at] for row in each.rows] for each in sequences] for at in (-2, -1))
+    truth, predicted = ([[row[column] for row in each.rows] for each in sequences] for column in (-2, -1))
     return truth, predicted
 
 
 def write_report(
     path: str,
-    crf: ChainCRF | SegmentCRF,
+    crf: Field,
     file: SequenceFile,
     title: str,
     *,
-    evaluation: Any = None,
-    search: Any = None,
+    evaluation: Evaluation | None = None,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
     from kernelfields.cli.models import tokens_for
@@ -195,7 +195,7 @@ def write_report(
         evaluation=evaluation,
         weights=crf.weights(top=_WEIGHTS_PER_LABEL),
         sequences=sequences,
-        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
+        tables=tables,
     )
     with open_text_output(path) as stream:
         stream.write(page)

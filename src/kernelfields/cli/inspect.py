@@ -7,7 +7,7 @@ and only if it is, by its checksum, the one that the model was trained on: whoev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -16,8 +16,15 @@ from kernelfields.cli.settings import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from kernelfields.cli.models import TrainedModel
+    from kernelfields.objective.bounds import Certificate
 
 _HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
+
+
+class _Shown(Protocol):
+    """A table of results, which is text, HTML and plain values."""
+
+    def to_dict(self) -> dict: ...
 
 
 @command()
@@ -63,7 +70,7 @@ def inspect(
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
         tokens = tokens_for(crf, read.words[sequence])
-        shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
+        shown: dict[str, _Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
         known = {str(each): each for each in crf.classes_.tolist()}
@@ -157,6 +164,6 @@ def _stored_path(trained: TrainedModel, model: str, wanted: bool) -> str:
     return str(path)
 
 
-def _document(certificate: Any) -> dict[str, Any]:
+def _document(certificate: Certificate) -> dict[str, object]:
     figures = ("scope", "value", "lower_bound", "relative_gap", "exact", "parts")
     return {name: getattr(certificate, name) for name in figures}

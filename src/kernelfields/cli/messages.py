@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -82,7 +82,7 @@ class Voice:
         """Tell what must not be overlooked."""
         typer.echo(f"warning: {text}", err=True)
 
-    def result(self, text: str, document: Any) -> None:
+    def result(self, text: str, document: object) -> None:
         """Write what was asked for to standard output: text for people, or one JSON document for machines."""
         from kernelfields.formats.text_files import standard_output  # here, because help must come fast
 
@@ -94,7 +94,7 @@ class Voice:
         """Turn warnings of the library into messages, each as it first comes."""
         heard: set[str] = set()
 
-        def show(message: Any, *about: Any, **more: Any) -> None:
+        def show(message: Warning | str, *about: object, **more: object) -> None:
             text = " ".join(str(message).split())
             if text not in heard:
                 heard.add(text)
@@ -108,7 +108,7 @@ class Voice:
             yield
 
 
-def json_text(document: Any) -> str:
+def json_text(document: object) -> str:
     """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
     from kernelfields.reports.tables import json_value  # here, because help must come fast
 
@@ -128,16 +128,17 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
 
     def decorate(function: Command) -> Command:
         _, *parameters = signature(function, eval_str=True).parameters.values()
-        named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
+        named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
 
         @functools.wraps(function)
         def with_voice(**values: Any) -> None:
-            voice = Voice(**{each.name: values.pop(each.name) for each in shared})
+            voice = Voice(**{option.name: values.pop(option.name) for option in shared})
             with voice.hears_warnings():
                 function(voice, **values)
 
-        made: Any = explains_errors(with_voice)
-        made.__signature__ = Signature([*named, *options, *shared])  # typer makes the options of it
+        made = explains_errors(with_voice)
+        # typer makes the options of the signature.
+        made.__signature__ = Signature([*named, *options, *shared])  # type: ignore[attr-defined]
         return made
 
     return decorate
@@ -147,7 +148,7 @@ def explains_errors(function: Command) -> Command:
     """Turn expected errors of a command into one message and an exit code."""
 
     @functools.wraps(function)
-    def explained(*arguments: Any, **options: Any) -> None:
+    def explained(*arguments: object, **options: object) -> None:
         try:
             function(*arguments, **options)
         except BrokenPipeError:
@@ -167,7 +168,7 @@ def explains_errors(function: Command) -> Command:
 class CommandGroup(TyperGroup):
     """All commands: what cannot be written to standard output, help included, is one line and an exit code."""
 
-    def main(self, *arguments: Any, **options: Any) -> Any:
+    def main(self, *arguments: Any, **options: Any) -> object:
         """Run the command that the arguments name."""
         # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
         # place come streams that cannot be read from or written to, and say so.
@@ -193,7 +194,7 @@ class CommandGroup(TyperGroup):
             sys.exit(ExitCode.WRONG)
 
 
-def _abandon(stream: Any) -> None:
+def _abandon(stream: TextIO) -> None:
     """Let what is left in the buffer of a stream go nowhere: Python would try again at its end, and fail."""
     with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
         target = stream.fileno()

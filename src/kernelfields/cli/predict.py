@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,10 @@ from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usua
 from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, SegmentCRF
+    import numpy as np
+
+    from kernelfields import SegmentCRF
+    from kernelfields.cli.models import Field
     from kernelfields.formats import SequenceFile
 
 # More than anyone reads; the memory for them is in proportion.
@@ -160,9 +163,9 @@ def predict(
         _write_nbest(output, crf, read, nbest, given)
     else:
         labels = crf.predict(read.X, **decoding_arguments(decoding), known=given)
-        probabilities: Any = crf.predict_marginals(read.X, known=given) if marginals or confidence else None
-        if confidence and not marginals:
-            chosen = [np.searchsorted(crf.classes_, each) for each in labels]
+        probabilities = _marginals(crf, read, given) if marginals or confidence else None
+        if probabilities is not None and not marginals:
+            chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if given is not None:
@@ -171,7 +174,14 @@ def predict(
     voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
 
-def _write_segments(output: str, crf: Any, file: SequenceFile, known: Any, *, as_json: bool) -> None:
+def _marginals(crf: Field, file: SequenceFile, known: list | None) -> list[np.ndarray]:
+    """Return the probabilities of all labels, (T, L) for every sequence."""
+    marginals = crf.predict_marginals(file.X, known=known)
+    assert isinstance(marginals, list)  # a tuple has those of pairs as well, which were not asked for
+    return marginals
+
+
+def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
     """Write a table of all segments, sequences and positions counted from 0, or a document for each sequence."""
     from kernelfields.formats.text_files import open_text_output
 
@@ -188,8 +198,8 @@ def _write_segments(output: str, crf: Any, file: SequenceFile, known: Any, *, as
 
 
 def _documents(
-    crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: Any
-) -> Iterator[dict[str, Any]]:
+    crf: Field, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: list | None
+) -> Iterator[dict[str, object]]:
     """Yield each sequence as a document."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
@@ -200,12 +210,11 @@ def _documents(
         yield from ({"labels": each} for each in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    every: Any = crf.predict_marginals(file.X, known=known)
-    for each, table in zip(labels, every, strict=True):
+    for each, table in zip(labels, _marginals(crf, file, known), strict=True):
         yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
-def _write_nbest(output: str, crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, known: Any) -> None:
+def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known: list | None) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
     from kernelfields.formats import write_columns
 

@@ -26,7 +26,7 @@ import math
 import os
 import stat
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from inspect import Parameter
 from pathlib import Path
@@ -40,13 +40,15 @@ from kernelfields import __version__
 STANDARD_STREAM = "-"
 #: Parameters of an estimator, a kernel or a reader, by name; checked by what takes them.
 Parameters: TypeAlias = dict[str, Any]
+#: Values of settings.
+Value: TypeAlias = str | int | float | bool | list | tuple | None
 #: More threads than machines have cores, seeds as scikit-learn takes them, and what every machine can count to.
 MOST_THREADS, LARGEST_SEED, LARGEST_COUNT = 4096, 2**32 - 1, 2**31 - 1
 # Bytes of a settings file; those that the command writes have some thousands.
 _LARGEST = 2**20
 _TABLES = ("data", "field", "fit", "output")
 #: What the types of settings are called in messages.
-_KINDS: dict[Any, str] = {
+_KINDS: dict[object, str] = {
     str: "a text",
     int: "a whole number",
     float: "a number",
@@ -63,9 +65,8 @@ class Setting:
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
     never written. ``part`` is what the setting is a parameter of, ``only`` the one kind of field that it has a meaning
-    for. ``before`` is the key it stands before in the file, where the order is not that of the options. Whole numbers
-    lie between ``least``, where the library would not say it, and ``most``. ``name``, ``types`` and ``default`` are
-    those of the field.
+    for. Whole numbers lie between ``least``, where the library would not refuse less, and ``most``. ``name``,
+    ``types`` and ``default`` are those of the field.
     """
 
     names: tuple[str, ...]
@@ -78,15 +79,14 @@ class Setting:
     part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator", "engine"] | None = None
     only: Literal["chains", "segments"] | None = None
     repeated: bool = False
-    before: str | None = None
     least: int = -LARGEST_COUNT
     most: int = LARGEST_COUNT
     name: str = ""
-    types: tuple[Any, ...] = ()
-    default: Any = None
+    types: tuple[type, ...] = ()
+    default: Value = None
 
     @property
-    def several(self) -> Any:
+    def several(self) -> type | None:
         """The type of a list or tuple of values that the setting may be; None if it is one value."""
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
@@ -94,9 +94,9 @@ class Setting:
         """Return the option as typer takes it; None stands for one that was not given."""
         kind = list[str] if self.repeated else self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else None)
-        option: Any = typer.Argument(help=self.text, metavar=metavar)
+        option: object = typer.Argument(help=self.text, metavar=metavar)
         if self.names:
-            # Options of one call say in their text what happens without them.
+            # The texts of options of one call tell what happens without them.
             shown = self.table is not None and self.default is not None and self.default is not False
             option = typer.Option(
                 *self.names,
@@ -107,13 +107,13 @@ class Setting:
             )
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
-    def read(self, given: Any) -> Any:
+    def read(self, given: Value) -> Value:
         """Return the value that was given on the command line; lists are texts with commas."""
         if self.several is None or not isinstance(given, str):
             return given or None if self.repeated else self._countable(given, self._option)
         (kind, *_), parts = get_args(self.several), given.split(",")
         try:
-            values = get_origin(self.several)(map(kind, parts))
+            values = (tuple if get_origin(self.several) is tuple else list)(map(kind, parts))
         except ValueError:
             example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
             raise ValueError(
@@ -122,51 +122,51 @@ class Setting:
         self._countable(values, self._option)
         return values[0] if kind in self.types and len(values) == 1 else values
 
-    def check(self, value: Any, where: str) -> Any:
+    def check(self, value: object, where: str) -> Value:
         """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
         for kind in self.types:
             if get_origin(kind) is list:
                 (own,) = get_args(kind)
                 if isinstance(value, list) and value and all(_is(item, own) for item in value):
                     return [_as_float(item, where) for item in value] if own is float else self._countable(value, where)
-            elif _is(value, kind):
+            elif isinstance(value, str | int | float | bool) and _is(value, kind):
                 return _as_float(value, where) if kind is float else self._countable(value, where)
-        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in self.types)}")
+        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[kind] for kind in self.types)}")
 
     @property
     def _option(self) -> str:
         return self.names[0] if self.names else self.name
 
-    def _countable(self, value: Any, where: str) -> Any:
+    def _countable(self, value: Value, where: str) -> Value:
         """Return a value if its whole numbers, where it is to be those, lie within the bounds."""
         if int in self.types or get_args(self.several)[:1] == (int,):
             for number in value if isinstance(value, list | tuple) else [value]:
-                if number is not None and not self.least <= number <= self.most:
+                if isinstance(number, int) and not self.least <= number <= self.most:
                     bound = f"at least {self.least}" if number < self.least else f"at most {self.most}"
                     raise ValueError(f"{where} must be {bound}, got {_shortened(number)}")
         return value
 
 
-def _as_float(value: Any, where: str) -> float:
+def _as_float(value: float | str, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
         raise ValueError(f"{where} is {_shortened(value)}, larger than numbers can be") from None
 
 
-def _shortened(number: int) -> str:
+def _shortened(number: object) -> str:
     text = str(number)
     return text if len(text) <= 24 else f"{text[:20]}..."
 
 
-def _is(value: Any, kind: type) -> bool:
+def _is(value: object, kind: type) -> bool:
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _declare(**shared: Any) -> Callable[..., Any]:
-    def setting(default: Any, *names_and_text: str, **about: Any) -> Any:
+    def setting(default: Value, *names_and_text: str, **about: Any) -> Any:
         *names, text = names_and_text
         return field(default=default, metadata={"setting": Setting(tuple(names), text, **{**shared, **about})})
 
@@ -241,6 +241,9 @@ class RunSettings:
     window: int | list[int] = _nodes(1, "--window", "Positions a kernel sees: 3, or before,after: 2,0.")
     rank: int = _nodes(1000, "--rank", "Most basis functions of a kernel; 0 for no limit.")
     basis: str = _nodes("random-cholesky", "--basis", "random-cholesky, greedy-cholesky, uniform, gradient or all.")
+    support: str = _nodes("all", "--support", "all, or observed: weights for pairs seen only.", only="chains")
+    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", only="chains")
+    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", only="chains")
     prior_variance: float | list[float] | None = _nodes(
         None,
         "--prior-variance",
@@ -248,11 +251,6 @@ class RunSettings:
     )
     c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
     edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
-    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance", only="chains")
-    support: str = _nodes(
-        "all", "--support", "all, or observed: weights for pairs seen only.", before="l1", only="chains"
-    )
-    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1", only="chains")
     constraints: str | None = _field(
         None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
     )
@@ -319,7 +317,7 @@ class RunSettings:
     checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
     resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
 
-    def part(self, part: str) -> dict[str, Any]:
+    def part(self, part: str) -> Parameters:
         """Return the settings that are parameters of a part, by name."""
         return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
 
@@ -344,20 +342,17 @@ def _declared() -> dict[str, Setting]:
     return settings
 
 
-def _written(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """Return the settings that are written to the file, in its order."""
-    names = [name for table in _TABLES for name, setting in settings.items() if setting.table == table]
-    for name, setting in settings.items():
-        if setting.before is not None:
-            names.remove(name)
-            names.insert(names.index(setting.before), name)
-    return {name: settings[name] for name in names}
-
-
 SETTINGS = _declared()
-_WRITTEN = _written(SETTINGS)
+#: The settings that are written to the file, in its order.
+_WRITTEN = {name: setting for table in _TABLES for name, setting in SETTINGS.items() if setting.table == table}
 _FILES = [name for name, each in _WRITTEN.items() if each.file]
 _FILES_READ = [name for name, each in _WRITTEN.items() if each.file == "read"]
+
+
+def given_settings(options: Mapping[str, Value]) -> Parameters:
+    """Return the values of the options that were given on the command line, by the names of settings."""
+    values = {name: SETTINGS[name].read(value) for name, value in options.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
@@ -388,10 +383,10 @@ def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]
     return from_document(document, path)
 
 
-def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Any]]:
+def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Value]]:
     """Return settings as tables of plain values, files named relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
-    tables: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Value]] = {}
     for name, setting in _WRITTEN.items():
         value = getattr(settings, name)
         if setting.file:
@@ -403,12 +398,12 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
     return tables
 
 
-def from_document(document: dict[str, Any], path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
+def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
     """Return the settings that ``to_document`` described, and the checksums of files by the names of settings."""
     checksums = document.get("checksums", {})
     if not isinstance(checksums, dict):
         raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
-    values: dict[str, Any] = {}
+    values: Parameters = {}
     for table, entries in document.items():
         if table == "checksums":
             continue
@@ -453,7 +448,7 @@ def _meant(name: str) -> str:
     return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 
 
-def _toml(value: Any) -> str:
+def _toml(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
 
 import typer
 
 from kernelfields.cli.messages import Voice, command
-from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings
+from kernelfields.cli.settings import (
+    SETTINGS,
+    Parameters,
+    RunSettings,
+    Value,
+    changed_files,
+    given_settings,
+    read_settings,
+)
 
 
 @command(options=[setting.parameter() for setting in SETTINGS.values()])
-def train(voice: Voice, **options: Any) -> None:
+def train(voice: Voice, **options: Value) -> None:
     """Fit a model to a file of labelled sequences.
 
     \b
@@ -43,8 +50,7 @@ def train(voice: Voice, **options: Any) -> None:
       kernelfields train --config chunks.toml
       kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
     """
-    given = {name: SETTINGS[name].read(value) for name, value in options.items()}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = given_settings(options)
     if "c2" in given:
         if "prior_variance" in given:
             raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
@@ -63,7 +69,7 @@ def train(voice: Voice, **options: Any) -> None:
     raise typer.Exit(run_training(settings, voice))
 
 
-def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
+def _check_together(settings: RunSettings, given: Parameters) -> None:
     """Raise for options that are missing others, or are in their way."""
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")

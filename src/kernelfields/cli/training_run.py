@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
@@ -42,14 +42,16 @@ from kernelfields.cli.models import (
     read_training_file,
     template_of,
 )
-from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
+from kernelfields.cli.settings import STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, ChainCRFCV, SegmentCRF
+    from kernelfields import ChainCRFCV
+    from kernelfields.cli.models import Field
+    from kernelfields.kernels import Kernel
 
 _FINISHED = ("gap", "stationary", "early")
 
@@ -91,7 +93,7 @@ class TrainingRun:
         self._say_how_inputs_are_seen()
         before = self._checkpointed()
         self._choose_settings(before)
-        self.crf: ChainCRF | SegmentCRF = (
+        self.crf: Field = (
             build_estimator(self.settings, transitions=has_transitions(self.reading))
             if before is None
             else self._continued(before)
@@ -221,7 +223,7 @@ class TrainingRun:
         )
         return search
 
-    def _continued(self, before: TrainedModel) -> ChainCRF | SegmentCRF:
+    def _continued(self, before: TrainedModel) -> Field:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
@@ -243,7 +245,7 @@ class TrainingRun:
         if self.settings.checkpoint is not None:
             from kernelfields.models.checkpoints import Checkpoint
 
-            def write(path: Any, estimator: Any) -> None:
+            def write(path: str | os.PathLike, estimator: Field) -> None:
                 write_whole({os.fspath(path): model_content(path, estimator, self.reading, self.settings)})
 
             path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
@@ -256,11 +258,14 @@ class TrainingRun:
             self.crf.set_params(warm_start=False)
 
     def _write_report(self, path: str) -> None:
-        """Write the page about the fit; who cannot have it hears that the model is there all the same."""
-        table, model = None if self.search is None else self.search.table(), self.settings.model
+        """Write the page about the fit; on failure, tell that the model was written."""
+        model, tables = self.settings.model, None
+        if self.search is not None:
+            tried = self.search.table()
+            tables = {"What was tried": (tried.columns, tried.rows)}
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
-            write_report(path, self.crf, self.development or self.file, title, search=table)
+            write_report(path, self.crf, self.development or self.file, title, tables=tables)
         except OSError as error:
             kept = f"{error.strerror}; the model was written to {model}"
             raise OSError(error.errno, kept, error.filename) from error
@@ -280,7 +285,7 @@ class TrainingRun:
         """Say how the fit went and what was written."""
         solution, settings, voice = self.crf.solution_, self.settings, self.voice
         figures = ("converged", "reason", "lower_bound", "relative_gap", "solver", "iterations", "passes", "seconds")
-        document: dict[str, Any] = {
+        document: Parameters = {
             "model": settings.model,
             "config": settings_path(settings.model),
             "objective": solution.value,
@@ -330,7 +335,7 @@ def _check_outputs(settings: RunSettings) -> None:
         check_writable(settings.report)
 
 
-def _kernels(settings: RunSettings, dense: bool) -> list[Any]:
+def _kernels(settings: RunSettings, dense: bool) -> list[str | Kernel]:
     """Return the kernels to choose from: names, which stand for grids, or one kernel as it is."""
     parameters = settings.part("kernel")
     given = any(value is not None for value in parameters.values())

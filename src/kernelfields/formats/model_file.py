@@ -25,14 +25,16 @@ import math
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from kernelfields.formats.text_files import write_whole
+from kernelfields.formats.text_files import PathName, write_whole
 
+#: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
+Document: TypeAlias = dict[str, Any]
 _FORMAT = "kernelfields-model"
 # 1 is that of kernelfields 0.1.0; its documents are read through models/old_documents.py.
 _VERSION = 2
@@ -51,12 +53,12 @@ class ModelFileMissing(ModelFileError, FileNotFoundError):
     """No file of this name, for those who catch OSError as well as for those who catch ModelFileError."""
 
 
-def write_model(path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
 
 
-def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -> bytes:
     """Return the content of a model file, for who writes it together with others."""
     arrays: dict[str, np.ndarray] = {}
     content = {
@@ -71,13 +73,13 @@ def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarr
     return save(arrays, metadata)
 
 
-def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarray]]:
     """Read the document and the tensors of a model file of this kind, or raise ModelFileError."""
     _, document, tensors = read_model_of(path, (kind,))
     return document, tensors
 
 
-def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document, dict[str, np.ndarray]]:
     """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError."""
     _check_is_file(path)
     try:
@@ -106,7 +108,7 @@ def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str,
     return found, document, tensors
 
 
-def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+def _encode(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
     """Turn a value into strict JSON, moving its arrays to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -154,7 +156,7 @@ def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
     return name
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, list):
         return [_decode(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -188,7 +190,7 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _check_is_file(path: str | os.PathLike) -> None:
+def _check_is_file(path: PathName) -> None:
     place = Path(path)
     if not place.exists():
         raise ModelFileMissing(f"{path} does not exist")
@@ -198,7 +200,7 @@ def _check_is_file(path: str | os.PathLike) -> None:
         raise ModelFileError(f"{path} is empty: saving it was probably cut short")
 
 
-def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
+def _model_text(path: PathName, metadata: dict[str, str]) -> str:
     if metadata.get("format") != _FORMAT or "model" not in metadata:
         raise ModelFileError(f"{path} is a safetensors file, but not one that kernelfields wrote")
     version = metadata.get("version", "")
@@ -212,7 +214,7 @@ def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
     return metadata["model"]
 
 
-def _looks_like_pickle(path: str | os.PathLike) -> str:
+def _looks_like_pickle(path: PathName) -> str:
     with open(path, "rb") as file:
         opening = file.read(9)
     if opening[4:] == b"\0\0\0\0{":

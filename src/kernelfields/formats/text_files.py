@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 try:
     import fcntl
@@ -77,10 +77,9 @@ def read_content(path: PathName) -> bytes:
 def open_input(path: PathName) -> Iterator[BinaryIO]:
     """Open a file, or standard input for "-", and unpack it if it is gzip."""
     standard = path == STANDARD_STREAM
-    file: Any = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
-    if not hasattr(file, "peek"):
-        # Programs that call the command in their own process may put any stream in the place of standard input.
-        file = io.BufferedReader(file)
+    opened: BinaryIO = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
+    # Programs that call the command in their own process may put any stream in the place of standard input.
+    file = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(opened)  # type: ignore[type-var]
     try:
         if not standard:
             _check_ends(file, path)
