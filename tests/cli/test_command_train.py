@@ -7,11 +7,13 @@ import tomllib
 import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, TextFeatures
 from kernelfields.cli.models import load_model
 from kernelfields.cli.settings import read_settings
 from kernelfields.cli.training_run import run_training
+from kernelfields.formats import read_sequences
 from kernelfields.kernels import RBF, Linear
 
 
@@ -44,6 +46,24 @@ def test_a_file_becomes_a_model_and_settings(folder):
     settings = tomllib.loads((folder / "tags.toml").read_text())
     assert settings["data"]["train"] == "train.conll"
     assert settings["field"]["kernel"] == "linear"
+
+
+def test_a_model_of_words_takes_the_features_of_text_in_python(folder):
+    rows = sentences()
+    write_columns_file(folder / "words.conll", rows, columns=(0, 2))
+    run("train", "words.conll", "-q")
+    words = [[word for word, _, _ in sentence] for sentence in rows]
+    crf = ChainCRF.load("model.safetensors")
+    found = crf.predict(TextFeatures().transform(words))
+    assert found == load_model("model.safetensors").crf.predict(read_sequences("words.conll", template="text").X)
+    right = [
+        label == tag
+        for labels, each in zip(found, rows, strict=True)
+        for label, (*_, tag) in zip(labels, each, strict=True)
+    ]
+    assert np.mean(right) > 0.95
+    made = make_pipeline(TextFeatures(), ChainCRF("linear")).fit(words, [[tag for *_, tag in each] for each in rows])
+    assert set(made[-1].feature_names_in_) == set(crf.feature_names_in_)
 
 
 @pytest.mark.parametrize(
