@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
+from kernelfields.cli.messages import Console, command
 from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
@@ -20,7 +20,7 @@ _READING = [
 
 @command(options=[each.parameter() for each in _READING], as_json=False)
 def convert(
-    voice: Voice,
+    console: Console,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],
     output: Annotated[
         str, typer.Argument(help="What to write; - is standard output.", metavar="OUTPUT", show_default=False)
@@ -55,4 +55,4 @@ def convert(
         target = format_of(output, "--to")
     read = read_training_file(settings, "--from")
     write_sequences(output, read.X, read.y, read.weights, target)
-    voice.say(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
+    console.info(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")

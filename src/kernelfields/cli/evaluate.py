@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
-from kernelfields.cli.messages import Jobs, Voice, command
+from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
@@ -32,7 +32,7 @@ _MOST = 1_000_000  # resamples: the interval has no further digit by then
 
 @command()
 def evaluate(
-    voice: Voice,
+    console: Console,
     model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
     file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
     decode: Decode = None,
@@ -92,7 +92,7 @@ def evaluate(
             )
         truth, predicted = _last_two_columns(model)
         evaluation = evaluate_known(partial_labels(truth, unknown_label, label_sets), predicted, **shared)
-        voice.result(str(evaluation), evaluation.to_dict())
+        console.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
     marks = {"unknown_label": unknown_label, "label_sets": label_sets}
@@ -112,7 +112,7 @@ def evaluate(
             second = other.crf.predict(reread.X, **decoding_arguments(decoding))
         truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)
-        voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
+        console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
     evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
@@ -120,13 +120,13 @@ def evaluate(
 
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
         write_report(report, trained.crf, read, title, evaluation=evaluation)
-        voice.say(f"wrote {report}")
-    voice.result(str(evaluation), evaluation.to_dict())
+        console.info(f"wrote {report}")
+    console.result(str(evaluation), evaluation.to_dict())
 
 
 @contextmanager
 def _about(model: str) -> Iterator[None]:
-    """Let errors say which of two models does not fit the file; nothing is added for one model alone."""
+    """Name in errors which of two models does not fit the file; nothing is added for one model alone."""
     try:
         yield
     except (TypeError, ValueError) as error:

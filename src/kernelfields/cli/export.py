@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
+from kernelfields.cli.messages import Console, command
 
 
 @command(as_json=False)
 def export(
-    voice: Voice,
+    console: Console,
     model: Annotated[str, typer.Argument(help="Model file of train, or of ChainCRF.save.", metavar="MODEL")],
     output: Annotated[str, typer.Argument(help="What to write, such as model.onnx.", metavar="OUTPUT")],
     decode: Annotated[
-        str | None, typer.Option("--decode", help="viterbi or posterior; by default as the model was told.")
+        str | None, typer.Option("--decode", help="viterbi or posterior; by default that of the model.")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -43,4 +43,4 @@ def export(
         to_onnx(load_chain(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
     except ImportError as error:
         raise ValueError(str(error)) from error
-    voice.say(f"wrote {model} as {output}")
+    console.info(f"wrote {model} as {output}")

@@ -220,7 +220,7 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
 
 
 def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCRF:
-    """Return the field of segments that the settings describe; ValueError where it would break what they ask for."""
+    """Return the field of segments that the settings describe; ValueError where these contradict each other."""
     from kernelfields import SegmentCRF
     from kernelfields.fields.constraints import find_scheme
 
@@ -268,7 +268,7 @@ def fit_parameters(settings: RunSettings) -> Parameters:
 
 
 def allowed_by(settings: RunSettings) -> LabelDictionary | None:
-    """Return the dictionary of labels that the settings ask for; None for none."""
+    """Return the dictionary of labels that the settings describe; None for none."""
     from kernelfields import LabelDictionary
 
     feature, count = settings.allowed_by, settings.allowed_min_count

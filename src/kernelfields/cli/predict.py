@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usual_mark
-from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
+from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ Posterior = Annotated[bool, typer.Option("--posterior", help="The same as --deco
 
 
 def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
-    """Return the decoding that the options ask for, None for the model's own."""
+    """Return the decoding that the options name, None for the model's own."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
     if posterior and decode == "viterbi":
@@ -50,7 +50,7 @@ def decoding_arguments(decoding: str | None) -> dict[str, str]:
 
 @command()
 def predict(
-    voice: Voice,
+    console: Console,
     model: ModelFile,
     file: Annotated[
         str, typer.Argument(help="Sequences to label; - is standard input.", metavar="FILE", show_default=False)
@@ -140,8 +140,8 @@ def predict(
         from kernelfields.cli.streaming import label_lines
 
         shown = "marginals" if marginals else "confidence" if confidence else None
-        count = label_lines(trained, file, output, lag, decoding, shown, as_json=voice.as_json)
-        voice.say(f"labelled {count:,} sequences of {input_name(file)}")
+        count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
+        console.info(f"labelled {count:,} sequences of {input_name(file)}")
         return
     crf, given = trained.crf, None
     if segments and crf.kind != "SegmentCRF":
@@ -154,8 +154,8 @@ def predict(
     else:
         read = trained.read(file, labels_required=False)
     if segments:
-        _write_segments(output, crf, read, given, as_json=voice.as_json)
-    elif voice.as_json:
+        _write_segments(output, crf, read, given, as_json=console.as_json)
+    elif console.as_json:
         with open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
                 lines.write(json_text(line) + "\n")
@@ -169,15 +169,15 @@ def predict(
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if given is not None:
-        voice.detail(str(crf.filled(read.X, given, tokens=read.words)))
-        voice.say(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
-    voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
+        console.detail(str(crf.filled(read.X, given, tokens=read.words)))
+        console.info(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
+    console.info(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
 
 def _marginals(crf: Field, file: SequenceFile, known: list | None) -> list[np.ndarray]:
     """Return the probabilities of all labels, (T, L) for every sequence."""
     marginals = crf.predict_marginals(file.X, known=known)
-    assert isinstance(marginals, list)  # a tuple has those of pairs as well, which were not asked for
+    assert isinstance(marginals, list)  # a tuple would hold those of pairs as well
     return marginals
 
 

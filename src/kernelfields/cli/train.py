@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
+from kernelfields.cli.messages import Console, command
 from kernelfields.cli.settings import (
     SETTINGS,
     Parameters,
@@ -24,11 +24,11 @@ from kernelfields.cli.settings import (
 
 
 @command(options=[setting.parameter() for setting in SETTINGS.values()])
-def train(voice: Voice, **options: Value) -> None:
+def train(console: Console, **options: Value) -> None:
     """Fit a model to a file of labelled sequences.
 
     \b
-    The model is one file that knows how to read files like the one it was
+    The model is one file that holds how to read files like the one it was
     trained on. Beside it goes a TOML file with all settings: --config repeats
     the run. Ctrl-C keeps the best estimate so far and writes it. The exit code
     is 1 if the fit ended short of its tolerance.
@@ -61,12 +61,12 @@ def train(voice: Voice, **options: Value) -> None:
     if "config" in given:
         settings, checksums = read_settings(given["config"])
         for path in changed_files(settings, checksums):
-            voice.warn(f"{path} has changed since {given['config']} was written")
+            console.warn(f"{path} has changed since {given['config']} was written")
     settings = replace(settings, **given)
     _check_together(settings, given)
     from kernelfields.cli.training_run import run_training
 
-    raise typer.Exit(run_training(settings, voice))
+    raise typer.Exit(run_training(settings, console))
 
 
 def _check_together(settings: RunSettings, given: Parameters) -> None:

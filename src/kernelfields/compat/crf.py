@@ -4,7 +4,7 @@
     loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
 
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
-import changed; training.py says how parameters translate. Cost and memory are those of ChainCRF.
+import changed; training.py translates the parameters. Cost and memory are those of ChainCRF.
 
 Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
 answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
@@ -49,7 +49,7 @@ KIND = "compat.CRF"
 
 
 class OneLabel:
-    """What a ChainCRF is asked for by this face, for a single label."""
+    """The part of a ChainCRF that CRF uses, for a single label."""
 
     def __init__(self, label: Label, encoder: FeatureDictEncoder):
         self.classes_ = np.array([label])
@@ -140,7 +140,7 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Coefficients of the L1 and of the squared L2 norm of the weights.
     max_iterations : int, default no limit (1000 for "l2sgd")
-        Reaching it is no reason for a warning; ``training_log_.reason`` says so.
+        Reaching it is no reason for a warning; ``training_log_.reason`` is then "max_iterations".
     num_memories : int
         How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
     epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
@@ -387,7 +387,7 @@ class CRF(BaseEstimator):
         return hasattr(self, "chain_")
 
     def __getstate__(self) -> dict[str, object]:
-        # The weights by name are made again when asked for.
+        # The weights by name are made again at the next access.
         return {name: value for name, value in super().__getstate__().items() if name != "_named"}
 
     def __setstate__(self, state: dict[str, object]) -> None:

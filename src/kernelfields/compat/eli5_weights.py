@@ -37,7 +37,7 @@ def explain(
     feature_re: object = None,
     feature_filter: object = None,
 ) -> object:
-    """Return an ``eli5.base.Explanation`` of the weights; ``eli5.explain_weights`` says what the arguments mean."""
+    """Return an ``eli5.base.Explanation`` of the weights; the arguments are those of ``eli5.explain_weights``."""
     from eli5._feature_names import FeatureNames
     from eli5._feature_weights import get_top_features
     from eli5.base import Explanation, TargetExplanation, TransitionFeatureWeights

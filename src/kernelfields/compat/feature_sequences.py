@@ -80,7 +80,7 @@ def the_only_label(labels: list) -> Label | None:
 
 @contextmanager
 def without_empty(sequences: list) -> Iterator[list[int]]:
-    """Give the numbers of the sequences that are not empty; a note on errors inside tells that others do not count."""
+    """Give the numbers of the sequences that are not empty; errors inside get a note that others are not counted."""
     filled = [index for index, sequence in enumerate(sequences) if not is_empty(sequence)]
     try:
         yield filled

@@ -92,7 +92,7 @@ class Options:
 
     def chain_crf(self, **others: Any) -> ChainCRF:
         """Return the field these options describe."""
-        # A threshold on frequencies removes what was never observed, whatever was asked for besides.
+        # A threshold on frequencies removes what was never observed, whatever the other parameters are.
         every = self.min_freq == 0
         return ChainCRF(
             "linear",
@@ -110,7 +110,7 @@ class Options:
 
 @dataclass
 class CRFsuiteStopping:
-    """Returns True when CRFsuite would stop; ``reason`` then says which rule it was."""
+    """Returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
 
     epsilon: float
     period: int
@@ -270,7 +270,7 @@ class TrainingLog:
     """Iterations of a fit, why it ended, how many weights it had and how long it took.
 
     ``reason`` is "epsilon", "delta" or "max_iterations" as above, or a reason of the solver's own;
-    ``message`` says it in words.
+    ``message`` is a sentence.
     """
 
     def __init__(self, reason: str, n_weights: int, history: Sequence[Iteration], holdout: Holdout | None = None):

@@ -11,15 +11,15 @@ may hold "\0". Sets are read in sorted order, because their own changes from run
 ``features_of`` reads one position in plain Python. ``read_chunk`` makes the names of all features of a chunk one
 text and the weights one array, without a Python step per feature: chunks of plain dicts, or of lists or tuples of
 strings, are read by built-in functions that run over all features; what they cannot read, such as nested values or
-chunks of both kinds, is left to its twin, which also says what is wrong and where.
+chunks of both kinds, is left to its twin, whose errors name what is wrong and where.
 
 Only CRFsuite's own program reads strings that carry their weights after a colon, and ``read_weighted`` does; in a
 name, "\:" is a colon and "\\" a backslash:
 
     ["bias", "len:2.5", "time=12\:30"]  ->  {"bias": 1.0, "len": 2.5, "time=12:30": 1.0}
 
-Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that says which feature is wrong,
-and quotes the string where CRFsuite would go on with a weight of zero; the caller knows where.
+Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that names the feature, and
+quotes the string where CRFsuite would go on with a weight of zero; the caller adds the place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Feature dicts or lists of feature strings, one per position, to sparse rows.
 
 Names and weights are those of python-crfsuite, as chunks.py spells out with an example. A name seen twice in one
-position adds up. Weights of zero leave no trace, so that they do not enter the vocabulary, unless asked for.
+position adds up. Weights of zero leave no trace and do not enter the vocabulary, unless ``keep_zeros`` is set.
 
 Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
 Cost: one pass over the Python objects, some thousand positions at a time, into flat buffers of 12 bytes per
@@ -30,8 +30,8 @@ class FeatureDictEncoder:
     """Learns the columns of feature names; unseen names are ignored when transforming.
 
     ``min_freq``: names that occur in fewer positions of the fitted data are left out. ``keep_zeros``: weights of
-    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them when it asks
-    which features occur with which labels.
+    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them among the
+    features that occur with a label.
 
     X may also be an iterator over sequences; then only one chunk of it is held in memory, ``at_once`` positions: enough
     that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
@@ -69,7 +69,7 @@ class FeatureDictEncoder:
 
     @cached_property
     def vocabulary_(self) -> dict[str, int]:
-        """Columns by name, made when first asked for."""
+        """Columns by name, made at the first access."""
         return {name: column for column, name in enumerate(self._table.names())}
 
     @property
@@ -166,7 +166,7 @@ class _Rows:
         return packed
 
     def _weigh_all(self) -> None:
-        # Entries that came without weights weigh 1; they are written when the first weight asks for it.
+        # Entries that came without weights weigh 1; they are written when the first weight comes.
         _extend(self.weights, np.ones(len(self.columns) - len(self.weights)))
 
 

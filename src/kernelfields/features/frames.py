@@ -114,7 +114,7 @@ class RowGroups:
 class FrameSequences:
     """The sequences of a table: ``X`` and ``y`` for a field, and the way back from answers to columns.
 
-    ``y`` is None where no labels were asked for. ``groups`` are the rows of the table by sequence.
+    ``y`` is None where no labels were read. ``groups`` are the rows of the table by sequence.
     """
 
     X: list

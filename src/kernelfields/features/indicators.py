@@ -1,4 +1,4 @@
-"""Tables of 0 and 1 that tell which labels an instance has, as users pass them for several labels at once.
+"""Indicator tables of several labels: 0 and 1 for each instance and label, as users pass them.
 
     Y (n, K): dense, sparse, or a data frame whose columns name the labels        ->  labels (n, K) int64
 

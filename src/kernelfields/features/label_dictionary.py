@@ -1,7 +1,7 @@
 """Dictionaries of labels: which labels a word, or another feature of a position, may have.
 
 A dictionary is learnt from labelled data: the labels that were seen with a word, for words that were seen often enough,
-and what the user adds. Words that it does not know may have any label, or those of an open class. It holds in training
+and what the user adds. Words outside of it may have any label, or those of an open class. It holds in training
 and prediction alike, and is kept in the model file.
 """
 
@@ -53,7 +53,7 @@ class LabelDictionary(BaseEstimator):
     feature : str or int
         The name of the feature in feature dicts; what feature strings begin with; the number of a column of arrays.
     min_count : int, default 5
-        Words seen less often are not known, and may have what ``unknown`` says.
+        Words seen less often are not known, and may have the labels of ``unknown``.
     unknown : "all", "rare" or a list of labels, default "all"
         Labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
     entries : dict or None

@@ -6,7 +6,7 @@
                numbers or booleans, of one kind
     weights    one number per sequence          ->  (S,) float64
 
-Graphs are packed in the same way, nodes in the place of positions; Nouns lets the same checks speak of either.
+Graphs are packed in the same way, nodes in the place of positions; Nouns are the words for either in messages.
 
 A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
 occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
@@ -40,7 +40,7 @@ _SEVERAL = (
     "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
     "a table with a column of sequence ids."
 )
-# Numbers that PyTorch knows and NumPy does not begin so.
+# Types of numbers of PyTorch that NumPy lacks begin so.
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Messages list so many of the names that are known.
 _SHOWN = 10
@@ -61,7 +61,7 @@ def random_generator(random_state: object) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Nouns:
-    """What messages call the things that are packed; the defaults speak of sequences."""
+    """What messages call the things that are packed; the defaults are those of sequences."""
 
     whole: str = "sequence"
     part: str = "position"
@@ -89,7 +89,7 @@ SEQUENCES = Nouns()
 
 
 class SampleNouns(Nouns):
-    """How messages speak of samples that have one label each: y is one list of them."""
+    """What messages call samples that have one label each: y is one list of them."""
 
     def name(self, index: int) -> str:
         """Return how messages call the list."""
@@ -140,7 +140,7 @@ def plain_label(label: object) -> Any:
 
 
 def place_of(label: object, places: Mapping[Any, int], named: str, where: str = "") -> int:
-    """Return the place of a label; for messages, ``named`` says who named it and ``where`` in which part."""
+    """Return the place of a label; messages begin with ``named``, such as "class_weight names", and end ``where``."""
     if (plain := plain_label(label)) not in places:
         raise ValueError(f"{named} the unknown label {label!r}{where}: known are {listed(places)}")
     return places[plain]
@@ -149,8 +149,8 @@ def place_of(label: object, places: Mapping[Any, int], named: str, where: str = 
 def is_listing(values: object) -> TypeGuard[Any]:
     """Whether values are a sequence that may hold features with names.
 
-    Arrays of numbers and sparse matrices can be walked as well, but hold no names. A table of strings looks like
-    names, but what it says is mostly in its columns.
+    Arrays of numbers and sparse matrices are sequences as well, but hold no names. A table of strings looks like
+    names, but its meaning is mostly in its columns.
     """
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
@@ -317,7 +317,7 @@ def encode_labels(
     """Turn label sequences into indices (N,) into sorted classes (L,); return both.
 
     ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
-    ``nouns`` says what messages call a sequence and its positions. With ``unknown_allowed`` labels that are not
+    ``nouns`` are the words for a sequence and its positions in messages. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
     y = open_groups(None, y)[1]
@@ -458,8 +458,8 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
     return np.divide(totals.sum(), present.sum() * totals, out=np.zeros(len(totals)), where=present)
 
 
-# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: what is asked of
-# an object is its class by name and a few attributes.
+# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: objects
+# are recognised by the name of their class and a few attributes.
 
 
 def open_groups(X: object, y: object = None, columns: list[str] | None = None) -> tuple[Any, Any]:

@@ -4,12 +4,12 @@
     He    PRP   B-NP         rows: cells separated by tabs, or by runs of spaces and tabs
     ran   VBD   B-VP
 
-The first row says how many columns there are and, unless told, what separates them: a tab if it holds one, else
-spaces. With tabs a cell may hold spaces or be empty.
+The first row fixes how many columns there are and, unless ``separator`` does, what separates them: a tab if it holds
+one, else spaces. With tabs a cell may hold spaces or be empty.
 
 "#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
-either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- says
-that a document begins, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
+either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- marks
+the begin of a document, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
 the empty line after it. With ``conllu=True`` the rows are those of words: lines with ids such as 1-2 or 1.1 are kept
 like comments, wherever they stand. Numbers of columns count from 0, as in templates.
 
@@ -224,7 +224,7 @@ def write_columns(
 
 @dataclass(frozen=True)
 class _Layout:
-    """What separates the cells, how many a row has, and what says so."""
+    """What separates the cells, how many a row has, and the source of that."""
 
     separator: str
     n_columns: int

@@ -168,7 +168,7 @@ class _Attributes(dict[str, Attribute]):
         return position  # type: ignore[return-value]  # of strings alone
 
     def place(self, cells: list[str]) -> str:
-        """Say in which cell of a line something is wrong; nothing if it is the line as a whole."""
+        """Return the cell of a line that is wrong, for messages; nothing if it is the line as a whole."""
         for column, text in enumerate(cells):
             try:
                 self.label(text) if column == 0 else self[text]

@@ -46,7 +46,7 @@ _LONGEST_JSON = 50_000_000
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model this version can read; the message names it and says why."""
+    """A file that is not a model this version can read; the message names the file and the reason."""
 
 
 class ModelFileMissing(ModelFileError, FileNotFoundError):

@@ -55,7 +55,7 @@ class SequenceArrays:
 def read_arrays(
     path: PathName, names: Mapping[str, str | Sequence[str]] | None = None, *, label_required: bool = True
 ) -> SequenceArrays:
-    """Read an .npz file; ``names`` says what the file calls its arrays, where that differs from the above.
+    """Read an .npz file; ``names`` maps the names above to those of the file, where these differ.
 
     Without ``label_required`` the labels are None where the file has no array of the name given for y.
     """
@@ -130,7 +130,7 @@ def write_archive(path: PathName, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _naming(role: str, name: str = "NAME") -> str:
-    """Say how to name the array of a part, on the command line and in Python."""
+    """Return how to name the array of a part, on the command line and in Python, for messages."""
     return f"--array {role}={name}, in Python names={{{role!r}: {name!r}}}"
 
 
@@ -309,7 +309,7 @@ class _Archive:
             self.fail("offsets", f"leaves sequence {bad[0]} without rows: it must rise from entry to entry")
 
     def labels(self, n_rows: int, required: bool) -> np.ndarray | None:
-        """Return the labels of all positions, by name if the caller says where the names are."""
+        """Return the labels of all positions, by name if ``label_names`` is given."""
         there = any(name in self.arrays for name in self.candidates("y"))
         if not there and not (required and "y" in self.names):
             return None

@@ -14,7 +14,7 @@ the numbers of the columns to take as dicts where there is no template (CoNLL-U:
 many columns the file must have; where labels are not required, their column and those after may be missing.
 ``template="text"`` makes a template: the first column is read as words, with the features of ``TextFeatures``, or as
 symbols where it holds single characters alone; the others but that of the labels are tags. CSV: ``sequence`` is the
-name of the column that tells sequences apart, ``label`` that of the labels ("label"). The other options are those of
+name of the column of sequence ids, ``label`` that of the labels ("label"). The other options are those of
 read_columns, read_arrays and read_table. Of every format, labels may be partly known:
 
     the     DET

@@ -1,4 +1,4 @@
-"""Sequences in CSV tables: a header, a row per position, and a column that says which sequence a row belongs to.
+"""Sequences in CSV tables: a header, a row per position, and a column of sequence ids.
 
     recording,temperature,light,label
     monday,21.5,430,empty

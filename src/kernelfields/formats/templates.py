@@ -6,7 +6,7 @@
 %x[row,column] is a cell: row counts from the current position, -15 to 15, column from the first column, 0. Rows
 beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last. Other names than x are
 functions of the cell, which features/patterns.py defines: lower, prefix1 to prefix9, suffix1 to suffix9, shape,
-shortshape, capital, capitals, digits, hyphen, punctuation. Where one has nothing to say, as suffix3 of a word of two
+shortshape, capital, capitals, digits, hyphen, punctuation. Where one has no value, as suffix3 of a word of two
 letters, the line makes no feature. All else in a line is taken as it is. Lines that begin with U make features of a
 position and a label; lines that begin with B, of a pair of neighbouring labels: "B" alone is the transition matrix,
 and one with macros lets it depend on the rows. Lines that begin with a colon are as those with U, but their features

@@ -9,7 +9,7 @@ A file appears under its name only once it is complete. What is written goes to 
 file as it was and nothing else. Who is killed in between leaves a draft behind, and the next one to write NAME
 removes it. Drafts of writers that live are locked and stay.
 
-Cost: one line in memory at a time; gzip is unpacked as a whole, since only its end says whether it is sound, and
+Cost: one line in memory at a time; gzip is unpacked as a whole, since its checksum stands at the end, and
 refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
 Fails: SequenceFileError naming file and line; OSError that names the target, not the draft.
 """
@@ -45,7 +45,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class SequenceFileError(ValueError):
-    """A file of sequences, or a template, that cannot be read; the message says where and why."""
+    """A file of sequences, or a template, that cannot be read; the message names place and reason."""
 
 
 def input_name(path: PathName) -> str:
@@ -115,7 +115,7 @@ def open_output(path: PathName) -> Iterator[BinaryIO]:
 
 
 def standard_output() -> AbstractContextManager[None]:
-    """Let errors of writing to standard output say so; those of a closed pipe stay what they are."""
+    """Name standard output in errors of writing to it; those of a closed pipe stay as they are."""
     return _named("standard output")
 
 
