@@ -186,9 +186,7 @@ class CommandGroup(TyperGroup):
             if error.errno == errno.EPIPE:  # whoever reads our output has had enough
                 sys.exit(ExitCode.SHORT)
             before = error.__context__
-            if not (
-                isinstance(before, SystemExit) and before.code == ExitCode.WRONG
-            ):  # no message yet
+            if not (isinstance(before, SystemExit) and before.code == ExitCode.WRONG):  # no message yet
                 try:
                     typer.echo(f"error: standard output: cannot write: {error.strerror}", err=True)
                 except OSError:  # messages cannot be written either, and the exit code alone is left
