@@ -58,7 +58,7 @@ def test_labels_may_be_numbers(models):
 def test_why_a_sequence_is_labelled_as_it_is(models):
     trained = load_model(models / "words.model")
     file = trained.read(str(models / "test.conll"))
-    words = [row[0] for row in file.source[2].rows]
+    words = [row[0] for row in file.sequences[2].rows]
     expected = trained.crf.explain(file.X[2], top=4, tokens=words)
     arguments = [
         "inspect",

@@ -40,7 +40,7 @@ def test_the_input_comes_back_with_one_more_column(models):
     _, file, labels = predictions(models, "conll", "test.conll")
     lines = run("predict", models / "conll.model", models / "test.conll").stdout.splitlines()
     cells = [line.split("\t") for line in lines if line]
-    assert [row[:3] for row in cells] == [row for sequence in file.source for row in sequence.rows]
+    assert [row[:3] for row in cells] == [row for sequence in file.sequences for row in sequence.rows]
     assert [row[3] for row in cells] == np.concatenate(labels).tolist()
     assert lines.count("") == 6
 

@@ -26,9 +26,9 @@ def test_without_a_template_columns_have_the_features_of_text(tmp_path):
     template = file.reading["template"]
     assert {":suffix3=%suffix3[0,0]", ":tag1[-1]=%x[-1,1]", "B"} <= set(template.text.split())
     assert template.uses_label_bigrams
-    rows = [[row[:2] for row in sequence.rows] for sequence in file.source]
+    rows = [[row[:2] for row in sequence.rows] for sequence in file.sequences]
     assert TextFeatures().fit_transform(rows) == file.X == read_sequences(path, template="text").X
-    assert file.y[0] == [row[2] for row in file.source[0].rows]
+    assert file.y[0] == [row[2] for row in file.sequences[0].rows]
 
 
 @pytest.mark.parametrize(("alphabet", "widely"), [("ACDEFGH", True), ("ab", True), (["ab", "c"], False)])

@@ -88,7 +88,7 @@ def test_another_delimiter(write):
 
 def test_a_column_of_labels_may_be_missing_if_told(write):
     path = write("id,x\n1,2\n")
-    assert read_table(path, sequence="id", label="y", label_required=False).y is None
+    assert read_table(path, sequence="id", label="y", labels_required=False).y is None
     with pytest.raises(SequenceFileError, match=r"line 1: no column 'y'; there are .* Say .*--label-column"):
         read_table(path, sequence="id", label="y")
 

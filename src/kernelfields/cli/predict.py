@@ -216,12 +216,12 @@ def _documents(
 
 def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known: list | None) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
-    from kernelfields.formats import write_columns
+    from kernelfields.formats import ColumnFile, write_columns
 
-    if not isinstance(file.source, list):
+    if not isinstance(file, ColumnFile):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []
-    for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest, known=known), strict=True):
+    for sequence, ranked in zip(file.sequences, crf.predict_nbest(file.X, nbest, known=known), strict=True):
         for rank, (labels, logarithm) in enumerate(ranked):
             head = [(0, f"# {rank} {exp(logarithm):.6f}")]
             sequences.append(replace(sequence, kept=head))

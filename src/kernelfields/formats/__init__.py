@@ -1,13 +1,11 @@
 """Files: models as data, sequences with their labels, templates of features."""
 
-from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
+from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+from kernelfields.formats.sequence_file import Reading, SequenceFile
 from kernelfields.formats.sequence_files import (
-    TEXT_FEATURES,
-    Reading,
-    SequenceFile,
     describe_reading,
     format_of,
     partial_labels,
@@ -22,6 +20,7 @@ from kernelfields.formats.text_files import SequenceFileError
 
 __all__ = [
     "TEXT_FEATURES",
+    "ColumnFile",
     "ColumnSequence",
     "ModelFileError",
     "Reading",

@@ -22,10 +22,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from kernelfields.formats.templates import Template
+from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.formats.templates import Template, text_template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 SEPARATORS = {"tab": "\t", "space": " "}
@@ -33,6 +34,9 @@ _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
 _DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _CONLLU_COLUMNS = 10
+_UPOS, _FORM, _UNSPECIFIED = 3, 1, "_"  # of CoNLL-U
+#: The option ``template`` that makes features of text.
+TEXT_FEATURES = "text"
 
 
 @dataclass
@@ -123,6 +127,76 @@ class LabelledColumns:
             [dict(zip(names, [row[column] for column in chosen], strict=True)) for row in sequence.rows]
             for sequence in self.sequences
         ]
+
+    def file(self, template: Template | str | None, features: Sequence[int] | None, reading: Reading) -> ColumnFile:
+        """Return the file with the strings of a template, or else feature dicts, and the options that read it."""
+        if isinstance(template, str):
+            if template != TEXT_FEATURES:
+                raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
+            rows = [sequence.rows for sequence in self.sequences]
+            template = text_template(rows, self.chosen(features)) if rows else None
+        if template is not None:
+            reading["template"] = template
+        if features is not None:
+            reading["features"] = list(features)
+        X, y = self.inputs(template, features), self.labels()
+        return ColumnFile(X=X, y=y, reading=reading, sequences=self.sequences)
+
+
+@dataclass(eq=False, kw_only=True)
+class ColumnFile(SequenceFile):
+    """The sequences of a column file, and their rows."""
+
+    sequences: list[ColumnSequence]
+
+    @property
+    def words(self) -> list[list[str] | None]:
+        """The words of every sequence: the first column, in CoNLL-U the form."""
+        column = _FORM if self.format == "conllu" else 0
+        return [[row[column] for row in sequence.rows] for sequence in self.sequences]
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write the rows with more cells: label, then 0.970000, or B-NP/0.970000 I-NP/0.010000 and so on."""
+        write_columns(path, self.sequences, predictions.cells())
+
+
+def read_column_file(
+    path: PathName,
+    *,
+    separator: str = "auto",
+    comments: bool = True,
+    label: int | None = -1,
+    features: Sequence[int] | None = None,
+    template: Template | str | None = None,
+    n_columns: int | None = None,
+    labels_required: bool = True,
+) -> ColumnFile:
+    """Read a column file; the options are those of formats/sequence_files.py."""
+    sequences = list(read_columns(path, separator=separator, comments=comments))
+    columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
+    reading: Reading = {"format": "columns", "separator": separator, "comments": comments}
+    reading |= {"label": label if columns.label is None else columns.label, "n_columns": columns.n_columns}
+    return columns.file(template, features, reading)
+
+
+def read_conllu(
+    path: PathName,
+    *,
+    label: int | None = _UPOS,
+    features: Sequence[int] | None = None,
+    template: Template | str | None = None,
+    labels_required: bool = True,
+) -> ColumnFile:
+    """Read a file in CoNLL-U; without features, the form is taken. Labels that are all "_" are none."""
+    sequences = list(read_columns(path, conllu=True))
+    columns = LabelledColumns(sequences, input_name(path), label, labels_required)
+    file = columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
+    unlabelled = all(label == _UNSPECIFIED for labels in file.y or () for label in labels)
+    return replace(file, y=None) if unlabelled else file
 
 
 #: A line of a column file: its number, its text, and its cells, or None unless it is a row of the file.

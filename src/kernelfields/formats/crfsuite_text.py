@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.features.chunks import features_of, read_weighted
+from kernelfields.formats.sequence_file import Predictions, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 _ESCAPED = re.compile(r"([:\\])")
@@ -33,33 +34,39 @@ Attribute: TypeAlias = str | tuple[str, float]
 Position: TypeAlias = list[str] | dict[str, float]
 
 
-@dataclass
-class CRFsuiteData:
-    """Positions X and labels y of every sequence; weights (S,) if the file gives any, else None.
+@dataclass(eq=False, kw_only=True)
+class CRFsuiteData(SequenceFile):
+    """The sequences of a file, and ``first_lines`` (S,), where they begin: positions stand on consecutive lines."""
 
-    ``first_lines`` (S,) are the lines where sequences begin; their positions stand on consecutive lines.
-    """
-
-    X: list[list[Position]]
-    y: list[list[str]]
-    weights: np.ndarray | None
     first_lines: list[int]
 
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        return f"line {self.first_lines[sequence] + position}, column 0"
 
-def read_crfsuite(path: PathName) -> CRFsuiteData:
-    """Read a file in CRFsuite's text format; "-" is standard input, gzip is unpacked."""
-    data = CRFsuiteData([], [], None, [])
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write a line per position, as CRFsuite's tagger does: label read, label predicted, probabilities."""
+        with open_text_output(path) as file:
+            for sequence in predictions.cells(self.y or []):
+                file.writelines("\t".join(cells) + "\n" for cells in sequence)
+                file.write("\n")
+
+
+def read_crfsuite(path: PathName, *, labels_required: bool = True) -> CRFsuiteData:
+    """Read a file in CRFsuite's text format, which always has labels; "-" is standard input, gzip is unpacked."""
+    X: list[list[Position]] = []
+    y: list[list[str]] = []
     weights: list[float] = []
+    first_lines: list[int] = []
     for positions, labels, weight, first_line in _read_sequences(path):
-        data.X.append(positions)
-        data.y.append(labels)
-        data.first_lines.append(first_line)
+        X.append(positions)
+        y.append(labels)
         weights.append(weight)
-    if any(type(position) is dict for positions in data.X for position in positions):
-        data.X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in data.X]
-    if any(weight != 1.0 for weight in weights):
-        data.weights = np.array(weights)
-    return data
+        first_lines.append(first_line)
+    if any(type(position) is dict for positions in X for position in positions):
+        X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in X]
+    given = np.array(weights) if any(weight != 1.0 for weight in weights) else None
+    return CRFsuiteData(X=X, y=y, weights=given, reading={"format": "crfsuite"}, first_lines=first_lines)
 
 
 def write_crfsuite(
@@ -88,14 +95,6 @@ def write_crfsuite(
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"sequence {index}: {error}") from error
-            file.write("\n")
-
-
-def write_crfsuite_labels(path: PathName, rows: Iterable[Iterable[Sequence[str]]]) -> None:
-    """Write cells as CRFsuite's tagger does: a line per position, tabs between, an empty line per sequence."""
-    with open_text_output(path) as file:
-        for sequence in rows:
-            file.writelines("\t".join(cells) + "\n" for cells in sequence)
             file.write("\n")
 
 

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
+from kernelfields.formats.sequence_file import Predictions, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
@@ -42,22 +43,28 @@ _ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
 _MOST_FEATURES = 2**31 - 1
 
 
-@dataclass
-class SequenceArrays:
-    """Inputs of every sequence, dense or CSR, with labels and weights (S,), or None where the file has none."""
+@dataclass(eq=False, kw_only=True)
+class SequenceArrays(SequenceFile):
+    """The sequences of arrays, dense or CSR, and the offsets (S + 1,) where they begin."""
 
-    X: list
-    y: list[np.ndarray] | None
-    weights: np.ndarray | None
     offsets: np.ndarray
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write arrays: offsets, predicted (N,), and marginals (N,) or (N, L) with classes (L,)."""
+        arrays = {"offsets": self.offsets, "predicted": np.concatenate(predictions.labels)}
+        if predictions.marginals is not None:
+            arrays["marginals"] = np.concatenate(predictions.marginals)
+        if predictions.classes is not None:
+            arrays["classes"] = np.asarray(predictions.classes)
+        write_archive(path, arrays)
 
 
 def read_arrays(
-    path: PathName, names: Mapping[str, str | Sequence[str]] | None = None, *, label_required: bool = True
+    path: PathName, *, names: Mapping[str, str | Sequence[str]] | None = None, labels_required: bool = True
 ) -> SequenceArrays:
     """Read an .npz file; ``names`` maps the names above to those of the file, where these differ.
 
-    Without ``label_required`` the labels are None where the file has no array of the name given for y.
+    Without ``labels_required`` the labels are None where the file has no array of the name given for y.
     """
     for role in names or {}:
         if role not in _ROLES:
@@ -67,13 +74,14 @@ def read_arrays(
     inputs = file.inputs()
     n_rows = inputs.shape[0]
     file.check_offsets(offsets, n_rows)
-    labels = file.labels(n_rows, label_required)
+    labels = file.labels(n_rows, labels_required)
     weights = file.weights(len(offsets) - 1) if file.has("weights") else None
     cuts = list(pairwise(offsets.tolist()))
     return SequenceArrays(
         X=[inputs[first:last] for first, last in cuts],
         y=None if labels is None else [labels[first:last] for first, last in cuts],
         weights=weights,
+        reading={"format": "npz"} if names is None else {"format": "npz", "names": dict(names)},
         offsets=offsets.astype(np.int64),
     )
 

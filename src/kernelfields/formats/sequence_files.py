@@ -36,17 +36,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from inspect import Parameter, signature
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
-from kernelfields.formats.crfsuite_text import CRFsuiteData, read_crfsuite, write_crfsuite, write_crfsuite_labels
-from kernelfields.formats.sequence_arrays import SequenceArrays, read_arrays, write_archive, write_arrays
-from kernelfields.formats.sequence_tables import SequenceTable, read_table, write_table
-from kernelfields.formats.templates import Template, text_template
+from kernelfields.formats.column_files import read_column_file, read_conllu
+from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.formats.sequence_tables import read_table
+from kernelfields.formats.templates import Template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
 _ENDINGS = {
@@ -56,12 +56,7 @@ _ENDINGS = {
     "npz": (".npz",),
     "csv": (".csv",),
 }
-_UPOS, _FORM, _UNSPECIFIED = 3, 1, "_"  # of CoNLL-U
-_PREDICTED, _PROBABILITY = "predicted", "probability"
-#: The option of a column file that makes its features those of text.
-TEXT_FEATURES = "text"
-#: Options of ``read_sequences`` by name, which it checks itself.
-Reading: TypeAlias = dict[str, Any]
+_REQUIRED = "labels_required"
 #: Options that a description may hold, and the types of their values.
 _DESCRIBED: dict[str, type | tuple[type, ...]] = {
     "format": str,
@@ -81,39 +76,13 @@ _DESCRIBED: dict[str, type | tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceFile:
-    """Sequences X, their labels y and weights (S,), or None where the file has none, and where they came from.
-
-    ``reading`` holds the options that read another file the same way: ``read_sequences(other, **file.reading)``.
-    ``source`` is what the reader of the format returned, for write_predictions.
-    """
-
-    X: list
-    y: list | None
-    format: str
-    source: list[ColumnSequence] | CRFsuiteData | SequenceTable | SequenceArrays = field(repr=False)
-    weights: np.ndarray | None = None
-    reading: Reading = field(default_factory=dict)
-
-    def place(self, sequence: int, position: int) -> str:
-        """Return where the label of a position stands: line and column in texts, sequence and position in arrays."""
-        source, label = self.source, self.reading.get("label")
-        if isinstance(source, SequenceTable):
-            return f"line {source.line_of(sequence, position)}, column {label!r}"
-        if isinstance(source, CRFsuiteData):
-            return f"line {source.first_lines[sequence] + position}, column 0"
-        if isinstance(source, SequenceArrays):
-            return f"sequence {sequence}, position {position}"
-        return f"line {source[sequence].lines[position]}, column {label} (from 0)"
-
-    @property
-    def words(self) -> list[list[str] | None]:
-        """What people call the positions of each sequence: the words of column files, else None."""
-        if not isinstance(self.source, list):
-            return [None] * len(self.X)
-        column = _FORM if self.format == "conllu" else 0
-        return [[row[column] for row in sequence.rows] for sequence in self.source]
+_READERS: dict[str, Callable[..., SequenceFile]] = {
+    "columns": read_column_file,
+    "conllu": read_conllu,
+    "crfsuite": read_crfsuite,
+    "npz": read_arrays,
+    "csv": read_table,
+}
 
 
 def format_of(path: PathName, option: str = "format") -> str:
@@ -134,7 +103,7 @@ def read_sequences(
     labels_required: bool = True,
     unknown_label: str | None = None,
     label_sets: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> SequenceFile:
     """Read a file of sequences; "-" is standard input. The options of the formats are listed above.
 
@@ -148,21 +117,24 @@ def read_sequences(
     if kind not in _READERS:
         raise ValueError(f"format must be 'auto' or one of {', '.join(map(repr, _READERS))}, got {format!r}")
     _check_marks(unknown_label, label_sets)
-    allowed = [
-        each.name for each in signature(_READERS[kind]).parameters.values() if each.kind is Parameter.KEYWORD_ONLY
-    ]
+    parameters = signature(_READERS[kind]).parameters.values()
+    allowed = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.name != _REQUIRED]
     if strange := [name for name in options if name not in allowed]:
         takes = f"takes {', '.join(allowed)}" if allowed else "takes no options"
         raise ValueError(f"format {kind!r} {takes}, got {strange[0]}")
-    found = _READERS[kind](path, labels_required, **options)
+    if kind == "csv":
+        if options.get("sequence") is None:
+            raise ValueError("format 'csv' needs sequence, the name of the column that tells sequences apart")
+        options = {"label": "label", **options}
+    found = _READERS[kind](path, labels_required=labels_required, **options)
     if not found.X:
         raise SequenceFileError(f"{input_name(path)} holds no sequences")
     unlabelled = "label" in options and options["label"] is None
     if labels_required and found.y is None and not unlabelled:
         raise SequenceFileError(f"{input_name(path)} holds no labels")
     marks = {"unknown_label": unknown_label, "label_sets": label_sets}
-    reading = {"format": kind, **found.reading, **{name: mark for name, mark in marks.items() if mark is not None}}
-    return replace(found, y=partial_labels(found.y, unknown_label, label_sets), format=kind, reading=reading)
+    reading = found.reading | {name: mark for name, mark in marks.items() if mark is not None}
+    return replace(found, y=partial_labels(found.y, unknown_label, label_sets), reading=reading)
 
 
 def partial_labels(y: list | None, unknown_label: str | None, label_sets: str | None) -> list | None:
@@ -232,95 +204,6 @@ def write_sequences(
         raise ValueError(f"sequences can be written as 'crfsuite' or 'npz', not as {kind!r}")
 
 
-def _read_column_file(
-    path: PathName,
-    labels_required: bool,
-    *,
-    separator: str = "auto",
-    comments: bool = True,
-    label: int | None = -1,
-    features: Sequence[int] | None = None,
-    template: Template | str | None = None,
-    n_columns: int | None = None,
-) -> SequenceFile:
-    sequences = list(read_columns(path, separator=separator, comments=comments))
-    columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
-    reading: Reading = {"separator": separator, "comments": comments}
-    reading |= {"label": label if columns.label is None else columns.label, "n_columns": columns.n_columns}
-    return _of_columns(columns, features, template, reading)
-
-
-def _read_conllu(
-    path: PathName,
-    labels_required: bool,
-    *,
-    label: int | None = _UPOS,
-    features: Sequence[int] | None = None,
-    template: Template | str | None = None,
-) -> SequenceFile:
-    columns = LabelledColumns(list(read_columns(path, conllu=True)), input_name(path), label, labels_required)
-    file = _of_columns(columns, features or [_FORM], template, {"label": label})
-    unlabelled = all(label == _UNSPECIFIED for labels in file.y or () for label in labels)
-    return replace(file, y=None) if unlabelled else file
-
-
-def _of_columns(
-    columns: LabelledColumns, features: Sequence[int] | None, template: Template | str | None, reading: Reading
-) -> SequenceFile:
-    """Return the sequences of columns with the strings of a template, or else feature dicts."""
-    if isinstance(template, str):
-        if template != TEXT_FEATURES:
-            raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
-        rows = [sequence.rows for sequence in columns.sequences]
-        template = text_template(rows, columns.chosen(features)) if rows else None
-    if template is not None:
-        reading["template"] = template
-    if features is not None:
-        reading["features"] = list(features)
-    return SequenceFile(columns.inputs(template, features), columns.labels(), "", columns.sequences, None, reading)
-
-
-def _read_crfsuite_file(path: PathName, labels_required: bool) -> SequenceFile:
-    data = read_crfsuite(path)
-    return SequenceFile(data.X, data.y, "", data, data.weights)
-
-
-def _read_npz(
-    path: PathName, labels_required: bool, *, names: Mapping[str, str | Sequence[str]] | None = None
-) -> SequenceFile:
-    arrays = read_arrays(path, names, label_required=labels_required)
-    reading: Reading = {} if names is None else {"names": dict(names)}
-    return SequenceFile(arrays.X, arrays.y, "", arrays, arrays.weights, reading)
-
-
-def _read_csv(
-    path: PathName,
-    labels_required: bool,
-    *,
-    sequence: str | None = None,
-    label: str | None = "label",
-    features: Sequence[str] | None = None,
-    kinds: Mapping[str, str] | None = None,
-    contiguous: bool = True,
-    delimiter: str = ",",
-) -> SequenceFile:
-    if sequence is None:
-        raise ValueError("format 'csv' needs sequence, the name of the column that tells sequences apart")
-    names: Reading = {"sequence": sequence, "label": label, "contiguous": contiguous, "delimiter": delimiter}
-    table = read_table(path, **names, label_required=labels_required, features=features, kinds=kinds)
-    reading = {**names, "features": list(table.kinds), "kinds": table.kinds}
-    return SequenceFile(table.X, table.y, "", table, None, reading)
-
-
-_READERS: dict[str, Callable[..., SequenceFile]] = {
-    "columns": _read_column_file,
-    "conllu": _read_conllu,
-    "crfsuite": _read_crfsuite_file,
-    "npz": _read_npz,
-    "csv": _read_csv,
-}
-
-
 def write_predictions(
     path: PathName,
     file: SequenceFile,
@@ -333,60 +216,7 @@ def write_predictions(
     ``labels`` holds one label per position of every sequence; ``marginals``, if given, probabilities of the
     predicted labels, (T,) for every sequence, or of all ``classes`` (L,), (T, L).
     """
-    labels = [np.asarray(sequence) for sequence in labels]
-    marginals = None if marginals is None else [np.asarray(sequence) for sequence in marginals]
-    _check(file, labels, marginals, classes)
-    source = file.source
-    if isinstance(source, SequenceArrays):
-        arrays = {"offsets": source.offsets, _PREDICTED: np.concatenate(labels)}
-        if marginals is not None:
-            arrays["marginals"] = np.concatenate(marginals)
-        if classes is not None:
-            arrays["classes"] = np.asarray(classes)
-        write_archive(path, arrays)
-        return
-    texts = [[str(label) for label in sequence.tolist()] for sequence in labels]
-    names, numbers = _probabilities(marginals, classes)
-    if isinstance(source, SequenceTable):
-        heads = [_PROBABILITY if name is None else f"p({name})" for name in names]
-        write_table(path, source, {_PREDICTED: texts} | dict(zip(heads, numbers, strict=True)))
-        return
-    columns = [texts]
-    for name, column in zip(names, numbers, strict=True):
-        head = "" if name is None else f"{name}/"
-        columns.append([[head + number for number in sequence] for sequence in column])
-    if isinstance(source, CRFsuiteData):
-        columns.insert(0, source.y)
-    cells = [list(zip(*parts, strict=True)) for parts in zip(*columns, strict=True)]
-    if isinstance(source, CRFsuiteData):
-        write_crfsuite_labels(path, cells)
-    else:
-        write_columns(path, source, cells)
-
-
-def _check(file: SequenceFile, labels: list, marginals: Sequence | None, classes: Sequence | np.ndarray | None) -> None:
-    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X]
-    if len(labels) != len(lengths):
-        raise ValueError(f"labels of {len(labels)} sequences for a file of {len(lengths)}")
-    expected = () if classes is None else (len(classes),)
-    if marginals is None and classes is not None:
-        raise ValueError("classes without marginals: they name the columns of marginals")
-    if marginals is not None and len(marginals) != len(labels):
-        raise ValueError(f"marginals of {len(marginals)} sequences, but labels of {len(labels)}")
-    for index, length in enumerate(lengths):
-        if labels[index].shape != (length,):
-            raise ValueError(f"labels of sequence {index} have shape {labels[index].shape}, expected ({length},)")
-        if marginals is not None and marginals[index].shape != (length, *expected):
-            shape = marginals[index].shape
-            raise ValueError(f"marginals of sequence {index} have shape {shape}, expected {(length, *expected)}")
-
-
-def _probabilities(
-    marginals: Sequence | None, classes: Sequence | np.ndarray | None
-) -> tuple[list, list[list[list[str]]]]:
-    """Return the names of columns of probabilities, None for that of the predicted label, and their cells."""
-    if marginals is None:
-        return [], []
-    names = [None] if classes is None else list(classes)
-    tables = [np.reshape(sequence, (len(sequence), len(names))) for sequence in marginals]
-    return names, [[[f"{p:.6f}" for p in table[:, place].tolist()] for table in tables] for place in range(len(names))]
+    tables = None if marginals is None else [np.asarray(sequence) for sequence in marginals]
+    predictions = Predictions([np.asarray(sequence) for sequence in labels], tables, classes)
+    predictions.check([x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X])
+    file.write_predictions(path, predictions)

@@ -24,32 +24,40 @@ from math import isfinite, isinf, nan
 import numpy as np
 
 from kernelfields.features.frames import NUMBER, TEXT, FeatureColumns, RowGroups
+from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 #: What people write where a number is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
 
-@dataclass
-class SequenceTable:
-    """Inputs X and labels y of every sequence, and the table they came from.
+@dataclass(eq=False, kw_only=True)
+class SequenceTable(SequenceFile):
+    """The sequences of a table, and the table they came from.
 
     ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``groups``
-    are the rows of every sequence, ``kinds`` what the columns of the inputs hold: "number" or "text".
+    are the rows of every sequence.
     """
 
-    X: list
-    y: list[list[str]] | None
     header: list[str]
     rows: list[list[str]]
     groups: RowGroups
-    kinds: dict[str, str]
-    delimiter: str
     lines: list[int]
 
-    def line_of(self, sequence: int, position: int) -> int:
-        """Return the line of the file where the row of a position begins."""
-        return self.lines[self.groups.rows[self.groups.offsets[sequence] + position]]
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What the columns of the inputs hold: "number" or "text"."""
+        return self.reading["kinds"]
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        row = self.groups.rows[self.groups.offsets[sequence] + position]
+        return f"line {self.lines[row]}, column {self.reading['label']!r}"
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write the table with more columns: predicted, then probability, or p(B-NP), p(I-NP) and so on."""
+        shares = {"probability" if name is None else f"p({name})": cells for name, cells in predictions.shares()}
+        write_table(path, self, {"predicted": predictions.texts(), **shares})
 
 
 def read_table(
@@ -57,7 +65,7 @@ def read_table(
     *,
     sequence: str,
     label: str | None = None,
-    label_required: bool = True,
+    labels_required: bool = True,
     features: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
     contiguous: bool = True,
@@ -66,7 +74,7 @@ def read_table(
     """Read a CSV table; "-" is standard input, gzip is unpacked.
 
     ``sequence`` and ``label`` name columns, ``features`` those of the inputs; None for all others. Without
-    ``label_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
+    ``labels_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
     "number" or "text", where that is not to be found out.
     """
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -75,7 +83,8 @@ def read_table(
             "--separator, in Python delimiter="
         )
     reader = _Reader(path, delimiter)
-    if label is not None and not label_required and label not in reader.header:
+    named = label
+    if label is not None and not labels_required and label not in reader.header:
         label = None
     if features is None:
         features = [name for name in reader.header if name not in (sequence, label)]
@@ -88,8 +97,16 @@ def read_table(
     columns: FeatureColumns = {name: reader.feature(name, (kinds or {}).get(name)) for name in features}
     found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
     groups = reader.groups(sequence, contiguous)
-    y = None if label is None else groups.cut(reader.cells(label))
-    return SequenceTable(groups.inputs(columns), y, reader.header, reader.rows, groups, found, delimiter, reader.lines)
+    names: Reading = {"sequence": sequence, "label": named, "contiguous": contiguous, "delimiter": delimiter}
+    return SequenceTable(
+        X=groups.inputs(columns),
+        y=None if label is None else groups.cut(reader.cells(label)),
+        reading={"format": "csv", **names, "features": list(found), "kinds": found},
+        header=reader.header,
+        rows=reader.rows,
+        groups=groups,
+        lines=reader.lines,
+    )
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
@@ -99,7 +116,7 @@ def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Seq
             raise ValueError(f"the table has a column {name!r} already: rename or remove it first")
     columns = [table.groups.in_order_of_rows(values) for values in appended.values()]
     with open_text_output(path) as file:
-        writer = csv.writer(file, delimiter=table.delimiter, lineterminator="\n")
+        writer = csv.writer(file, delimiter=table.reading["delimiter"], lineterminator="\n")
         writer.writerow([*table.header, *appended])
         writer.writerows([*row, *more] for row, *more in zip(table.rows, *columns, strict=True))
 
