@@ -187,7 +187,8 @@ class ChainReader(InputReader):
             self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
             inputs, offsets = self.encoder.fit_transform(X)
         else:
-            inputs, offsets, self.columns = read_tables(X)
+            inputs, offsets = pack_inputs(X)
+            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
         self.learn_kind(inputs)
         return inputs, offsets
 
@@ -215,7 +216,7 @@ class ChainReader(InputReader):
                 f"{self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X)
-        check_columns(X, self.columns, "sequence")  # type: ignore[arg-type]  # pack_inputs has read its sequences
+        check_columns(X, self.columns, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
         return self.as_fitted(inputs), offsets
 
     def describe(self) -> dict[str, object]:
@@ -233,15 +234,6 @@ class ChainReader(InputReader):
         reader.encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         reader.allowed = rebuild_rule(described.get("allowed"))
         return reader
-
-
-def read_tables(X: object, *, finite: bool = True) -> tuple[Matrix, np.ndarray, list[str] | None]:
-    """Return the rows (N, d) of sequences of numbers, their offsets (S + 1,), and the names of their columns.
-
-    ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed.
-    """
-    inputs, offsets = pack_inputs(X, finite=finite)
-    return inputs, offsets, shared_columns(X, "sequence")  # type: ignore[arg-type]  # pack_inputs has read them
 
 
 def _labelled(

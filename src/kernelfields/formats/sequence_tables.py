@@ -44,11 +44,6 @@ class SequenceTable(SequenceFile):
     groups: RowGroups
     lines: list[int]
 
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What the columns of the inputs hold: "number" or "text"."""
-        return self.reading["kinds"]
-
     def place(self, sequence: int, position: int) -> str:
         """Return line and column of the label of a position."""
         row = self.groups.rows[self.groups.offsets[sequence] + position]
