@@ -119,7 +119,7 @@ class CommandModels(ModelFiles):
         """Yield the model of the command of 0.1.0, and the same as this version writes it."""
         path = FOLDER / "command" / "model.kfm"
         trained = load_model(path)
-        yield "command", path.read_bytes(), model_content(path, trained.crf, trained.reader, trained.settings)
+        yield "command", path.read_bytes(), model_content(path, trained.crf, trained.reading, trained.settings)
 
     def load(self, name: str, path: Path) -> Any:
         """Read a model with its notes."""
@@ -127,7 +127,7 @@ class CommandModels(ModelFiles):
 
     def use(self, name: str, model: Any) -> None:
         """Label a file."""
-        file = model.reader.read(str(FOLDER / "command" / "sentences.conll"), labels_required=False)
+        file = model.read(str(FOLDER / "command" / "sentences.conll"), labels_required=False)
         answers = {"marginals": np.concatenate(model.crf.predict_marginals(file.X))}
         check_answers(answers, len(model.crf.classes_))
         check_reports(model.crf)

@@ -81,7 +81,7 @@ def test_how_long_segments_may_be_is_told(inside, tmp_path):
 def test_labels_of_positions_are_those_of_the_model(inside):
     lines = run("predict", "room.model", "room.csv", "--confidence", "-q").stdout.splitlines()
     trained = load_model("room.model")
-    read = trained.reader.read("room.csv")
+    read = trained.read("room.csv")
     expected = [label for labels in trained.crf.predict(read.X) for label in labels]
     found = list(csv.DictReader(lines))
     assert [row["predicted"] for row in found] == expected
@@ -92,7 +92,7 @@ def test_labels_of_positions_are_those_of_the_model(inside):
 
 def test_segments_are_a_table_or_documents(inside):
     trained = load_model("words.model")
-    expected = trained.crf.predict_segments(trained.reader.read("words.conll").X)
+    expected = trained.crf.predict_segments(trained.read("words.conll").X)
     table = run("predict", "words.model", "words.conll", "--segments", "-q").stdout.splitlines()
     assert table[0] == "sequence\tbegin\tend\tlabel\tprobability"
     rows = [(number, *each) for number, found in enumerate(expected) for each in found]
@@ -138,7 +138,7 @@ def test_reports_show_segments(inside, tmp_path):
 TRAINING = [
     (["--l1", "1"], "--l1 is for chains, and --segments trains a SegmentCRF"),
     (["--support", "observed"], "--support is for chains"),
-    (["--allowed-by", "U:word="], "--allowed-by is for chains"),
+    (["--allowed-by", "word="], "--allowed-by is for chains"),
     (["--dev", "words.conll"], "--dev is for chains"),
     (["--search"], "--search is for chains"),
     (["--checkpoint", "x"], "--checkpoint is for chains"),

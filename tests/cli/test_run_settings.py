@@ -92,6 +92,15 @@ def test_settings_of_a_part_are_its_parameters():
     } - {"constraints"}
 
 
+def test_defaults_of_settings_are_those_of_the_estimator():
+    """What "auto" settles is None here; a rank of 0 and a window of a list have no default of their own."""
+    for part, kind in {"nodes": NodeCliques, "estimator": ChainCRF}.items():
+        parameters = signature(kind).parameters
+        for name, value in RunSettings().part(part).items():
+            if value is not None and name != "random_state":
+                assert value == parameters[name].default, name
+
+
 def test_the_layout_of_the_file(tmp_path):
     text = settings_text(RunSettings(train="-", model=str(tmp_path / "model.safetensors")), tmp_path / "run.toml")
     head, _, tables = text.partition("\n")

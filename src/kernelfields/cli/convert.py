@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
-from kernelfields.cli.settings import SETTINGS, RunSettings
-
-if TYPE_CHECKING:
-    from kernelfields.formats import SequenceFile
-
+from kernelfields.cli.messages import Console, command
+from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
@@ -24,7 +20,7 @@ _READING = [
 
 @command(options=[each.parameter() for each in _READING], as_json=False)
 def convert(
-    voice: Voice,
+    console: Console,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],
     output: Annotated[
         str, typer.Argument(help="What to write; - is standard output.", metavar="OUTPUT", show_default=False)
@@ -33,7 +29,7 @@ def convert(
         str, typer.Option("--from", help="columns, conllu, crfsuite, npz or csv; auto goes by the name.")
     ] = "auto",
     target: Annotated[str, typer.Option("--to", help="crfsuite or npz; auto goes by the name.")] = "auto",
-    **reading: Any,
+    **reading: Value,
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz, whatever they were.
 
@@ -54,37 +50,9 @@ def convert(
     from kernelfields.formats import format_of, write_sequences
     from kernelfields.formats.text_files import input_name
 
-    given = {name: SETTINGS[name].read(value) for name, value in reading.items()}
-    settings = RunSettings(train=file, format=source, **given)
+    settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
         target = format_of(output, "--to")
-    _, read = read_training_file(settings, "--from")
-    if target == "npz" and not hasattr(read.X[0], "shape"):
-        _write_named_features(output, read)
-    else:
-        write_sequences(output, read.X, read.y, read.weights, target)
-    voice.say(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
-
-
-def _write_named_features(path: str, file: SequenceFile) -> None:
-    """Write feature dicts or strings as a sparse array with the names of its columns."""
-    import numpy as np
-
-    from kernelfields.features import FeatureDictEncoder
-    from kernelfields.formats.sequence_arrays import write_archive
-
-    encoder = FeatureDictEncoder()
-    inputs, offsets = encoder.fit_transform(file.X)
-    arrays: dict[str, Any] = {
-        "data": inputs.data,
-        "indices": inputs.indices,
-        "indptr": inputs.indptr,
-        "n_features": np.array(inputs.shape[1]),
-        "feature_names": np.array(encoder.feature_names_),
-        "offsets": offsets,
-    }
-    if file.y is not None:
-        arrays["y"] = np.concatenate([np.asarray(labels) for labels in file.y])
-    if file.weights is not None:
-        arrays["weights"] = file.weights
-    write_archive(path, arrays)
+    read = read_training_file(settings, "--from")
+    write_sequences(output, read.X, read.y, read.weights, target)
+    console.info(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
-
-if TYPE_CHECKING:
-    from kernelfields.serving import ChainModel
+from kernelfields.cli.messages import Console, command
 
 
 @command(as_json=False)
 def export(
-    voice: Voice,
+    console: Console,
     model: Annotated[str, typer.Argument(help="Model file of train, or of ChainCRF.save.", metavar="MODEL")],
     output: Annotated[str, typer.Argument(help="What to write, such as model.onnx.", metavar="OUTPUT")],
     decode: Annotated[
-        str | None, typer.Option("--decode", help="viterbi or posterior; by default as the model was told.")
+        str | None, typer.Option("--decode", help="viterbi or posterior; by default that of the model.")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -39,23 +36,11 @@ def export(
     The best labelling alone, in less time:
       kernelfields export chunks.safetensors fast.onnx --only labels
     """
+    from kernelfields.serving import load_chain
     from kernelfields.serving.onnx_export import OUTPUTS, to_onnx
 
     try:
-        to_onnx(_as_predict_reads(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
+        to_onnx(load_chain(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
     except ImportError as error:
         raise ValueError(str(error)) from error
-    voice.say(f"wrote {model} as {output}")
-
-
-def _as_predict_reads(path: str) -> ChainModel:
-    """Return the chain of a file, with the scaling of columns that the command notes beside it."""
-    from kernelfields.serving import load_chain
-    from kernelfields.serving.tensor_file import read_document
-
-    chain, (_, document) = load_chain(path), read_document(path)
-    noted = document.get("command", {}).get("reader", {}).get("scaling")
-    if noted is not None:
-        centre, spread = chain.inputs.scaling or (0.0, 1.0)
-        chain.inputs.scaling = noted["mean"] + noted["deviation"] * centre, noted["deviation"] * spread
-    return chain
+    console.info(f"wrote {model} as {output}")

@@ -4,7 +4,7 @@
     loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
 
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
-import changed; training.py says how parameters translate. Cost and memory are those of ChainCRF.
+import changed; training.py translates the parameters. Cost and memory are those of ChainCRF.
 
 Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
 answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -29,6 +29,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields.compat import eli5_weights
 from kernelfields.compat.feature_sequences import (
+    Label,
     answer_each,
     feature_sequences,
     labelled_sequences,
@@ -39,7 +40,7 @@ from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.fields.reading import encode_labels
+from kernelfields.fields.reading import Matrix, encode_labels
 from kernelfields.models.documents import read_document, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole
@@ -48,9 +49,9 @@ KIND = "compat.CRF"
 
 
 class OneLabel:
-    """What a ChainCRF is asked for by this face, for a single label."""
+    """The part of a ChainCRF that CRF uses, for a single label."""
 
-    def __init__(self, label: Any, encoder: FeatureDictEncoder):
+    def __init__(self, label: Label, encoder: FeatureDictEncoder):
         self.classes_ = np.array([label])
         self.encoder = encoder
         self.feature_names_in_ = np.array(encoder.feature_names_, dtype=object)
@@ -60,19 +61,19 @@ class OneLabel:
         }
 
     @classmethod
-    def fit(cls, X: list, y: list, label: Any) -> OneLabel:
+    def fit(cls, X: list, y: list, label: Label) -> OneLabel:
         """Check the data and learn the names of their features."""
         encoder = FeatureDictEncoder()
         _, offsets = encoder.fit_transform(X)
         encode_labels(y, [label], np.diff(offsets))
         return cls(label, encoder)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Return the label and the names of the features, for a model file."""
         return {"label": self.classes_[0].item(), "feature_names": self.encoder.spec()}
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> OneLabel:
+    def from_document(cls, document: Mapping) -> OneLabel:
         """Return what ``to_document`` described."""
         return cls(document["label"], FeatureDictEncoder.from_spec(document["feature_names"]))
 
@@ -91,7 +92,7 @@ class OneLabel:
 class NamedWeights:
     """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
 
-    def __init__(self, field: Any):
+    def __init__(self, field: ChainCRF | OneLabel):
         classes = np.array(field.classes_.tolist(), dtype=object)
         names = np.asarray(field.feature_names_in_, dtype=object)
         rows, columns, values = _nonzero(field.coef_["node"])
@@ -110,7 +111,7 @@ def check_weights(field: ChainCRF) -> None:
         raise ValueError("its weights do not fit the names of its features and its labels")
 
 
-def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
     sparse = scipy.sparse.csr_array(matrix, copy=True)
     sparse.eliminate_zeros()
@@ -139,7 +140,7 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Coefficients of the L1 and of the squared L2 norm of the weights.
     max_iterations : int, default no limit (1000 for "l2sgd")
-        Reaching it is no reason for a warning; ``training_log_.reason`` says so.
+        Reaching it is no reason for a warning; ``training_log_.reason`` is then "max_iterations".
     num_memories : int
         How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
     epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
@@ -173,26 +174,26 @@ class CRF(BaseEstimator):
         epsilon: float | None = None,
         period: int | None = None,
         delta: float | None = None,
-        linesearch: Any = None,
-        max_linesearch: Any = None,
-        calibration_eta: Any = None,
-        calibration_rate: Any = None,
-        calibration_samples: Any = None,
-        calibration_candidates: Any = None,
-        calibration_max_trials: Any = None,
-        pa_type: Any = None,
-        c: Any = None,
-        error_sensitive: Any = None,
-        averaging: Any = None,
-        variance: Any = None,
-        gamma: Any = None,
+        linesearch: object = None,
+        max_linesearch: object = None,
+        calibration_eta: object = None,
+        calibration_rate: object = None,
+        calibration_samples: object = None,
+        calibration_candidates: object = None,
+        calibration_max_trials: object = None,
+        pa_type: object = None,
+        c: object = None,
+        error_sensitive: object = None,
+        averaging: object = None,
+        variance: object = None,
+        gamma: object = None,
         verbose: bool = False,
-        model_filename: Any = None,
-        keep_tempfiles: Any = False,
-        trainer_cls: Any = None,
+        model_filename: object = None,
+        keep_tempfiles: object = False,
+        trainer_cls: object = None,
         *,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: object = None,
     ):
         self.algorithm = algorithm
         self.min_freq = min_freq
@@ -225,7 +226,7 @@ class CRF(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
+    def fit(self, X: object, y: object, X_dev: object = None, y_dev: object = None) -> CRF:
         """Train on sequences of feature dicts or of lists of feature strings.
 
         With ``X_dev`` and ``y_dev``, the scores of the trained model on them enter ``training_log_``; they do not
@@ -271,30 +272,30 @@ class CRF(BaseEstimator):
         chain.set_params(callbacks=None, solver="auto")
         return chain, stopping.reason or chain.solution_.reason
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the most probable labels of each sequence: an array of lists of labels."""
         return _predictions(self._fitted(), feature_sequences(X))
 
-    def predict_single(self, xseq: Any) -> list:
+    def predict_single(self, xseq: object) -> list:
         """Return the most probable labels of one sequence."""
         return self.predict([xseq])[0]
 
-    def predict_marginals(self, X: Any) -> np.ndarray:
+    def predict_marginals(self, X: object) -> np.ndarray:
         """Return the probability of each label at each position: an array of lists of dicts."""
         field = self._fitted()
         classes = field.classes_.tolist()
 
         def answer(sequences: list) -> list:
-            marginals = (each.tolist() for each in field.predict_marginals(sequences))
-            return [[dict(zip(classes, row, strict=True)) for row in each] for each in marginals]
+            marginals = (np.asarray(table).tolist() for table in field.predict_marginals(sequences))
+            return [[dict(zip(classes, row, strict=True)) for row in table] for table in marginals]
 
         return answer_each(feature_sequences(X), answer)
 
-    def predict_marginals_single(self, xseq: Any) -> list[dict]:
+    def predict_marginals_single(self, xseq: object) -> list[dict]:
         """Return the probability of each label at each position of one sequence."""
         return self.predict_marginals([xseq])[0]
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: object, y: Iterable[Iterable]) -> float:
         """Return the share of positions whose label is right; ``kernelfields.compat.metrics`` has other scores."""
         return flat_accuracy_score(y, self.predict(X))
 
@@ -315,11 +316,11 @@ class CRF(BaseEstimator):
     def load(cls, path: str | os.PathLike) -> CRF:
         """Read a model written by :meth:`save`."""
 
-        def rebuild(document: dict[str, Any]) -> CRF:
+        def rebuild(document: Mapping) -> CRF:
             described, holdout = document["field"], document["holdout"]
             kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
             scores = None if holdout is None else record(Holdout, holdout, "the scores on the holdout")
-            field: Any = kind.from_document(described)
+            field: ChainCRF | OneLabel = kind.from_document(described)
             if isinstance(field, ChainCRF):
                 check_weights(field)
             crf = cls(**document["parameters"])
@@ -377,7 +378,7 @@ class CRF(BaseEstimator):
             named = self._named = NamedWeights(field)
         return named
 
-    def _fitted(self) -> Any:
+    def _fitted(self) -> ChainCRF | OneLabel:
         if not hasattr(self, "chain_"):
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_
@@ -385,11 +386,11 @@ class CRF(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "chain_")
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The weights by name are made again when asked for.
+    def __getstate__(self) -> dict[str, object]:
+        # The weights by name are made again at the next access.
         return {name: value for name, value in super().__getstate__().items() if name != "_named"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
         eli5_weights.register(CRF)
 

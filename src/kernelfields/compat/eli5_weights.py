@@ -8,7 +8,7 @@ imported, and never imports it. The answer is that for sklearn_crfsuite: feature
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -20,15 +20,24 @@ def register(kind: type) -> None:
         explain_weights.register(kind, explain)
 
 
+class _WeightsByName(Protocol):
+    """What is shown of a CRF: its labels, attributes and weights."""
+
+    classes_: list
+    attributes_: list[str]
+    state_features_: dict[tuple, float]
+    transition_features_: dict[tuple, float]
+
+
 def explain(
-    crf: Any,
-    top: Any = 20,
-    target_names: Any = None,
-    targets: Any = None,
-    feature_re: Any = None,
-    feature_filter: Any = None,
-) -> Any:
-    """Return an ``eli5.base.Explanation`` of the weights; ``eli5.explain_weights`` says what the arguments mean."""
+    crf: _WeightsByName,
+    top: object = 20,
+    target_names: object = None,
+    targets: list | None = None,
+    feature_re: object = None,
+    feature_filter: object = None,
+) -> object:
+    """Return an ``eli5.base.Explanation`` of the weights; the arguments are those of ``eli5.explain_weights``."""
     from eli5._feature_names import FeatureNames
     from eli5._feature_weights import get_top_features
     from eli5.base import Explanation, TargetExplanation, TransitionFeatureWeights
@@ -57,7 +66,7 @@ def explain(
 def _entities_together(classes: list) -> list:
     """Return labels with "O" and the like first, and B-X beside I-X."""
 
-    def by_type(label: Any) -> tuple[str, str]:
+    def by_type(label: object) -> tuple[str, str]:
         text = str(label)
         return (text[2:] if text[1:2] == "-" and len(text) > 2 else ""), text
 

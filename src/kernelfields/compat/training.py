@@ -22,11 +22,11 @@ sense there either.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -62,12 +62,13 @@ _NO_COUNTERPART = {
     "keep_tempfiles": "no temporary files are made; use save to keep a model",
     "trainer_cls": "there is no trainer object; verbose=True shows progress, and training_log_ keeps it",
 }
-_ONLINE = {"ap", "averaged-perceptron", "pa", "passive-aggressive", "arow"}
+_ONLINE = ("ap", "averaged-perceptron", "pa", "passive-aggressive", "arow")
 _NOT_OF_SGD = ("c1", "num_memories", "epsilon")
 _SGD_EPOCHS = 1000
 # The rules of CRFsuite end a fit; at such a gap there is nothing left to gain.
 _NO_LIMIT = 2**31 - 1
 _SMALLEST_GAP = 1e-12
+Count = TypeVar("Count", int, None)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Options:
 
     def chain_crf(self, **others: Any) -> ChainCRF:
         """Return the field these options describe."""
-        # A threshold on frequencies removes what was never observed, whatever was asked for besides.
+        # A threshold on frequencies removes what was never observed, whatever the other parameters are.
         every = self.min_freq == 0
         return ChainCRF(
             "linear",
@@ -109,7 +110,7 @@ class Options:
 
 @dataclass
 class CRFsuiteStopping:
-    """Returns True when CRFsuite would stop; ``reason`` then says which rule it was."""
+    """Returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
 
     epsilon: float
     period: int
@@ -131,7 +132,7 @@ class CRFsuiteStopping:
         return self.reason is not None
 
 
-def read_options(parameters: dict[str, Any]) -> Options:
+def read_options(parameters: Mapping[str, object]) -> Options:
     """Check the constructor's parameters, before any work starts."""
     for name, reason in _NO_COUNTERPART.items():
         value = parameters[name]
@@ -159,19 +160,19 @@ def read_options(parameters: dict[str, Any]) -> Options:
     )
 
 
-def _uses_sgd(algorithm: Any) -> bool:
+def _uses_sgd(algorithm: object) -> bool:
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
-    if isinstance(name, str) and name in _ONLINE:
+    if name in _ONLINE:
         raise NotImplementedError(
             f"algorithm={algorithm!r} has no counterpart here: it is no fit of a likelihood, so it has neither a "
             "loss to compare nor probabilities. Use algorithm='lbfgs' with c1 and c2."
         )
-    if not (name is None or (isinstance(name, str) and name in ("lbfgs", "l2sgd"))):
+    if name not in (None, "lbfgs", "l2sgd"):
         raise ValueError(f"algorithm must be 'lbfgs' or 'l2sgd', got {algorithm!r}")
     return name == "l2sgd"
 
 
-def _number(parameters: dict[str, Any], name: str, default: float) -> float:
+def _number(parameters: Mapping[str, object], name: str, default: float) -> float:
     value = parameters[name]
     if value is None:
         return default
@@ -180,7 +181,7 @@ def _number(parameters: dict[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def _count(parameters: dict[str, Any], name: str, default: Any, least: int) -> Any:
+def _count(parameters: Mapping[str, object], name: str, default: Count, least: int) -> int | Count:
     value = parameters[name]
     if value is None:
         return default
@@ -189,7 +190,7 @@ def _count(parameters: dict[str, Any], name: str, default: Any, least: int) -> A
     return int(value)
 
 
-def _flag(parameters: dict[str, Any], name: str) -> bool:
+def _flag(parameters: Mapping[str, object], name: str) -> bool:
     value = parameters[name]
     if value is None:
         return False
@@ -247,7 +248,7 @@ class Holdout:
             [whole, len(y_true)],
         )
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Return the entries of the log: scores per label, their averages, accuracies."""
         scores = {label: LabelScore.of_counts(*counts) for label, counts in zip(self.labels, self.counts, strict=True)}
         items, instances = Fraction(*self.positions), Fraction(*self.sequences)
@@ -269,7 +270,7 @@ class TrainingLog:
     """Iterations of a fit, why it ended, how many weights it had and how long it took.
 
     ``reason`` is "epsilon", "delta" or "max_iterations" as above, or a reason of the solver's own;
-    ``message`` says it in words.
+    ``message`` is a sentence.
     """
 
     def __init__(self, reason: str, n_weights: int, history: Sequence[Iteration], holdout: Holdout | None = None):
@@ -278,7 +279,7 @@ class TrainingLog:
         self.featgen_num_features = n_weights
         self.training_seconds = history[-1].seconds if history else 0.0
         self.holdout = holdout
-        self.iterations: list[dict[str, Any]] = [
+        self.iterations: list[dict[str, object]] = [
             {
                 "num": each.iteration,
                 "loss": each.value,
@@ -294,6 +295,6 @@ class TrainingLog:
             self.iterations[-1].update(holdout.report())
 
     @property
-    def last_iteration(self) -> dict[str, Any] | None:
+    def last_iteration(self) -> dict[str, object] | None:
         """The last iteration, None if there was none."""
         return self.iterations[-1] if self.iterations else None

@@ -182,7 +182,7 @@ def suitable_kernels(reader: Any) -> list[str]:
     """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
     if reader.holds_features:
         return ["linear"]
-    return ["rbf", "laplacian"] if reader.scaling and reader.n_features <= _FEW_COLUMNS else ["rbf"]
+    return ["rbf", "laplacian"] if reader.is_scaled and reader.n_features <= _FEW_COLUMNS else ["rbf"]
 
 
 def _pilot(settled: Settled, training: Training, parts: tuple[Any, Any], kernels: list[Any], path: bool) -> None:

@@ -24,7 +24,7 @@ from kernelfields.estimators.declared import (
     variances_or_auto,
 )
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
+from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -159,7 +159,7 @@ class ChainCRF(LabelledField):
     label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
     constraints: object = parameter(None)
-    allowed: object = parameter(None, or_none(lambda value, name: check_rule(value)))
+    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
     decode: str = parameter("auto", one_of(*DECODINGS))
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)

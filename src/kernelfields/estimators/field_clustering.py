@@ -182,7 +182,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
 
     def _name_features(self) -> None:
         """Set feature_names_in_ where features have names; scikit-learn has done so for those of a table already."""
-        names = self._reader.names if self._on_sequences else self._reader.feature_names
+        names = self._reader.names
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -229,7 +229,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         else:
             _refuse_nothing(X)
             reader = TableReader()
-            data = _single_nodes(reader.learn(self, X))
+            data = _single_nodes(reader.learn(self, X)[0])
         if data.n_positions < self.n_clusters:
             part = "positions" if isinstance(data, Chains) else "samples"
             raise ValueError(
@@ -242,7 +242,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         if holds_sequences(X) != self._on_sequences:
             expected = "a list of sequences" if self._on_sequences else "a table (n, d) of single inputs"
             raise ValueError(f"these clusters were found in other inputs: X must be {expected}")
-        return self._reader.read(X) if self._on_sequences else _single_nodes(self._reader.read(self, X))
+        return self._reader.read(X) if self._on_sequences else _single_nodes(self._reader.read(self, X)[0])
 
     @property
     def _on_sequences(self) -> bool:

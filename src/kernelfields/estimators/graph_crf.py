@@ -212,7 +212,7 @@ class GraphCRF(LabelledField):
     def _feature_names(self, term: Term, given: Any) -> Sequence[str]:
         kind, width = term.group, self._reader.width(term.clique) or 0
         own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-        known = self._reader.columns.get(kind)
+        known = self._reader.columns_of(kind)
         return input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
 
     def _one_item(self, x: Any, y: Any, caller: str) -> Graphs:

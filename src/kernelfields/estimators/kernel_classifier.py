@@ -114,10 +114,10 @@ class KernelClassifier(ClassifierMixin, LabelledField):
         reader = TableReader()
         declared = self._partial_settings().classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and declared is not None and part_of is None):
-            inputs = reader.learn(self, X)
+            inputs, _ = reader.learn(self, X)
             data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
             return reader, data.subset(data.weights > 0), classes
-        inputs, targets = reader.learn(self, X, y=y)
+        inputs, targets = reader.learn(self, X, y)
         check_classification_targets(targets)
         classes, labels = np.unique(targets, return_inverse=True)
         if len(classes) < 2:
@@ -151,10 +151,10 @@ class KernelClassifier(ClassifierMixin, LabelledField):
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
-            return _single_nodes(self._reader.read(self, X))
+            return _single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
-            return self._partly_labelled(self._reader.read(self, X), y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read(self, X, y=y)
+            return self._partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
+        inputs, targets = self._reader.read(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
@@ -289,8 +289,8 @@ class KernelClassifier(ClassifierMixin, LabelledField):
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        if estimator._reader.feature_names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
+        if estimator._reader.names is not None:
+            estimator.feature_names_in_ = np.array(estimator._reader.names, dtype=object)
         return estimator
 
 

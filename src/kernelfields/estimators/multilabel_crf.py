@@ -19,7 +19,8 @@ from kernelfields.estimators.declared import attribute, declares_parameters, one
 from kernelfields.estimators.inspecting.explanations import Compared, one_row
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
+from kernelfields.features.indicators import INSTANCES, read_partial_indicator
+from kernelfields.features.readers import TableReader
 from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_sample_weight
@@ -125,7 +126,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
 
     def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
         reader = TableReader()
-        inputs = reader.learn(self, X)
+        inputs, _ = reader.learn(self, X)
         labels, evidence, columns = read_partial_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
@@ -135,7 +136,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, evidence), np.array(names)
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        inputs, labels, evidence, weights = self._reader.read(self, X), None, None, None
+        (inputs, _), labels, evidence, weights = self._reader.read(self, X), None, None, None
         if y is not None:
             labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
@@ -441,8 +442,8 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
-        if estimator._reader.feature_names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
+        if estimator._reader.names is not None:
+            estimator.feature_names_in_ = np.array(estimator._reader.names, dtype=object)
         return estimator
 
     def __sklearn_tags__(self) -> Any:

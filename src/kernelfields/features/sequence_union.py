@@ -2,8 +2,8 @@
 
     words  ->  Embeddings: (T, 384)  |  feature dicts: (T, 20000) sparse  ->  (T, 20384) sparse
 
-Parts are arrays, CSR, or feature dicts and strings, whose names become columns as in ChainCRF. ``columns_`` says where
-each part went, for kernels that see some columns only. Sparse where a part is. Cost: one copy of all parts.
+Parts are arrays, CSR, or feature dicts and strings, whose names become columns as in ChainCRF. ``columns_`` maps
+each part to its columns, for kernels that see some columns only. Sparse where a part is. Cost: one copy of all parts.
 """
 
 from __future__ import annotations

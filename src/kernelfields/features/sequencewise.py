@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.readers import check_columns, shared_columns
+from kernelfields.features.column_names import check_columns, shared_columns
 from kernelfields.fields.reading import encode_labels, is_empty, open_groups, pack_inputs
 
 

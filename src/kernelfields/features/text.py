@@ -8,7 +8,7 @@ hold more than a word, such as a part of speech: these tags around the position,
 Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
 ``kernelfields train`` has the same features for column files without a template.
 
-Cost: a few microseconds a word, because what is said about a word is made once. Fails: ValueError or TypeError naming
+Cost: a few microseconds a word, because the features of a word are made once. Fails: ValueError or TypeError naming
 the parameter, or sequence and position.
 """
 
@@ -59,7 +59,7 @@ def text_patterns(
 
 
 def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
-    """Return the patterns of symbols of a small alphabet, which say little alone, and of tags as beside words."""
+    """Return the patterns of symbols of a small alphabet, seen farther away than words, and of tags as beside words."""
     patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
     return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
 
@@ -78,7 +78,7 @@ def _rows(reach: int) -> range:
 
 
 def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
-    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is not said."""
+    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is left out."""
     said = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
     texts = (f"{name}{said}=", *["|"] * (len(rows) - 1), "")
     return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
@@ -205,7 +205,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:
-    """Return how many columns of tags there are; sequences without rows do not say."""
+    """Return how many columns of tags there are; sequences without rows do not count."""
     return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
@@ -230,7 +230,7 @@ def _column(column: Any, names: list, parameter: str, index: int) -> Any:
 
 
 def _checked(words: list, index: int) -> list[str]:
-    """Return words if they are strings; errors say where one is not."""
+    """Return words if they are strings; errors name the position of one that is not."""
     if set(map(type, words)) <= _TEXTS:
         return words
     for position, word in enumerate(words):

@@ -9,7 +9,7 @@ Row j of the edges of graph i joins nodes of that graph, each in 0 .. n_i - 1. E
 type -> (m, k) with k = 2 for edges, 3 and more for cliques of more labels; edge_features is then a dict, too, for
 some or all types. A type that a graph lacks is empty there. Edges that come as one array have the type "edge".
 
-networkx is not imported: what is asked of a graph is listed in ``is_networkx``. The attribute "type" of a node or
+networkx is not imported: ``is_networkx`` recognises a graph by its methods. The attribute "type" of a node or
 an edge is its type, nodes are numbered in the order of graph.nodes, and edges have the direction in which
 graph.edges lists them. Features of edges belong to all edges of a type or to none.
 
@@ -226,7 +226,7 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Any:
     if filled.size:
         nouns = replace(GRAPHS, part="edge", table=f"{table_name} of ")
         return stack_tables([features[graph] for graph in filled], nouns, filled.tolist())[0]
-    # Nobody has an edge of this type; an array without rows still tells the width.
+    # No graph has an edge of this type; an array without rows still has a width.
     empty = next((table for table in features if getattr(table, "ndim", 0) == 2), None)
     if empty is None:
         return None
@@ -288,7 +288,7 @@ def _unnamed(kind: Any, owner: str) -> ValueError:
 
 
 def member_table(item: Any, where: str, width: int | None = None) -> np.ndarray:
-    """Return node numbers (m, k) as int64; an empty list has m = 0 and the width asked for, or k = 0.
+    """Return node numbers (m, k) as int64; an empty list has m = 0 and the given width, or k = 0.
 
     ``width`` is how many nodes a row must name; None takes any number from two on.
     """

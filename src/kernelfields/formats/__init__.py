@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
+    from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
     from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
     from kernelfields.formats.model_file import ModelFileError, read_model, write_model
     from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+    from kernelfields.formats.sequence_file import Reading, SequenceFile
     from kernelfields.formats.sequence_files import (
-        SequenceFile,
+        describe_reading,
         format_of,
+        partial_labels,
         read_sequences,
+        rebuild_reading,
         write_predictions,
         write_sequences,
     )
@@ -24,18 +27,24 @@ if TYPE_CHECKING:
     from kernelfields.formats.text_files import SequenceFileError
 
 __all__ = [
+    "TEXT_FEATURES",
+    "ColumnFile",
     "ColumnSequence",
     "ModelFileError",
+    "Reading",
     "SequenceFile",
     "SequenceFileError",
     "Template",
+    "describe_reading",
     "format_of",
+    "partial_labels",
     "read_arrays",
     "read_columns",
     "read_crfsuite",
     "read_model",
     "read_sequences",
     "read_table",
+    "rebuild_reading",
     "write_arrays",
     "write_columns",
     "write_crfsuite",
@@ -47,11 +56,20 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "column_files": ["ColumnSequence", "read_columns", "write_columns"],
+        "column_files": ["TEXT_FEATURES", "ColumnFile", "ColumnSequence", "read_columns", "write_columns"],
         "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
         "model_file": ["ModelFileError", "read_model", "write_model"],
         "sequence_arrays": ["read_arrays", "write_arrays"],
-        "sequence_files": ["SequenceFile", "format_of", "read_sequences", "write_predictions", "write_sequences"],
+        "sequence_file": ["Reading", "SequenceFile"],
+        "sequence_files": [
+            "describe_reading",
+            "format_of",
+            "partial_labels",
+            "read_sequences",
+            "rebuild_reading",
+            "write_predictions",
+            "write_sequences",
+        ],
         "sequence_tables": ["read_table", "write_table"],
         "templates": ["Template"],
         "text_files": ["SequenceFileError"],

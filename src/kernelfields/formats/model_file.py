@@ -16,34 +16,36 @@ import json
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from kernelfields.formats.model_text import FORMAT, VERSION, decoded, digest, encoded
-from kernelfields.formats.text_files import write_whole
+from kernelfields.formats.text_files import PathName, write_whole
 
+#: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
+Document: TypeAlias = dict[str, Any]
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.
 _LONGEST_JSON = 50_000_000
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model this version can read; the message names it and says why."""
+    """A file that is not a model this version can read; the message names the file and the reason."""
 
 
 class ModelFileMissing(ModelFileError, FileNotFoundError):
     """No file of this name, for those who catch OSError as well as for those who catch ModelFileError."""
 
 
-def write_model(path: str | os.PathLike, kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
 
 
-def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -> bytes:
     """Return the content of a model file, for who writes it together with others."""
     arrays: dict[str, np.ndarray] = {}
     content = {
@@ -58,13 +60,13 @@ def model_bytes(kind: str, document: dict[str, Any], tensors: dict[str, np.ndarr
     return save(arrays, metadata)
 
 
-def read_model(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarray]]:
     """Read the document and the tensors of a model file of this kind, or raise ModelFileError."""
     _, document, tensors = read_model_of(path, (kind,))
     return document, tensors
 
 
-def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document, dict[str, np.ndarray]]:
     """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError."""
     _check_is_file(path)
     try:
@@ -93,7 +95,7 @@ def read_model_of(path: str | os.PathLike, kinds: Collection[str]) -> tuple[str,
     return found, document, tensors
 
 
-def _check_is_file(path: str | os.PathLike) -> None:
+def _check_is_file(path: PathName) -> None:
     place = Path(path)
     if not place.exists():
         raise ModelFileMissing(f"{path} does not exist")
@@ -103,7 +105,7 @@ def _check_is_file(path: str | os.PathLike) -> None:
         raise ModelFileError(f"{path} is empty: saving it was probably cut short")
 
 
-def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
+def _model_text(path: PathName, metadata: dict[str, str]) -> str:
     if metadata.get("format") != FORMAT or "model" not in metadata:
         raise ModelFileError(f"{path} is a safetensors file, but not one that kernelfields wrote")
     version = metadata.get("version", "")
@@ -117,7 +119,7 @@ def _model_text(path: str | os.PathLike, metadata: dict[str, str]) -> str:
     return metadata["model"]
 
 
-def _looks_like_pickle(path: str | os.PathLike) -> str:
+def _looks_like_pickle(path: PathName) -> str:
     with open(path, "rb") as file:
         opening = file.read(9)
     if opening[4:] == b"\0\0\0\0{":

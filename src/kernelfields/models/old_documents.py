@@ -26,16 +26,24 @@ _THEN: dict[str, dict[str, Any]] = {
     "KernelClassifier": {"scale": False, "max_iter": 200},
 }
 # What the command adds to a document.
-_NOTES = ("command",)
+_NOTES = "command"
 
 
 def upgraded(kind: str, document: Document) -> dict[str, Any]:
     """Return a document of 0.1.0 in the form of today; KeyError and the like if it is not one."""
-    notes = {name: document[name] for name in _NOTES if name in document}
+    notes = {_NOTES: _notes(document[_NOTES])} if _NOTES in document else {}
     today = _UPGRADES[kind](document)
     # What a field answers must not change because defaults have.
     today["parameters"] = {**_THEN.get(kind, {}), **today["parameters"]}
     return {**today, **notes}
+
+
+def _notes(notes: Document) -> dict[str, Any]:
+    reader = notes["reader"]
+    if reader["scaling"] is not None:
+        raise ValueError("its columns were scaled outside of the model, which is no longer done: train it again")
+    template = {} if reader["template"] is None else {"template": reader["template"]}
+    return {"settings": notes["settings"], "reading": {**reader["reading"], **template}}
 
 
 def _chain(document: Document) -> dict[str, Any]:
@@ -72,7 +80,13 @@ def _graph(document: Document) -> dict[str, Any]:
         **_common(document),
         "parameters": {**document["parameters"], "cliques": cliques},
         "classes": document["classes"],
-        "inputs": {name: document[name] for name in ("n_features", "sparse", "factors", "node_types")},
+        "inputs": {
+            **{name: document[name] for name in ("n_features", "sparse", "node_types")},
+            "factors": {
+                name: {"n_nodes": n_nodes, "n_features": width or 0, "sparse": sparse}
+                for name, n_nodes, width, sparse in document["factors"]
+            },
+        },
         "structure": {},
         "fitted_by": document["fitted_by"],
         **_terms(document["sets"]),
@@ -117,12 +131,17 @@ def _multilabel(document: Document) -> dict[str, Any]:
         **_common(document),
         "parameters": parameters,
         "classes": document["names"],
-        "inputs": {name: document[name] for name in ("n_features", "sparse", "feature_names")},
+        "inputs": _table(document),
         "structure": {"pairs": document["pairs"]},
         "fitted_by": document["fitted_by"],
         "subspaces": subspaces,
         "terms": terms,
     }
+
+
+def _table(document: Document) -> dict[str, Any]:
+    size = {name: document[name] for name in ("n_features", "sparse")}
+    return {**size, "columns": document["feature_names"] or None}
 
 
 def _classifier(document: Document) -> dict[str, Any]:
@@ -136,7 +155,7 @@ def _classifier(document: Document) -> dict[str, Any]:
         **_common(document),
         "parameters": parameters,
         "classes": document["classes"],
-        "inputs": {name: document[name] for name in ("n_features", "sparse", "feature_names")},
+        "inputs": _table(document),
         "structure": {},
         **_terms(sets),
     }

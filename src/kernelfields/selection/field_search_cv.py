@@ -167,7 +167,7 @@ class FieldSearchCV(BaseEstimator):
         X, y = open_groups(*(list(values) if hasattr(values, "__next__") else values for values in (X, y)))
         training = estimator._training(X, y, sample_weight, NoProgress())
         kernels = self._settle(estimator, training)
-        if training.reader.scaling and not estimator.scale:
+        if training.reader.is_scaled and not estimator.scale:
             training = estimator._training(X, y, sample_weight, NoProgress())
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
@@ -237,7 +237,7 @@ class FieldSearchCV(BaseEstimator):
         kernels = estimator.kernel if kernels is None else kernels
         if is_auto(estimator.scale):
             listed = kernels if isinstance(kernels, list | tuple) else [kernels]
-            estimator.scale = bool(training.reader.scaling) and all(map(has_no_scale, listed))
+            estimator.scale = training.reader.is_scaled and all(map(has_no_scale, listed))
         if is_auto(estimator.prior_variance):
             estimator.prior_variance = FALLBACK
         if isinstance(estimator, SegmentCRF):

@@ -30,7 +30,7 @@ from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.features.readers import read_indicator
+from kernelfields.features.indicators import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
 from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.selection.candidates import Searched

@@ -24,8 +24,9 @@ import scipy.sparse
 
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
+from kernelfields.features.column_names import shared_columns
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
+from kernelfields.features.readers import ChainReader, is_feature_sequences
 from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
@@ -85,9 +86,10 @@ def read_partition(number: int, x: Any, y: Any, weights: Any) -> Partition | Non
     if not sequences:
         return None
     try:
+        inputs: Any = sequences
         columns = None
         if is_feature_sequences(sequences):
-            inputs, offsets = sequences, np.concatenate([[0], np.cumsum([len(each) for each in sequences])])
+            offsets = np.concatenate([[0], np.cumsum([len(each) for each in sequences])])
         else:
             inputs, offsets = pack_inputs(sequences)
             columns = shared_columns(sequences, "sequence")
@@ -251,7 +253,7 @@ def read_collection(
         client.submit(planned_shard, number, parts[number], place, plan, pure=False)
         for place, number in enumerate(kept)
     ]
-    reader = ChainReader(n_features, found[kept[0]].sparse, encoder, found[kept[0]].columns)
+    reader = ChainReader(n_features, found[kept[0]].sparse, found[kept[0]].columns, encoder=encoder)
     n_positions = sum(each.n_positions for each in found.values())
     return reader, ShardedChains(ShardGroup(client, futures), n_positions), classes
 
