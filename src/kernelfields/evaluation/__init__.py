@@ -14,8 +14,8 @@ from kernelfields.evaluation.evaluation import EntityScores, Evaluation, LogLike
 from kernelfields.evaluation.importance import FeatureImportance, feature_importance
 from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
 from kernelfields.evaluation.model_evaluation import evaluate_model
-from kernelfields.evaluation.resampling import Estimate
 from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
+from kernelfields.reports.tables import Estimate
 
 __all__ = [
     "Calibration",

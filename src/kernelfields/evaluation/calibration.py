@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports.tables import Estimate, Result
 from kernelfields.evaluation.shares import share_interval
 from kernelfields.fields.reading import is_sequence, locate
 
@@ -29,7 +30,7 @@ _SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve(Figures):
+class ReliabilityCurve(Result):
     """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
 
     Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
@@ -45,7 +46,7 @@ class ReliabilityCurve(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Figures):
+class Calibration(Result):
     """Expected calibration error, Brier score and reliability curve of marginals."""
 
     expected_error: Estimate

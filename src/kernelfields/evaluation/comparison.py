@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from kernelfields.evaluation.label_scores import (
     wrong_sequences,
 )
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
-from kernelfields.reports.tables import Table
+from kernelfields.evaluation.resampling import ResampledFigures, Resampling
+from kernelfields.reports.tables import Estimate, Result, Table
 
 _NAMES = {
     "entity_f1": "entity F1",
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Difference(Figures):
+class Difference(Result):
     """A figure of both predictions, second minus first, and the share of resamples in which second is better.
 
     Resamples in which both are equal count half for the share; without resamples, or with those of one sequence
@@ -58,8 +58,7 @@ class Comparison(ResampledFigures):
     macro_f1: Difference
     entity_f1: Difference | None = None
 
-    def _made(self, n_resamples: int) -> str:
-        return f"from {n_resamples:,} paired resamples"
+    _intervals: ClassVar[str] = "from {:,} paired resamples"
 
     def _tables(self) -> list[Table]:
         rows = [

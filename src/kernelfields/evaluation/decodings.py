@@ -18,11 +18,12 @@ import numpy as np
 from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
 from kernelfields.evaluation.label_scores import score_table, wrong_sequences
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports.tables import Estimate, Result
 
 
 @dataclass(frozen=True)
-class DecodingScores(Figures):
+class DecodingScores(Result):
     """The main figures of one decoding, and at how many positions its labels are not those that were evaluated."""
 
     accuracy: Estimate

@@ -27,16 +27,16 @@ from kernelfields.evaluation.decodings import DecodingScores, score_decodings
 from kernelfields.evaluation.entities import EntityReader, find_entities
 from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
+from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.report import evaluation_tables
-from kernelfields.reports.tables import Table
+from kernelfields.reports.tables import Estimate, Result, Table
 
 # A sum of rounded terms may end up above zero by this much.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class EntityScores(Figures):
+class EntityScores(Result):
     """Scores of entities by type and averaged, with the name of the scheme that was read."""
 
     scheme: str
@@ -51,7 +51,7 @@ class EntityScores(Figures):
 
 
 @dataclass(frozen=True)
-class LogLikelihood(Figures):
+class LogLikelihood(Result):
     """Mean log p(y | x) per sequence and per token, and how many sequences have probability zero."""
 
     per_sequence: Estimate
@@ -85,7 +85,7 @@ class Evaluation(ResampledFigures):
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def _tables(self) -> list[Table]:
-        return [table for _, table in evaluation_tables(self.to_dict())]
+        return list(evaluation_tables(self.to_dict()).values())
 
 
 def evaluate(

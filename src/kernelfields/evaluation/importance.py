@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports.tables import Estimate, Result
 from kernelfields.fields.reading import random_generator
-from kernelfields.reports.page import inspected, notebook
-from kernelfields.reports.tables import Markup, Row, Table, element, largest_magnitude, signed
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import PlainValues, Row, Table, largest_magnitude, signed
 
 SCORINGS = ("log-likelihood", "accuracy")
 _UNITS = {"log-likelihood": "nats of log-likelihood per position", "accuracy": "share of right labels"}
@@ -36,7 +37,7 @@ _SHOWN = 30
 
 
 @dataclass(frozen=True)
-class FeatureImportance(Figures):
+class FeatureImportance(Shown):
     """Drops in quality by feature, the largest first; ``quality`` is that of the data as they are."""
 
     scoring: str
@@ -46,16 +47,9 @@ class FeatureImportance(Figures):
     n_repeats: int
     confidence: float = field(default=0.95)
 
-    def __str__(self) -> str:
-        return f"{self._heading()}\n\n{self._table().text()}{self._more()}"
-
-    def _repr_html_(self) -> str:
-        return notebook([self.markup()])
-
-    def markup(self) -> Markup:
-        """Return the table for a page, shaded by the size of the drops."""
-        parts: list[object] = [element("p", self._heading()), self._table().markup()]
-        return inspected([*parts, *([element("p", self._more().strip())] if self._more() else [])])
+    def parts(self) -> list[str | Table]:
+        """Return the heading and the table of drops, shaded by their size."""
+        return [self._heading(), self._table()]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dict per feature, for ``csv.DictWriter`` or ``pandas.DataFrame``."""

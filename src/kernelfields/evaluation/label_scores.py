@@ -21,14 +21,15 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports.tables import Estimate, Result
 from kernelfields.evaluation.shares import f1_interval, mean_interval, share_interval
 
 AVERAGES = ("micro", "macro", "weighted")
 
 
 @dataclass(frozen=True)
-class Scores(Figures):
+class Scores(Result):
     """Precision, recall and F1 of a label, an entity type or an average, and how many were true and predicted."""
 
     precision: Estimate

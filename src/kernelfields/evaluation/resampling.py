@@ -15,53 +15,23 @@ ends, and it is shown as "0.500 [–]", like that of a share of nothing at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernelfields.evaluation.shares import share_interval
 from kernelfields.fields.reading import random_generator
-from kernelfields.reports.curves import NO_ENDS, NO_INTERVAL, NO_INTERVALS, interval_words, lacks_intervals
-from kernelfields.reports.tables import Table, html_of, json_value, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.report import INTERVALS, data_words
+from kernelfields.reports.tables import Estimate, Table
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
 
 
-class Figures:
-    """The base of results: dataclasses of numbers, arrays, and other results."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, by the names of the fields."""
-        return json_value({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True)
-class Estimate(Figures):
-    """A figure and the ends of its interval: None where nothing was resampled, NaN where resamples tell nothing."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __format__(self, form: str) -> str:
-        form = form or ".3f"
-        if self.low is None or self.high is None:
-            return f"{self.value:{form}}"
-        if np.isnan(self.low):
-            return f"{self.value:{form}} {NO_ENDS}"
-        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
-
-    def __str__(self) -> str:
-        return f"{self}"
-
-
-@dataclass(frozen=True)
-class ResampledFigures(Figures):
+class ResampledFigures(Shown):
     """What figures of sequences rest on; print them, show them in a notebook, or take ``to_dict()`` for JSON."""
 
     n_sequences: int
@@ -69,27 +39,14 @@ class ResampledFigures(Figures):
     n_resamples: int
     confidence: float
 
-    def __str__(self) -> str:
-        return text_of(self._heading(), self._tables())
+    #: How the intervals were computed, with a place for the number of resamples.
+    _intervals: ClassVar[str] = INTERVALS
 
-    def _repr_html_(self) -> str:
-        return html_of(self._heading(), self._tables())
-
-    def _heading(self) -> str:
-        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
-        if self.n_resamples == 0:
-            return size
-        if self.n_sequences == 1:
-            return f"{size}; {NO_INTERVALS}"
-        intervals = f"{100 * self.confidence:g} % intervals {self._made(self.n_resamples)}"
-        return f"{size}; {intervals}{f', {NO_INTERVAL}' if lacks_intervals(self.to_dict()) else ''}"
-
-    def _made(self, n_resamples: int) -> str:
-        """Say what the intervals are made of."""
-        return interval_words(n_resamples)
+    def parts(self) -> list[str | Table]:
+        """Return the size of the data, and the tables below it."""
+        return [data_words(self.to_dict(), self._intervals), *self._tables()]
 
     def _tables(self) -> list[Table]:
-        """Return the tables below the heading."""
         raise NotImplementedError
 
 

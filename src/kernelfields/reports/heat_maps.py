@@ -3,7 +3,7 @@
     plot_transitions(crf.transitions_, crf.classes_)
     plot_heat_map(confusions, labels, labels, row_name="truth", column_name="predicted")
 
-Hovering over a cell tells row, column and value. Cells shrink as the labels grow in number; where numbers no
+Cells have titles with row, column and value. Cells shrink as the labels grow in number; where numbers no
 longer fit, a scale of the colours takes their place. Labels of columns are turned where they are wider than cells.
 
 A transition score is the logarithm of a factor, score(y | x) = ... + sum_t w(y_{t-1}, y_t): +1 makes a step e
@@ -17,18 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.reports.figures import Picture, hover, note, panels, plain, tick_labels
+from kernelfields.reports.figures import Picture, note, panels, plain, squares, tick_labels
 from kernelfields.reports.page import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
-#: More labels than these are not drawn unless asked for.
+    from kernelfields.reports.figures import AxesOrNone
+
+#: Most labels that are drawn by default.
 MOST_LABELS = 50
 _FORBIDDEN, _ABSENT = "×", "."
 # Inches: the side of a cell, the room for a letter of usual size, and the smallest cell a number fits into.
@@ -40,10 +42,10 @@ _STEPS_OF_SCALE = 9
 
 
 def plot_heat_map(
-    matrix: Any,
+    matrix: ArrayLike,
     row_labels: Sequence[object],
     column_labels: Sequence[object],
-    ax: Any = None,
+    ax: AxesOrNone = None,
     *,
     row_name: str = "",
     column_name: str = "",
@@ -72,12 +74,17 @@ def plot_heat_map(
 
 
 def plot_transitions(
-    scores: Any, labels: Sequence[object], forbidden: Any = None, ax: Any = None, *, most: int = MOST_LABELS
+    scores: ArrayLike,
+    labels: Sequence[object],
+    forbidden: ArrayLike | None = None,
+    ax: AxesOrNone = None,
+    *,
+    most: int = MOST_LABELS,
 ) -> Picture:
     """Plot transition scores (L, L) from row to column, such as ``crf.transitions_`` and ``crf.classes_``.
 
     Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as
-    a dot. Of more than ``most`` labels those with the strongest scores are shown, and the map says so.
+    a dot. Of more than ``most`` labels those with the strongest scores are shown, and the axis is labelled so.
     """
     scores, ruled_out = read_transitions(scores, labels, forbidden)
     chosen = strongest_labels(scores, most)
@@ -99,7 +106,9 @@ def plot_transitions(
     return _Map(shown, shown, "from", to, np.nan_to_num(scores / full), written, titles, scale).draw(ax)
 
 
-def read_transitions(scores: Any, labels: Sequence[object], forbidden: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def read_transitions(
+    scores: ArrayLike, labels: Sequence[object], forbidden: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (L, L), NaN where a step is forbidden or has none, and which steps are forbidden, (L, L)."""
     scores = np.array(scores, dtype=float)
     _check_labels(scores, labels, labels)
@@ -146,7 +155,7 @@ def _check_labels(matrix: np.ndarray, row_labels: Sequence[object], column_label
 class _Map:
     """A matrix to be drawn: ``shares`` (r, c) of the largest value, from -1 to 1.
 
-    ``written`` is what stands in the cells and ``titles`` what hovering tells, (r c,) each, row by row; ``scale``
+    ``written`` are the texts of the cells and ``titles`` what hovering shows, (r c,) each, row by row; ``scale``
     names some values on the scale of colours, the last of them that of full colour.
     """
 
@@ -159,49 +168,40 @@ class _Map:
     titles: Sequence[str]
     scale: Mapping[float, str]
 
-    def draw(self, ax: Any) -> Picture:
+    def draw(self, ax: AxesOrNone) -> Picture:
         """Draw cells, their labels and, where numbers do not fit, the scale of colours."""
-        side = self._cell_side(ax)
-        letters = [max((len(plain(label)) for label in labels), default=1) for labels in self._labels]
-        angle = 0 if _LETTER * letters[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
-        fits = side >= _SMALLEST_WRITTEN
-        top = _LETTER * letters[1] * np.sin(np.radians(angle))
         rows, columns = self.shares.shape
-        width = 0.5 + _LETTER * letters[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9)
-        description = f"heat map, {self.row_name} by {self.column_name}"
-        with panels(ax, description, (width, 0.6 + side * rows + top)) as picture:
+        side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
+        with panels(ax, f"heat map, {self.row_name} by {self.column_name}", self._size(side)) as picture:
             (panel,) = picture.axes
-            self._draw_cells(panel, fits)
-            self._label_cells(panel, angle)
-            if not fits:
+            if ax is not None:
+                box = panel.bbox.size / panel.get_figure(root=True).dpi  # type: ignore[union-attr]
+                side = min(box[0] / max(columns, 1), box[1] / max(rows, 1))
+            self._draw_cells(panel, side >= _SMALLEST_WRITTEN)
+            self._label_cells(panel, self._angle(side))
+            if side < _SMALLEST_WRITTEN:
                 self._draw_scale(panel)
         return picture
 
-    @property
-    def _labels(self) -> tuple[Sequence[object], Sequence[object]]:
-        return self.row_labels, self.column_labels
+    def _angle(self, side: float) -> int:
+        """Return by how many degrees labels of columns are turned above cells of this side."""
+        fits = _LETTER * _longest(self.column_labels) <= side
+        return 0 if fits else 45 if side >= _SMALLEST_TURNED else 90
 
-    def _cell_side(self, ax: Any) -> float:
-        """Return the side of a cell in inches: as it should be, or as the Axes given have room for."""
-        rows, columns = (max(size, 1) for size in self.shares.shape)
-        if ax is None:
-            return min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / columns))
-        return min(ax.bbox.width / columns, ax.bbox.height / rows) / ax.figure.dpi
+    def _size(self, side: float) -> tuple[float, float]:
+        """Return width and height in inches of a figure whose cells have this side."""
+        rows, columns = self.shares.shape
+        top = _LETTER * _longest(self.column_labels) * np.sin(np.radians(self._angle(side)))
+        scale = 0.0 if side >= _SMALLEST_WRITTEN else 0.9
+        width = 0.5 + _LETTER * _longest(self.row_labels) + side * columns + 0.7 * top + scale
+        return width, 0.6 + side * rows + top
 
     def _draw_cells(self, panel: Axes, fits: bool) -> None:
         """Draw cells in the colour of their sign, as strong as their share of the largest, row by row."""
         rows, columns = self.shares.shape
-        corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
         places = [(column, row) for row in range(rows) for column in range(columns)]
-        cells = import_module("matplotlib.collections").PolyCollection(
-            [corners + place for place in places],
-            facecolors=[_colour(share) for share in self.shares.ravel()],
-            edgecolors=LIGHT["line"],
-            linewidths=0.75,
-            clip_on=False,
-        )
-        panel.add_collection(cells)
-        hover(cells, self.titles)
+        colours = [_colour(share) for share in self.shares.ravel().tolist()]
+        squares(panel, places, colours, self.titles, edgecolors=LIGHT["line"], linewidths=0.75)
         for (column, row), text in zip(places, self.written, strict=True):
             if text and (fits or len(text) == 1):
                 note(panel, column + 0.5, row + 0.5, text, ha="center", va="center", color=LIGHT["ink"])
@@ -211,8 +211,8 @@ class _Map:
         turned = {"rotation": angle, "ha": "left", "rotation_mode": "anchor"} if angle else {}
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
-        for axis, labels, style in zip((panel.yaxis, panel.xaxis), self._labels, ({}, turned), strict=True):
-            tick_labels(axis, [place + 0.5 for place in range(len(labels))], labels, **style)
+        tick_labels(panel.yaxis, [row + 0.5 for row in range(len(self.row_labels))], self.row_labels)
+        tick_labels(panel.xaxis, [column + 0.5 for column in range(len(self.column_labels))], self.column_labels, **turned)
         panel.set_ylabel(self.row_name, parse_math=False)
         panel.set_xlabel(self.column_name, parse_math=False)
         panel.tick_params(length=0)
@@ -221,20 +221,26 @@ class _Map:
 
     def _draw_scale(self, panel: Axes) -> None:
         """Draw which colour stands for which number, in a few steps."""
-        colours, mappable = import_module("matplotlib.colors"), import_module("matplotlib.cm").ScalarMappable
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import BoundaryNorm, ListedColormap
+
         ticks = list(self.scale)
         edges = np.linspace(ticks[0], ticks[-1], _STEPS_OF_SCALE + 1)
         middles = (edges[:-1] + edges[1:]) / 2 / ticks[-1]
-        steps = colours.ListedColormap([_colour(share) for share in middles])
-        mapping = mappable(colours.BoundaryNorm(edges, _STEPS_OF_SCALE), steps)
-        figure: Any = panel.get_figure()
-        bar = figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
+        steps = ListedColormap([_colour(share) for share in middles.tolist()])
+        mapping = ScalarMappable(BoundaryNorm(edges.tolist(), _STEPS_OF_SCALE), steps)
+        bar = panel.figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
         bar.ax.set_yticklabels(list(self.scale.values()))
         bar.ax.tick_params(length=0, labelcolor=LIGHT["muted"])
         bar.minorticks_off()
         bar.outline.set_visible(False)
 
 
-def _colour(share: float) -> tuple[float, float, float, float]:
-    colour = LIGHT["cell"] if share >= 0 else LIGHT["cell-below"]
-    return import_module("matplotlib.colors").to_rgba(colour, min(abs(share), 1.0))
+def _longest(labels: Sequence[object]) -> int:
+    """Return the number of letters of the longest label."""
+    return max((len(plain(label)) for label in labels), default=1)
+
+
+def _colour(share: float) -> tuple[str, float]:
+    """Return the colour of a sign and its opacity."""
+    return LIGHT["cell" if share >= 0 else "cell-below"], min(abs(share), 1.0)

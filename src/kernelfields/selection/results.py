@@ -18,7 +18,8 @@ from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from kernelfields.reports.tables import Table, html_of, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import Table
 from kernelfields.selection.candidates import Candidate
 
 
@@ -100,21 +101,16 @@ def _objects(name: str, evaluations: Sequence[Evaluation]) -> np.ma.MaskedArray:
 
 
 @dataclass(frozen=True)
-class SearchTable:
+class SearchTable(Shown):
     """The candidates of a search, the best first; print it, or let a notebook show it."""
 
     heading: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def __str__(self) -> str:
-        return text_of(self.heading, [self._table()])
-
-    def _repr_html_(self) -> str:
-        return html_of(self.heading, [self._table()])
-
-    def _table(self) -> Table:
-        return Table(self.columns, self.rows)
+    def parts(self) -> list[str | Table]:
+        """Return the heading and the table."""
+        return [self.heading, Table(self.columns, self.rows)]
 
     def __rich__(self) -> RichTable:
         table = RichTable(title=Text(self.heading), title_justify="left", box=None, pad_edge=False)
