@@ -30,7 +30,7 @@ def test_ordinary_text_is_read_back_as_written(content):
 
 
 def test_hostile_text_becomes_harmless():
-    hostile = "\"><img src=x onerror=alert(1)><script>alert(1)</script>"
+    hostile = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
     written = Table((hostile,), [(hostile,)], hostile, note=hostile).markup() + beside((hostile, hostile))
     assert "<script>" not in written
     assert "<img" not in written

@@ -46,7 +46,10 @@ def test_every_run_is_a_band_as_wide_as_it_is_long():
     assert min(heights) == boxes[0][1], "the true labels are above"
     begin, end = predicted[0]
     mean = sequence.probabilities[begin:end].mean()
-    assert title_of(bands[len(true)]) == f"{sequence.labels[0]}, positions {begin} to {end - 1}, mean probability {mean:.3f}"
+    assert (
+        title_of(bands[len(true)])
+        == f"{sequence.labels[0]}, positions {begin} to {end - 1}, mean probability {mean:.3f}"
+    )
 
 
 def test_one_colour_a_label_and_a_legend_that_tells_it():

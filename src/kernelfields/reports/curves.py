@@ -97,7 +97,7 @@ def plot_convergence(solution: Solution, ax: AxesOrNone = None, *, tol: float | 
         f"Convergence of {solution.solver}: value {solution.value:.6g}, relative gap "
         f"{solution.relative_gap:.2g} after {solution.passes:g} passes"
     )
-    alone = ax is not None and not hasattr(ax, "__len__")
+    alone = ax is not None and not isinstance(ax, Sequence | np.ndarray)
     with panels(ax, description, (8.4, 4.4), (1,) if alone else (2, 1)) as picture:
         _draw_band(picture.axes[0], history)
         if not alone:

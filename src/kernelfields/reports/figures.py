@@ -157,12 +157,12 @@ def panels(
 ) -> Iterator[Picture]:
     """Draw into the Axes passed, or into panels of these relative heights in a new figure, its size in inches."""
     if ax is not None:
-        own = (ax,) if not hasattr(ax, "__len__") else tuple(ax)  # type: ignore[arg-type]
+        own: tuple[Axes, ...] = tuple(ax) if isinstance(ax, Sequence | np.ndarray) else (ax,)
         count = len(heights) * columns
         if len(own) != count:
-            shown = len(own) if hasattr(ax, "__len__") else type(ax).__name__
+            shown = len(own) if isinstance(ax, Sequence | np.ndarray) else type(ax).__name__
             raise ValueError(f"ax must hold {count} Axes, one for each panel, got {shown}")
-        yield Picture(own, description)  # type: ignore[arg-type]
+        yield Picture(own, description)
         return
     try:
         import matplotlib.style
@@ -243,7 +243,7 @@ def logarithmic(ax: Axes, which: str, low: float, high: float) -> None:
     from matplotlib import ticker
 
     axis = ax.xaxis if which == "x" else ax.yaxis
-    ax.set(**{f"{which}scale": "log"})  # type: ignore[arg-type]
+    ax.set(**{f"{which}scale": "log"})
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     inside = [low <= factor * 10.0**power <= high for power in powers for factor in (1, 2, 5)]
     if high >= 100 * low:
@@ -276,7 +276,11 @@ def decade_words(value: float, ratio: float = math.inf) -> str:
 
 
 def whiskers(
-    panel: Axes, places: Sequence[float] | np.ndarray, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], **style: Any
+    panel: Axes,
+    places: Sequence[float] | np.ndarray,
+    values: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    **style: Any,
 ) -> ErrorbarContainer:
     """Draw marks, and intervals from ``ends[0]`` to ``ends[1]`` where both are finite; return them."""
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])

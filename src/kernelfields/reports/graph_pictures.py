@@ -143,8 +143,8 @@ class LabelledGraph(LabelledSequence):
             for panel, (name, own) in zip(picture.axes, colours.items(), strict=True):
                 squares(panel, places, own[:shown], titles, role="kf-node", linewidths=0, antialiased=False)
                 if name == "predicted" and missed:
-                    frames = {"edgecolors": LIGHT["wrong"], "linewidths": 1.5, "inset": min(1 / side, 0.25)}
-                    squares(panel, missed, ["none"], role="kf-missed", **frames)
+                    inset, colour = min(1 / side, 0.25), LIGHT["wrong"]
+                    squares(panel, missed, ["none"], role="kf-missed", inset=inset, edgecolors=colour, linewidths=1.5)
                 panel.set_title(name, loc="left")
                 panel.set(xlim=(0, columns), ylim=(drawn_rows, 0), aspect="equal")
                 panel.set_axis_off()
@@ -161,7 +161,9 @@ class LabelledGraph(LabelledSequence):
             (panel,) = picture.axes
             self._draw_edges(panel, places)
             self._draw_nodes(panel, palette, places)
-            panel.set(xlim=(low[0] - border, high[0] + border), ylim=(high[1] + border, low[1] - border), aspect="equal")
+            panel.set(
+                xlim=(low[0] - border, high[0] + border), ylim=(high[1] + border, low[1] - border), aspect="equal"
+            )
             panel.set_axis_off()
         return picture
 
@@ -177,34 +179,28 @@ class LabelledGraph(LabelledSequence):
                 lines += own
                 titles += [f"{name}: {' - '.join(self.word(node) for node in nodes)}"] * len(own)
             dashes = _DASHES[number % len(_DASHES)]
-            style = {"colors": LIGHT["muted"], "linewidths": 1.1, "alpha": 0.6, "zorder": 1, "clip_on": False}
-            drawn = LineCollection(lines, linestyles=[dashes], **style)
+            drawn = LineCollection(lines, linestyles=[dashes], colors=LIGHT["muted"], linewidths=1.1, alpha=0.6)
+            drawn.set(zorder=1, clip_on=False)
             panel.add_collection(drawn)
             hover(drawn, titles, "kf-edge")
 
     def _draw_nodes(self, panel: Axes, palette: Palette, places: np.ndarray) -> None:
         named = len(self) <= _MOST_NAMES
         diameter, wrong = _DIAMETER if named else _SMALL_DIAMETER, self.wrong
+        x, y = places.T
         # The paper below keeps lines from showing through.
-        panel.scatter(*places.T, s=diameter**2, color=LIGHT["card"], zorder=2, clip_on=False, linewidths=0)
-        nodes = panel.scatter(
-            *places.T,
-            s=diameter**2,
-            c=self._colours(palette),
-            edgecolors=[LIGHT["wrong" if missed else "ink"] for missed in wrong],
-            linewidths=[2.25 if missed else 0.75 for missed in wrong],
-            zorder=3,
-            clip_on=False,
-        )
+        panel.scatter(x, y, diameter**2, LIGHT["card"], zorder=2, clip_on=False, linewidths=0)
+        nodes = panel.scatter(x, y, diameter**2, self._colours(palette), zorder=3, clip_on=False)
+        nodes.set_edgecolor([LIGHT["wrong" if missed else "ink"] for missed in wrong])
+        nodes.set_linewidth([2.25 if missed else 0.75 for missed in wrong])
         hover(nodes, [self.hover(node) for node in range(len(self))], "kf-node")
-        for node, place in enumerate(places):
+        for node, (left, top) in enumerate(places.tolist()):
             if wrong[node]:
-                note(panel, *place, "✗", ha="center", va="center", color=LIGHT["ink"], zorder=4)
+                note(panel, left, top, "✗", ha="center", va="center", color=LIGHT["ink"], zorder=4)
             if named:
                 words = printable(self.word(node) if self.tokens is not None else self.labels[node], 14)
-                below = {"xytext": (0, -diameter / 2 - 2), "textcoords": "offset points", "ha": "center", "va": "top"}
-                style = {"fontsize": _LINE_HEIGHT, "color": LIGHT["muted"], "parse_math": False, "zorder": 4}
-                panel.annotate(words, place, **below, **style)
+                name = panel.annotate(words, (left, top), (0, -diameter / 2 - 2), textcoords="offset points")
+                name.set(ha="center", va="top", size=_LINE_HEIGHT, color=LIGHT["muted"], parse_math=False, zorder=4)
 
 
 def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str]:

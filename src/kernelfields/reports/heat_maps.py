@@ -57,20 +57,20 @@ def plot_heat_map(
     ``largest`` is the value of full colour (default: the largest entry); give two maps the same one to compare
     them. Entries that round to zero are left blank, so that the pattern shows.
     """
-    matrix = np.asarray(matrix, dtype=float)
-    _check_labels(matrix, row_labels, column_labels)
-    if not np.all(np.isfinite(matrix)) or np.any(matrix < 0):
+    entries = np.asarray(matrix, dtype=float)
+    _check_labels(entries, row_labels, column_labels)
+    if not np.all(np.isfinite(entries)) or np.any(entries < 0):
         raise ValueError("a heat map shows finite numbers >= 0; turn scores into probabilities first")
-    full = float(matrix.max(initial=0.0) if largest is None else largest) or 1.0
+    full = float(entries.max(initial=0.0) if largest is None else largest) or 1.0
     said_row, said_column = row_name or "row", column_name or "column"
     titles = [
         f"{said_row} {row}, {said_column} {column}: {value:{form}}"
-        for row, line in zip(row_labels, matrix.tolist(), strict=True)
+        for row, line in zip(row_labels, entries.tolist(), strict=True)
         for column, value in zip(column_labels, line, strict=True)
     ]
-    written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in matrix.ravel()]
+    written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in entries.ravel().tolist()]
     scale = {0.0: "0", full: f"{full:{form}}"}
-    return _Map(row_labels, column_labels, row_name, column_name, matrix / full, written, titles, scale).draw(ax)
+    return _Map(row_labels, column_labels, row_name, column_name, entries / full, written, titles, scale).draw(ax)
 
 
 def plot_transitions(
@@ -86,43 +86,43 @@ def plot_transitions(
     Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as
     a dot. Of more than ``most`` labels those with the strongest scores are shown, and the axis is labelled so.
     """
-    scores, ruled_out = read_transitions(scores, labels, forbidden)
-    chosen = strongest_labels(scores, most)
+    weights, ruled_out = read_transitions(scores, labels, forbidden)
+    chosen = strongest_labels(weights, most)
     shown, cells = [labels[index] for index in chosen], np.ix_(chosen, chosen)
-    note_on_labels = f" (the {len(chosen)} labels with the strongest scores of {len(scores)})"
-    to = f"to{note_on_labels if len(chosen) < len(scores) else ''}"
-    scores, ruled_out = scores[cells], ruled_out[cells]
-    full = float(np.nanmax(np.abs(scores), initial=0.0)) or 1.0
+    note_on_labels = f" (the {len(chosen)} labels with the strongest scores of {len(weights)})"
+    to = f"to{note_on_labels if len(chosen) < len(weights) else ''}"
+    weights, ruled_out = weights[cells], ruled_out[cells]
+    full = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
     titles = [
         f"from {row} to {column}: {'forbidden' if out else 'no weight' if np.isnan(value) else f'{value:+.4g}'}"
-        for row, line, outs in zip(shown, scores, ruled_out, strict=True)
+        for row, line, outs in zip(shown, weights.tolist(), ruled_out.tolist(), strict=True)
         for column, value, out in zip(shown, line, outs, strict=True)
     ]
     written = [
         _FORBIDDEN if out else _ABSENT if np.isnan(value) else score_text(value)
-        for value, out in zip(scores.ravel(), ruled_out.ravel(), strict=True)
+        for value, out in zip(weights.ravel().tolist(), ruled_out.ravel().tolist(), strict=True)
     ]
     scale = {-full: f"{-full:+.3g}", 0.0: "0", full: f"{full:+.3g}"}
-    return _Map(shown, shown, "from", to, np.nan_to_num(scores / full), written, titles, scale).draw(ax)
+    return _Map(shown, shown, "from", to, np.nan_to_num(weights / full), written, titles, scale).draw(ax)
 
 
 def read_transitions(
     scores: ArrayLike, labels: Sequence[object], forbidden: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (L, L), NaN where a step is forbidden or has none, and which steps are forbidden, (L, L)."""
-    scores = np.array(scores, dtype=float)
-    _check_labels(scores, labels, labels)
-    ruled_out = np.isneginf(scores)
+    weights = np.array(scores, dtype=float)
+    _check_labels(weights, labels, labels)
+    ruled_out = np.isneginf(weights)
     if forbidden is not None:
-        given = np.asarray(forbidden, dtype=bool)
-        if given.shape != scores.shape:
-            raise ValueError(f"forbidden has shape {given.shape}, but there are {len(labels)} labels")
-        ruled_out |= given
-    scores[ruled_out] = np.nan
-    if np.isinf(scores).any():
-        row, column = np.argwhere(np.isinf(scores))[0]
+        steps = np.asarray(forbidden, dtype=bool)
+        if steps.shape != weights.shape:
+            raise ValueError(f"forbidden has shape {steps.shape}, but there are {len(labels)} labels")
+        ruled_out |= steps
+    weights[ruled_out] = np.nan
+    if np.isinf(weights).any():
+        row, column = np.argwhere(np.isinf(weights))[0]
         raise ValueError(f"the score from {labels[row]!r} to {labels[column]!r} is infinite: scores are finite")
-    return scores, ruled_out
+    return weights, ruled_out
 
 
 def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
@@ -175,8 +175,8 @@ class _Map:
         with panels(ax, f"heat map, {self.row_name} by {self.column_name}", self._size(side)) as picture:
             (panel,) = picture.axes
             if ax is not None:
-                box = panel.bbox.size / panel.get_figure(root=True).dpi  # type: ignore[union-attr]
-                side = min(box[0] / max(columns, 1), box[1] / max(rows, 1))
+                pixels = min(panel.bbox.width / max(columns, 1), panel.bbox.height / max(rows, 1))
+                side = pixels / picture.figure.dpi
             self._draw_cells(panel, side >= _SMALLEST_WRITTEN)
             self._label_cells(panel, self._angle(side))
             if side < _SMALLEST_WRITTEN:
@@ -212,7 +212,9 @@ class _Map:
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
         tick_labels(panel.yaxis, [row + 0.5 for row in range(len(self.row_labels))], self.row_labels)
-        tick_labels(panel.xaxis, [column + 0.5 for column in range(len(self.column_labels))], self.column_labels, **turned)
+        tick_labels(
+            panel.xaxis, [column + 0.5 for column in range(len(self.column_labels))], self.column_labels, **turned
+        )
         panel.set_ylabel(self.row_name, parse_math=False)
         panel.set_xlabel(self.column_name, parse_math=False)
         panel.tick_params(length=0)

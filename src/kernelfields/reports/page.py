@@ -65,8 +65,7 @@ class Shown(Result):
     def markup(self) -> Markup:
         """Return the display for a page, which has the style for it."""
         groups = [
-            [part.markup() for part in group] if isinstance(group, list) else markup_of(group)
-            for group in self.parts()
+            [part.markup() for part in group] if isinstance(group, list) else markup_of(group) for group in self.parts()
         ]
         return render("display.html", groups=groups)
 

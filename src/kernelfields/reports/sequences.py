@@ -219,7 +219,11 @@ def _remainder(count: int, noun: str) -> str:
 
 def _plain(entries: object, name: str) -> tuple[object, ...]:
     """Return a list as a tuple of plain values, NumPy's turned into Python's."""
-    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable) or not hasattr(entries, "__len__"):
+    if (
+        isinstance(entries, str | bytes | Mapping)
+        or not isinstance(entries, Iterable)
+        or not hasattr(entries, "__len__")
+    ):
         raise TypeError(f"{name} must be a list with one entry for each position, got {entries!r:.60}")
     return tuple(entry.item() if isinstance(entry, np.generic) else entry for entry in entries)
 

@@ -160,7 +160,7 @@ class Table:
     rows: Sequence[Row | Sequence[object]]
     caption: str = ""
     words: Collection[int] = (0,)
-    formats: Mapping[object, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     gap: int = 3
     least: int = 0
@@ -181,7 +181,7 @@ class Table:
 
     def _cells(self, row: Row) -> list[object]:
         """Return the cells of a row as they are shown."""
-        formats = [self.formats.get(head, "") for head in self.columns] or [""] * len(row.cells)
+        formats = [self.formats.get(str(head), "") for head in self.columns] or [""] * len(row.cells)
         return [
             "" if cell is None else cell if isinstance(cell, str) else format(cell, form)
             for cell, form in zip(row.cells, formats if row.cells else (), strict=True)
