@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -237,57 +236,6 @@ def _draw_counts(panel: Axes, bins: Mapping[str, np.ndarray]) -> None:
     panel.set_ylabel("positions")
 
 
-@dataclass(frozen=True, eq=False)
-class StructureFigures:
-    """The additions of a path: names, which were kept, bound, estimate and gain (n,), scores (n + 1,) or None."""
-
-    names: list[str]
-    kept: list[bool]
-    improvements: dict[str, np.ndarray]
-    scores: np.ndarray | None
-    reason: str
-
-    @property
-    def clipped(self) -> dict[str, np.ndarray]:
-        """The improvements as a logarithmic axis can show them."""
-        every = np.concatenate(list(self.improvements.values()))
-        shown = every[np.isfinite(every) & (every > 0)]
-        high = float(shown.max()) if shown.size else 1.0
-        low = max(float(shown.min()), _LEAST_SHARE * high) if shown.size else 0.1
-        return {
-            name: np.clip(np.nan_to_num(values, nan=low, posinf=high), low, high)
-            for name, values in self.improvements.items()
-        }
-
-    def words(self, index: int) -> str:
-        """One addition in words."""
-        parts = [f"{name} {values[index]:.4g}" for name, values in self.improvements.items()]
-        return f"{self.names[index]}, {'kept' if self.kept[index] else 'taken back'}: {', '.join(parts)}"
-
-
-def read_structure(path: ResultOrValues) -> StructureFigures:
-    """Read a StructurePath of ``kernelfields.structure``, or one as a dict."""
-    values = plain_values(path, "StructurePath")
-    check_entries(values, ("steps", "reason"), "path", "StructurePath")
-    steps, reason = values["steps"], str(values["reason"])
-    if not isinstance(steps, Sequence) or isinstance(steps, str) or not steps:
-        raise ValueError(f"steps must be a list with the field at the start and additions, got {steps!r:.80}")
-    additions = steps[1:]
-    if not additions:
-        raise ValueError(f"nothing was added, so there is nothing to draw: the search ended because {reason}")
-    for number, step in enumerate(steps):
-        needed = ("score", "added", "kept", *_IMPROVEMENTS) if number else ("score",)
-        check_entries(step, needed, "path", "StructurePath")
-    scores = [step["score"] for step in steps]
-    return StructureFigures(
-        [f"{step['added']}{f' + {others}' if (others := len(step.get('others', ()))) else ''}" for step in additions],
-        [bool(step["kept"]) for step in additions],
-        {name: np.array([step[name] for step in additions], dtype=float) for name in _IMPROVEMENTS},
-        None if None in scores else np.array(scores, dtype=float),
-        reason,
-    )
-
-
 def plot_structure(path: ResultOrValues, ax: AxesOrNone = None) -> Picture:
     """Plot the ``structure_path_`` of a fitted estimator: the predicted and the actual gains of additions.
 
@@ -295,48 +243,72 @@ def plot_structure(path: ResultOrValues, ax: AxesOrNone = None) -> Picture:
     Those that are not positive, or less than a millionth of the largest, stand at the foot of the axis, infinite
     bounds at its head; titles have the true values. Lower panel, if data were held out: their log-likelihood,
     from the field at the start on; the line connects the additions that were kept. ``ax`` holds one Axes for each
-    panel.
+    panel. ``path`` is a StructurePath of ``kernelfields.structure``.
     """
-    figures = read_structure(path)
-    first = 1 if figures.scores is None else 0
-    size = (max(6.4, 1.0 + 0.6 * len(figures.names)), 3.4 if first else 5.2)
-    with panels(ax, f"structure search: {', '.join(figures.names)}", size, (1,) if first else (3, 2)) as picture:
-        _draw_improvements(picture.axes[0], figures)
-        if figures.scores is not None:
-            _draw_scores(picture.axes[1], figures, figures.scores)
-        labels = [f"{_KEPT}{name}" if kept else name for name, kept in zip(figures.names, figures.kept, strict=True)]
-        last = picture.axes[-1]
+    steps, reason = _read_steps(path)
+    additions = steps[1:]
+    names = [f"{step['added']}{f' + {len(others)}' if (others := step.get('others')) else ''}" for step in additions]
+    titles = [
+        f"{name}, {'kept' if step['kept'] else 'taken back'}: "
+        + ", ".join(f"{kind} {step[kind]:.4g}" for kind in _IMPROVEMENTS)
+        for name, step in zip(names, additions, strict=True)
+    ]
+    scored = all(step["score"] is not None for step in steps)
+    size = (max(6.4, 1.0 + 0.6 * len(names)), 5.2 if scored else 3.4)
+    with panels(ax, f"structure search: {', '.join(names)}", size, (3, 2) if scored else (1,)) as picture:
+        _draw_improvements(picture.axes[0], additions, titles)
+        if scored:
+            scores = np.array([step["score"] for step in steps], dtype=float)
+            kept = np.array([True, *(bool(step["kept"]) for step in additions)])
+            _draw_scores(picture.axes[1], scores, kept, ["(start)", *titles])
+        marked = [f"{_KEPT if step['kept'] else ''}{name}" for name, step in zip(names, additions, strict=True)]
+        first, last = 0 if scored else 1, picture.axes[-1]
         slanted = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        places = range(first, len(figures.names) + 1)
-        tick_labels(last.xaxis, places, labels if first else ["(start)", *labels], **slanted)
-        last.set_xlim(first - 0.5, len(figures.names) + 0.5)
-        last.set_xlabel(printable(f"{_KEPT}kept; ended: {figures.reason}"), parse_math=False)
+        tick_labels(last.xaxis, range(first, len(steps)), ["(start)", *marked][first:], **slanted)
+        last.set_xlim(first - 0.5, len(additions) + 0.5)
+        last.set_xlabel(printable(f"{_KEPT}kept; ended: {reason}"), parse_math=False)
     return picture
 
 
-def _draw_improvements(panel: Axes, figures: StructureFigures) -> None:
-    places = np.arange(1, len(figures.names) + 1)
-    titles = [figures.words(index) for index in range(len(figures.names))]
-    handles = []
-    for number, values in enumerate(figures.clipped.values()):
-        (marks,) = panel.plot(places + 0.16 * (number - 1), values, **{**look(number), "linestyle": "none"})
+def _read_steps(path: ResultOrValues) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Return the steps of a path with all their entries, the field at the start first, and why the search ended."""
+    values = plain_values(path, "StructurePath")
+    check_entries(values, ("steps", "reason"), "path", "StructurePath")
+    steps, reason = values["steps"], str(values["reason"])
+    if not isinstance(steps, Sequence) or isinstance(steps, str) or not steps:
+        raise ValueError(f"steps must be a list with the field at the start and additions, got {steps!r:.80}")
+    if len(steps) == 1:
+        raise ValueError(f"nothing was added, so there is nothing to draw: the search ended because {reason}")
+    for number, step in enumerate(steps):
+        needed = ("score", "added", "kept", *_IMPROVEMENTS) if number else ("score",)
+        check_entries(step, needed, "path", "StructurePath")
+    return steps, reason
+
+
+def _draw_improvements(panel: Axes, additions: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> None:
+    values = np.array([[step[kind] for step in additions] for kind in _IMPROVEMENTS], dtype=float)
+    shown = values[np.isfinite(values) & (values > 0)]
+    high = float(shown.max(initial=0.0)) or 1.0
+    low = max(float(shown.min()), _LEAST_SHARE * high) if shown.size else 0.1
+    clipped = np.clip(np.nan_to_num(values, nan=low, posinf=high), low, high)
+    places, handles = np.arange(1, len(additions) + 1), []
+    for number, heights in enumerate(clipped):
+        (marks,) = panel.plot(places + 0.16 * (number - 1), heights, **{**look(number), "linestyle": "none"})
         hover(marks, titles)
         handles.append(marks)
-    decade_axis(panel, np.concatenate(list(figures.clipped.values())).tolist())
+    decade_axis(panel, clipped.ravel().tolist())
     panel.set_ylabel("improvement, nats")
-    legend(panel, handles, list(figures.improvements))
+    legend(panel, handles, _IMPROVEMENTS)
 
 
-def _draw_scores(panel: Axes, figures: StructureFigures, scores: np.ndarray) -> None:
-    names = ["(start)", *(figures.words(index) for index in range(len(figures.names)))]
-    kept = np.array([True, *figures.kept])
+def _draw_scores(panel: Axes, scores: np.ndarray, kept: np.ndarray, titles: Sequence[str]) -> None:
     handles = []
     # Two curves, so that the line passes by what was taken back.
     for number, chosen in enumerate((kept, ~kept)):
         places = np.flatnonzero(chosen & np.isfinite(scores))
         style = {**look(number), "linestyle": "none"} if number else look(number)
         handles += panel.plot(places, scores[places], **style)
-        hover(handles[-1], [f"{names[place]}; held out {scores[place]:.6g}" for place in places])
+        hover(handles[-1], [f"{titles[place]}; held out {scores[place]:.6g}" for place in places.tolist()])
     if not kept.all():
         legend(panel, handles, ["kept", "taken back"])
     panel.set_ylabel("held-out log-likelihood")

@@ -199,7 +199,7 @@ def plain(label: object) -> str:
     return printable(label, _LONGEST_LABEL)
 
 
-def tick_labels(axis: Axis, places: Sequence[float], labels: Sequence[object], **style: Any) -> None:
+def tick_labels(axis: Axis, places: Sequence[float] | np.ndarray, labels: Sequence[object], **style: Any) -> None:
     """Put labels at places of an axis, as text."""
     axis.set_ticks(list(places), [plain(label) for label in labels], parse_math=False, **style)
 

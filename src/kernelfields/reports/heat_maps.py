@@ -16,7 +16,6 @@ Cost: O(cells). Fails: ValueError when shapes do not fit the labels or a number 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,7 +69,8 @@ def plot_heat_map(
     ]
     written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in entries.ravel().tolist()]
     scale = {0.0: "0", full: f"{full:{form}}"}
-    return _Map(row_labels, column_labels, row_name, column_name, entries / full, written, titles, scale).draw(ax)
+    labels, names = (row_labels, column_labels), (row_name, column_name)
+    return _draw_map(ax, labels, names, entries / full, written, titles, scale)
 
 
 def plot_transitions(
@@ -103,7 +103,7 @@ def plot_transitions(
         for value, out in zip(weights.ravel().tolist(), ruled_out.ravel().tolist(), strict=True)
     ]
     scale = {-full: f"{-full:+.3g}", 0.0: "0", full: f"{full:+.3g}"}
-    return _Map(shown, shown, "from", to, np.nan_to_num(weights / full), written, titles, scale).draw(ax)
+    return _draw_map(ax, (shown, shown), ("from", to), np.nan_to_num(weights / full), written, titles, scale)
 
 
 def read_transitions(
@@ -151,96 +151,72 @@ def _check_labels(matrix: np.ndarray, row_labels: Sequence[object], column_label
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Map:
-    """A matrix to be drawn: ``shares`` (r, c) of the largest value, from -1 to 1.
+def _draw_map(
+    ax: AxesOrNone,
+    labels: tuple[Sequence[object], Sequence[object]],
+    names: tuple[str, str],
+    shares: np.ndarray,
+    written: Sequence[str],
+    titles: Sequence[str],
+    scale: Mapping[float, str],
+) -> Picture:
+    """Draw cells, their labels and, where numbers do not fit, the scale of colours.
 
-    ``written`` are the texts of the cells and ``titles`` what hovering shows, (r c,) each, row by row; ``scale``
-    names some values on the scale of colours, the last of them that of full colour.
+    Parameters
+    ----------
+    labels, names : of the rows and of the columns
+    shares : (r, c) entries as shares of the largest, from -1 to 1
+    written, titles : (r c,) texts of the cells, and texts on hover, row by row
+    scale : texts of some values on the scale of colours, the last one that of full colour
     """
-
-    row_labels: Sequence[object]
-    column_labels: Sequence[object]
-    row_name: str
-    column_name: str
-    shares: np.ndarray
-    written: Sequence[str]
-    titles: Sequence[str]
-    scale: Mapping[float, str]
-
-    def draw(self, ax: AxesOrNone) -> Picture:
-        """Draw cells, their labels and, where numbers do not fit, the scale of colours."""
-        rows, columns = self.shares.shape
-        side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
-        with panels(ax, f"heat map, {self.row_name} by {self.column_name}", self._size(side)) as picture:
-            (panel,) = picture.axes
-            if ax is not None:
-                pixels = min(panel.bbox.width / max(columns, 1), panel.bbox.height / max(rows, 1))
-                side = pixels / picture.figure.dpi
-            self._draw_cells(panel, side >= _SMALLEST_WRITTEN)
-            self._label_cells(panel, self._angle(side))
-            if side < _SMALLEST_WRITTEN:
-                self._draw_scale(panel)
-        return picture
-
-    def _angle(self, side: float) -> int:
-        """Return by how many degrees labels of columns are turned above cells of this side."""
-        fits = _LETTER * _longest(self.column_labels) <= side
-        return 0 if fits else 45 if side >= _SMALLEST_TURNED else 90
-
-    def _size(self, side: float) -> tuple[float, float]:
-        """Return width and height in inches of a figure whose cells have this side."""
-        rows, columns = self.shares.shape
-        top = _LETTER * _longest(self.column_labels) * np.sin(np.radians(self._angle(side)))
-        scale = 0.0 if side >= _SMALLEST_WRITTEN else 0.9
-        width = 0.5 + _LETTER * _longest(self.row_labels) + side * columns + 0.7 * top + scale
-        return width, 0.6 + side * rows + top
-
-    def _draw_cells(self, panel: Axes, fits: bool) -> None:
-        """Draw cells in the colour of their sign, as strong as their share of the largest, row by row."""
-        rows, columns = self.shares.shape
+    (rows, columns), own = shares.shape, ax[0] if isinstance(ax, Sequence | np.ndarray) else ax
+    # The side of a cell in inches: the usual one, or that for which the Axes passed have room.
+    side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
+    if own is not None:
+        side = min(own.bbox.width / max(columns, 1), own.bbox.height / max(rows, 1)) / own.figure.dpi
+    longest = [_LETTER * max((len(plain(label)) for label in each), default=1) for each in labels]
+    angle = 0 if longest[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
+    fits, top = side >= _SMALLEST_WRITTEN, longest[1] * np.sin(np.radians(angle))
+    size = (0.5 + longest[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9), 0.6 + side * rows + top)
+    with panels(ax, f"heat map, {names[0]} by {names[1]}", size) as picture:
+        (panel,) = picture.axes
         places = [(column, row) for row in range(rows) for column in range(columns)]
-        colours = [_colour(share) for share in self.shares.ravel().tolist()]
-        squares(panel, places, colours, self.titles, edgecolors=LIGHT["line"], linewidths=0.75)
-        for (column, row), text in zip(places, self.written, strict=True):
+        colours = [_colour(share) for share in shares.ravel().tolist()]
+        squares(panel, places, colours, titles, edgecolors=LIGHT["line"], linewidths=0.75)
+        for (column, row), text in zip(places, written, strict=True):
             if text and (fits or len(text) == 1):
                 note(panel, column + 0.5, row + 0.5, text, ha="center", va="center", color=LIGHT["ink"])
         panel.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal")
-
-    def _label_cells(self, panel: Axes, angle: int) -> None:
         turned = {"rotation": angle, "ha": "left", "rotation_mode": "anchor"} if angle else {}
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
-        tick_labels(panel.yaxis, [row + 0.5 for row in range(len(self.row_labels))], self.row_labels)
-        tick_labels(
-            panel.xaxis, [column + 0.5 for column in range(len(self.column_labels))], self.column_labels, **turned
-        )
-        panel.set_ylabel(self.row_name, parse_math=False)
-        panel.set_xlabel(self.column_name, parse_math=False)
+        tick_labels(panel.yaxis, np.arange(rows) + 0.5, labels[0])
+        tick_labels(panel.xaxis, np.arange(columns) + 0.5, labels[1], **turned)
+        panel.set_ylabel(names[0], parse_math=False)
+        panel.set_xlabel(names[1], parse_math=False)
         panel.tick_params(length=0)
         panel.grid(False)
         panel.spines[:].set_visible(False)
-
-    def _draw_scale(self, panel: Axes) -> None:
-        """Draw which colour stands for which number, in a few steps."""
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import BoundaryNorm, ListedColormap
-
-        ticks = list(self.scale)
-        edges = np.linspace(ticks[0], ticks[-1], _STEPS_OF_SCALE + 1)
-        middles = (edges[:-1] + edges[1:]) / 2 / ticks[-1]
-        steps = ListedColormap([_colour(share) for share in middles.tolist()])
-        mapping = ScalarMappable(BoundaryNorm(edges.tolist(), _STEPS_OF_SCALE), steps)
-        bar = panel.figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
-        bar.ax.set_yticklabels(list(self.scale.values()))
-        bar.ax.tick_params(length=0, labelcolor=LIGHT["muted"])
-        bar.minorticks_off()
-        bar.outline.set_visible(False)
+        if not fits:
+            _draw_scale(panel, scale)
+    return picture
 
 
-def _longest(labels: Sequence[object]) -> int:
-    """Return the number of letters of the longest label."""
-    return max((len(plain(label)) for label in labels), default=1)
+def _draw_scale(panel: Axes, scale: Mapping[float, str]) -> None:
+    """Draw which colour stands for which number, in a few steps."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    ticks = list(scale)
+    edges = np.linspace(ticks[0], ticks[-1], _STEPS_OF_SCALE + 1)
+    middles = (edges[:-1] + edges[1:]) / 2 / ticks[-1]
+    steps = ListedColormap([_colour(share) for share in middles.tolist()])
+    mapping = ScalarMappable(BoundaryNorm(edges.tolist(), _STEPS_OF_SCALE), steps)
+    bar = panel.figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
+    bar.ax.set_yticklabels(list(scale.values()))
+    bar.ax.tick_params(length=0, labelcolor=LIGHT["muted"])
+    bar.minorticks_off()
+    bar.outline.set_visible(False)
 
 
 def _colour(share: float) -> tuple[str, float]:

@@ -23,13 +23,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
-from kernelfields.reports.page import Shown
+from kernelfields.reports.page import Part, Shown
 from kernelfields.reports.tables import (
     ABSENT,
     TEXT_WIDTH,
@@ -464,19 +464,29 @@ class SegmentExplanation(PositionExplanation):
         return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
 
 
+class _ShadedTokens(NamedTuple):
+    """The tokens of a sequence, shaded by the differences of scores."""
+
+    positions: tuple[PositionExplanation, ...]
+
+    def markup(self) -> Markup:
+        """Return the tokens as a paragraph for a page."""
+        strongest = largest_magnitude(position.difference for position in self.positions)
+        shades = [shade(position.difference / strongest) for position in self.positions]
+        return render("tokens.html", tokens=zip(self.positions, shades, strict=True))
+
+
 @dataclass(frozen=True)
 class Explanation(Shown):
     """The explanations of all positions, or segments, of one sequence."""
 
     positions: tuple[PositionExplanation, ...]
 
-    def parts(self) -> Iterator[str | list[Table]]:
+    def parts(self) -> Iterator[Part | list[Table]]:
         """Yield tokens shaded by their differences, and the terms of each position."""
-        strongest = largest_magnitude(position.difference for position in self.positions)
-        shades = [shade(position.difference / strongest) for position in self.positions]
         largest = largest_magnitude(term.amount for position in self.positions for term in position.contributions)
         yield _MEANING
-        yield render("tokens.html", tokens=zip(self.positions, shades, strict=True))
+        yield _ShadedTokens(self.positions)
         yield [position.table(largest) for position in self.positions]
 
     def to_rows(self) -> list[PlainValues]:

@@ -268,6 +268,7 @@ def plot_sequence(sequence: LabelledSequence, ax: AxesOrNone = None) -> Picture:
                 colour = LIGHT["wrong" if wrong else "muted"]
                 note(panel, t, 1.02, mark, color=colour, ha="left", va="bottom", **slanted)
             tick_labels(panel.xaxis, range(n_positions), words, ha="right", **slanted)
+            panel.vlines(np.arange(1, n_positions) - 0.5, 0, 1, colors=LIGHT["card"], linewidth=3)
         panel.set_ylabel("marginal probability")
     return picture
 
