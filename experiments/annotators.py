@@ -218,7 +218,7 @@ def page() -> None:
         for model in models_of(language)[1:]:
             theirs = pooled(rows, language, model)
             sums = Resampling(10_000, random_state=0).sums({"gain": ours - theirs, "words": words})
-            gain = Resampling(10_000, random_state=0).estimate((sums["gain"] / sums["words"])[:, 0], len(ours))
+            gain = Resampling(10_000, random_state=0).estimate(sums["gain"] / sums["words"], len(ours))
             mean = f"{theirs.sum() / words.sum():.4f}"
             table.append([language, model, "", "", mean, f"{gain:+.4f}"])
             verdicts.append((language, model, gain))

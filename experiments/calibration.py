@@ -112,7 +112,7 @@ def measured(marginals: list, classes: np.ndarray, y: list, losses: np.ndarray, 
     found = evaluate(y, labels, marginals=marginals, classes=classes, random_state=0)
     lengths = np.array([len(each) for each in y], dtype=float)
     sums = RESAMPLING.sums({"losses": losses, "before": before, "lengths": lengths})
-    loss, reference = (sums[each][:, 0] / sums["lengths"][:, 0] for each in ("losses", "before"))
+    loss, reference = (sums[each] / sums["lengths"] for each in ("losses", "before"))
     return {
         "n_test": len(y),
         "n_positions": int(lengths.sum()),

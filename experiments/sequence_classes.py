@@ -162,7 +162,7 @@ def page() -> None:
         return
     right = {model: np.concatenate([row["right"] for row in found]) for model, found in done.items()}
     resampling = Resampling(10_000, random_state=0)
-    shares = resampling.sums({model: each[:, None] for model, each in right.items()})
+    shares = resampling.sums(right)
     count = len(right["3 states"])
     sheet = ResultPage(
         "sequence_classes",
@@ -178,8 +178,8 @@ def page() -> None:
     )
     table = []
     for model, found in done.items():
-        value = resampling.estimate(shares[model][:, 0] / count, count)
-        gain = resampling.estimate((shares["3 states"] - shares[model])[:, 0] / count, count)
+        value = resampling.estimate(shares[model] / count, count)
+        gain = resampling.estimate((shares["3 states"] - shares[model]) / count, count)
         table.append(
             [
                 model,
@@ -190,7 +190,7 @@ def page() -> None:
         )
     sheet.table(["model", "accuracy", "3 states against it, points", *(f"person {p}" for p in PERSONS)], table)
     others = [model for model in done if model != "3 states"]
-    ends = {model: resampling.estimate((shares["3 states"] - shares[model])[:, 0] / count, count) for model in others}
+    ends = {model: resampling.estimate((shares["3 states"] - shares[model]) / count, count) for model in others}
     sheet.text(
         "Intervals are 95 %, from resampling segments, the same ones for both models; segments of one person resemble "
         "each other, so that for a fourth person they are too narrow. Against three hidden states: "

@@ -50,6 +50,7 @@ GUESTS = {
     "dask": ("engines/dask",),
     "distributed": ("engines/dask",),
     "matplotlib": ("reports",),
+    "jinja2": ("reports",),
     "typer": ("cli",),
     "narwhals": ("features/frames.py",),
     "onnx": ("serving",),
@@ -200,7 +201,7 @@ def test_importing_the_package_loads_nothing_heavy():
     code = """
 import json, sys
 import kernelfields
-heavy = {"sklearn", "numba", "torch", "scipy", "matplotlib", "rich", "narwhals"}
+heavy = {"sklearn", "numba", "torch", "scipy", "matplotlib", "jinja2", "networkx", "rich", "narwhals"}
 print(json.dumps([sorted(heavy & set(sys.modules)), dir(kernelfields), kernelfields.__all__]))
 """
     loaded, names, public = in_a_fresh_process(code)
@@ -215,7 +216,7 @@ import kernelfields
 for name in kernelfields.__all__:
     getattr(kernelfields, name)
 kernelfields.ChainCRF()
-print(json.dumps(sorted({"numba", "torch", "matplotlib"} & set(sys.modules))))
+print(json.dumps(sorted({"numba", "torch", "matplotlib", "jinja2", "networkx"} & set(sys.modules))))
 """
     assert in_a_fresh_process(code) == []
 

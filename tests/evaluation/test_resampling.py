@@ -8,7 +8,8 @@ from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.label_scores import token_accuracy
-from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports import Estimate
 from kernelfields.reports.report import report_page
 
 LABELS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
@@ -259,7 +260,7 @@ def test_one_sequence_has_no_intervals():
     assert np.isnan(found.calibration.curve.accuracy_low).all()
     assert "[–]" not in str(evaluate(y, y, n_resamples=0)), "none was asked for"
     page = report_page("One", evaluation=plain)
-    assert "There are no intervals, as resamples of one sequence are all alike." in page
+    assert "1 sequences, 3 tokens; no intervals, as resamples of one sequence are all alike." in page
     assert "1.000 [–]" in page
     differences = compare(y, y, [["O", "O", "O"]], random_state=0)
     assert differences.accuracy.share_better is None
@@ -279,6 +280,7 @@ def test_figures_of_nothing_have_no_interval_among_others_that_have():
 
 def test_sums_of_sequences_come_first():
     sums = Resampling(5, 0.95, 0).sums({"one": np.arange(4), "two": np.ones((4, 2))})
-    assert sums["one"].shape == (6, 1)
+    assert sums["one"].shape == (6,)
     np.testing.assert_array_equal(sums["one"][0], 6)
+    assert sums["two"].shape == (6, 2)
     np.testing.assert_array_equal(sums["two"], 4.0)

@@ -147,7 +147,7 @@ def test_the_proposals_without_candidates_and_the_printed_path():
     crf = ChainCRF("linear", cliques="learn", random_state=0).fit(X, y)
     assert crf.structure_path_.added[0] == "lag2"
     printed = str(crf.structure_path_)
-    assert "* lag2" in printed
+    assert "✓ lag2" in printed
     assert "held out" in printed
     assert f"{crf.structure_path_.steps[1].gain:.4g}" in printed
     document = crf.structure_path_.to_dict()

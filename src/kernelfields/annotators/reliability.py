@@ -17,7 +17,8 @@ import numpy as np
 
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map
-from kernelfields.reports.tables import Row, Table, html_of, json_value, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import Table, json_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +33,11 @@ class AnnotatorReliability:
     worst: tuple[Hashable, Hashable, float] | None
 
     @property
-    def cells(self) -> tuple[str, ...]:
+    def cells(self) -> tuple[object, ...]:
         """The row of a table."""
         label, said, share = self.worst or ("", "", 0.0)
         mistaken = f"{label} as {said}: {share:.2f}" if self.worst else ""
-        return (str(self.annotator), f"{self.n_labelled:,}", f"{self.accuracy:.3f}", f"{self.kappa:.3f}", mistaken)
+        return (self.annotator, self.n_labelled, self.accuracy, self.kappa, mistaken)
 
     @classmethod
     def of(
@@ -53,18 +54,20 @@ class AnnotatorReliability:
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatorTable:
+class AnnotatorTable(Shown):
     """Who is reliable, the best first; print it, show it in a notebook, or ``plot()`` the confusions of one."""
 
     rows: list[AnnotatorReliability]
     labels: list[Hashable]
     confusions: dict[Hashable, np.ndarray]
 
-    def __str__(self) -> str:
-        return text_of(self._heading, [self._table])
-
-    def _repr_html_(self) -> str:
-        return html_of(self._heading, [self._table])
+    def parts(self) -> list[str | Table]:
+        """Return the heading and a row for each annotator."""
+        heading = f"{len(self.rows)} annotators, {len(self.labels)} labels"
+        columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
+        formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
+        table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)
+        return [f"{heading}; as far as field and annotators together can tell", table]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -92,14 +95,3 @@ class AnnotatorTable:
             column_name=f"said by {chosen}",
             largest=1.0,
         )
-
-    @property
-    def _heading(self) -> str:
-        return (
-            f"{len(self.rows)} annotators, {len(self.labels)} labels; as far as field and annotators together can tell"
-        )
-
-    @property
-    def _table(self) -> Table:
-        heads = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
-        return Table(heads, [Row(row.cells) for row in self.rows], words=(0, 4))

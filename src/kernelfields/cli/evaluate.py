@@ -91,7 +91,8 @@ def evaluate(
                 "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
         truth, predicted = _last_two_columns(model)
-        evaluation = evaluate_known(partial_labels(truth, unknown_label, label_sets), predicted, **shared)
+        known = partial_labels(truth, unknown_label, label_sets) or []
+        evaluation = evaluate_known(known, predicted, **shared)
         console.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
 
 
-class _Shown(Protocol):
+class _Shown(HasMarkup, Protocol):
     """A table of results, which is text, HTML and plain values."""
 
     def to_dict(self) -> dict: ...

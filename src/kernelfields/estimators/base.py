@@ -759,12 +759,12 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
 
     def _repr_html_inner(self) -> str:
         """Return the HTML of scikit-learn's ``_repr_html_``: of a fitted estimator its summary."""
-        return self.summary()._repr_html_() if hasattr(self, "field_") else super()._repr_html_inner()
+        return self.summary()._repr_html_() or "" if hasattr(self, "field_") else super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
         """Return what a notebook shows, as scikit-learn does."""
         if hasattr(self, "field_") and get_config()["display"] == "diagram":
-            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_()}
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_() or ""}
         return super()._repr_mimebundle_(**settings)
 
     def show(

@@ -247,7 +247,8 @@ class GraphCRF(LabelledField):
         labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
         edges = {factors.name: factors.members for factors in graphs.factors}
         classes = self.classes_.tolist()
-        return LabelledGraph(list(labels), marginals, classes, tokens, y, caption, edges=edges, positions=positions)
+        places = None if positions is None else np.asarray(positions, dtype=np.float64)
+        return LabelledGraph(list(labels), marginals, classes, tokens, y, caption, edges=edges, positions=places)
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:

@@ -1,11 +1,11 @@
-"""Calibration: whether labels with marginal probability p are right in a share p of the cases.
+"""Calibration: agreement of marginal probabilities with the share of right labels.
 
     confidence_t = max_b p(y_t = b | x),   correct_t = [the label with that probability is true]
     expected calibration error = sum_bins (n_bin / N) |mean correct - mean confidence|
     Brier score = mean_t sum_b (p(y_t = b | x) - [y_t = b])^2,   from 0 to 2
 
-Bins are intervals (low, high] of confidence, of equal width or with equally many positions. A true label that the
-classes do not know has probability 0: it is wrong, and its Brier score has 1 for it.
+Bins are intervals (low, high] of confidence, of equal width or with equally many positions. A true label that is not
+among the classes has probability 0: it is wrong, and its Brier score has 1 for it.
 
 Arrays: marginals, one (T, L) per sequence, columns in the order of ``classes`` (L,); lists of dicts from labels to
 probabilities are read as well. Cost: O(N L).
@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
-from kernelfields.evaluation.shares import share_interval
+from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import is_sequence, locate
+from kernelfields.reports.tables import Estimate, Result
 
 _SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve(Figures):
+class ReliabilityCurve(Result):
     """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
 
     Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
-    the intervals, None where nothing was resampled.
+    the intervals, None where none were computed.
     """
 
     edges: np.ndarray
@@ -45,7 +45,7 @@ class ReliabilityCurve(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Figures):
+class Calibration(Result):
     """Expected calibration error, Brier score and reliability curve of marginals."""
 
     expected_error: Estimate
@@ -84,9 +84,9 @@ class Confidences:
         return np.column_stack([*columns, np.add.reduceat(self.squared_error, packed.offsets[:-1])])
 
 
-def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
+def read_confidences(packed: PackedLabels, marginals: object, classes: object) -> Confidences:
     """Compare marginals with the true labels."""
-    table, true, known = _true_columns(packed, marginals, classes)
+    table, true, known = true_columns(packed, marginals, classes)
     best = table.argmax(axis=1)
     rows = np.arange(len(table))
     of_truth = np.where(true >= 0, table[rows, true], 0.0)
@@ -95,12 +95,8 @@ def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Conf
     return Confidences(table[rows, best], best == true, squared, [known[column] for column in best.tolist()])
 
 
-def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return marginals as one table (N, L) and the column of every true label, -1 for unknown labels."""
-    return _true_columns(packed, marginals, classes)[:2]
-
-
-def _true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, list]:
+def true_columns(packed: PackedLabels, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, list]:
+    """Return marginals as one table (N, L), the column of every true label, -1 for unknown ones, and the classes."""
     table, known = _pack_marginals(packed, marginals, classes)
     place = {label: column for column, label in enumerate(known)}
     return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
@@ -108,39 +104,33 @@ def _true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[n
 
 def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
     """Turn statistics (S, 3 n_bins + 1), and their sums (1 + n_resamples, 3 n_bins + 1), into figures."""
-    n_sequences, n_bins = len(by_sequence), len(edges) - 1
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
-    n_positions = counts.sum(axis=1)
-    accuracy = np.divide(correct[0], counts[0], out=np.full(n_bins, np.nan), where=counts[0] > 0)
-    own_counts, own_correct = by_sequence[:, :n_bins], by_sequence[:, 2 * n_bins : 3 * n_bins]
-    spread = resampling.shares(accuracy, share_interval(own_correct, own_counts, resampling.confidence), n_sequences)
+    own_counts, _, own_correct = np.split(by_sequence[:, :-1], 3, axis=1)
+    n_positions, n_sequences = counts.sum(axis=1), len(by_sequence)
+    accuracy = resampling.proportions(own_correct, own_counts)
     ends = [
-        None if resampling.n_resamples == 0 else np.array([getattr(each, side) for each in spread])
+        None if resampling.n_resamples == 0 else np.array([getattr(estimate, side) for estimate in accuracy])
         for side in ("low", "high")
     ]
-    empty = counts[0] == 0
-    curve = ReliabilityCurve(
-        edges,
-        counts[0].astype(np.int64),
-        np.divide(confidence[0], counts[0], out=np.full(len(empty), np.nan), where=~empty),
-        accuracy,
-        *ends,
+    means = (
+        np.divide(total[0], counts[0], out=np.full(len(edges) - 1, np.nan), where=counts[0] > 0)
+        for total in (confidence, correct)
     )
     return Calibration(
         resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions, n_sequences),
         resampling.estimate(sums[:, -1] / n_positions, n_sequences),
-        curve,
+        ReliabilityCurve(edges, counts[0].astype(np.int64), *means, *ends),
     )
 
 
 def expected_calibration_error(
-    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+    y_true: object, marginals: object, classes: object = None, *, n_bins: int = 10, strategy: str = "uniform"
 ) -> float:
     """Return the mean distance between confidence and accuracy, over bins of confidence."""
     return _calibration(y_true, marginals, classes, n_bins, strategy).expected_error.value
 
 
-def brier_score(y_true: Any, marginals: Any, classes: Any = None) -> float:
+def brier_score(y_true: object, marginals: object, classes: object = None) -> float:
     """Return the mean squared distance between marginals and the true labels, from 0 to 2.
 
     With two labels it is twice scikit-learn's ``brier_score_loss`` of one of them.
@@ -149,13 +139,13 @@ def brier_score(y_true: Any, marginals: Any, classes: Any = None) -> float:
 
 
 def reliability_curve(
-    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+    y_true: object, marginals: object, classes: object = None, *, n_bins: int = 10, strategy: str = "uniform"
 ) -> ReliabilityCurve:
     """Return confidence and accuracy per bin, bins of equal width ("uniform") or equal numbers ("quantile")."""
     return _calibration(y_true, marginals, classes, n_bins, strategy).curve
 
 
-def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strategy: str) -> Calibration:
+def _calibration(y_true: object, marginals: object, classes: object, n_bins: int, strategy: str) -> Calibration:
     packed = pack_labels(y_true=y_true)
     confidences = read_confidences(packed, marginals, classes)
     edges = confidences.edges(n_bins, strategy)
@@ -163,7 +153,7 @@ def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strateg
     return calibrate(statistics.sum(axis=0, keepdims=True), statistics, edges, Resampling(n_resamples=0))
 
 
-def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, list]:
+def _pack_marginals(packed: PackedLabels, marginals: Any, classes: object) -> tuple[np.ndarray, list]:
     if not is_sequence(marginals) or len(marginals) != packed.n_sequences:
         got = f"{len(marginals)}" if is_sequence(marginals) else type(marginals).__name__
         raise ValueError(
@@ -191,7 +181,7 @@ def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple
     return table, known
 
 
-def _check_classes(classes: Any, packed: PackedLabels) -> list:
+def _check_classes(classes: object, packed: PackedLabels) -> list:
     if classes is None:
         raise ValueError("marginals need classes, the labels their columns stand for: pass classes=crf.classes_")
     known = np.asarray(classes).tolist()
@@ -203,7 +193,7 @@ def _check_classes(classes: Any, packed: PackedLabels) -> list:
     return known
 
 
-def _marginal_array(rows: Any, index: int, shape: tuple[int, int]) -> np.ndarray:
+def _marginal_array(rows: object, index: int, shape: tuple[int, int]) -> np.ndarray:
     try:
         array = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -216,7 +206,7 @@ def _marginal_array(rows: Any, index: int, shape: tuple[int, int]) -> np.ndarray
     return array
 
 
-def _from_dicts(rows: Any, classes: list, index: int) -> np.ndarray:
+def _from_dicts(rows: list[Mapping[Any, float]], classes: list, index: int) -> np.ndarray:
     for position, row in enumerate(rows):
         if set(row) != set(classes):
             raise ValueError(

@@ -2,7 +2,7 @@
 
     y_true, y_pred: S lists of labels  ->  codes (N,) each, offsets (S + 1,), labels (L,) that the codes stand for
 
-The labels are those that occur in any of the lists, sorted, so a label that only one of them knows is a label like
+The labels are those that occur in any of the lists, sorted, so a label that occurs in one of them only is a label like
 the others. Labels are strings, or whole numbers and booleans. Cost: O(N).
 Fails: ValueError or TypeError naming the list, the sequence (counted from 0) and the position.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, locate, offsets_of
+from kernelfields.fields.reading import is_sequence, locate, offsets_of, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 
@@ -77,7 +77,7 @@ def pack_labels(**lists: Any) -> PackedLabels:
                 f"{first_name} holds {kinds[first_name]} and {name} holds {kind}, so no label could ever match: "
                 "use one kind throughout, for example str(label)"
             )
-    labels = sorted(_plain(label) for label in set(chain.from_iterable(flat.values())))
+    labels = sorted(plain_label(label) for label in set(chain.from_iterable(flat.values())))
     place = {label: code for code, label in enumerate(labels)}
     codes = {
         name: np.fromiter((place[label] for label in values), np.int64, len(values)) for name, values in flat.items()
@@ -137,12 +137,8 @@ def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
     return str(first)
 
 
-def _kind_of(label: Any) -> str | None:
+def _kind_of(label: object) -> str | None:
     if isinstance(label, str):
         return "strings"
     whole = isinstance(label, _WHOLE) or (isinstance(label, float | np.floating) and float(label).is_integer())
     return "numbers" if whole else None
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from kernelfields.reports.page import Shown
 from kernelfields.reports.progress import in_words
-from kernelfields.reports.tables import Table, html_of, text_of
+from kernelfields.reports.tables import Table
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.variance_path import FoldFit
 
@@ -103,18 +104,16 @@ def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class SearchTable:
+class SearchTable(Shown):
     """The candidates of a search, the best first; print it, or let a notebook show it."""
 
     heading: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def __str__(self) -> str:
-        return text_of(self.heading, [Table(self.columns, self.rows)])
-
-    def _repr_html_(self) -> str:
-        return html_of(self.heading, [Table(self.columns, self.rows)])
+    def parts(self) -> list[str | Table]:
+        """Return the heading and the table."""
+        return [self.heading, Table(self.columns, self.rows)]
 
 
 def tabulate(

@@ -24,7 +24,8 @@ from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
 from kernelfields.numerics.parameters import check_count
 from kernelfields.objective.designs.design import Design
-from kernelfields.reports.tables import Table, element
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import Table
 from kernelfields.structure.bounds import Batches, Promise, by_place, improvement_bounds
 
 
@@ -61,8 +62,8 @@ class StructureStep:
 
 
 @dataclass
-class StructurePath:
-    """All steps of a search, and why it ended."""
+class StructurePath(Shown):
+    """All steps of a search, and why it ended; ``kernelfields.reports.plot_structure`` draws a picture."""
 
     steps: list[StructureStep]
     #: What the candidates left could bring at the end, at most.
@@ -83,27 +84,20 @@ class StructurePath:
             "reason": self.reason,
         }
 
-    def __str__(self) -> str:
-        return f"{self._table('*').text()}\n{self._ending('*')}"
-
-    def _repr_html_(self) -> str:
-        """Return the steps as a table for a notebook; ``kernelfields.reports.plot_structure`` draws a picture."""
-        return str(element("div", self._table("✓").markup(), element("p", self._ending("✓"))))
-
-    def _table(self, mark: str) -> Table:
-        """Return the steps, those that were kept with a mark before their name."""
+    def parts(self) -> list[Table]:
+        """Return the steps as a table, those that were kept with a mark before their name."""
         scored = any(step.score is not None for step in self.steps)
         rows = []
         for index, step in enumerate(self.steps):
-            name = f"{mark if index and step.kept else ' '} {step}"
-            improvements = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
-            score = [] if not scored else ["" if step.score is None else f"{step.score:.6g}"]
-            rows.append([name, *improvements, f"{step.value:.6g}", *score])
+            name = f"{'✓' if index and step.kept else ' '} {step}"
+            improvements = [figure if index else None for figure in (step.bound, step.estimate, step.gain)]
+            rows.append([name, *improvements, step.value, *([step.score] if scored else [])])
         columns = ["  added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
-        return Table(columns, rows, longest=30)
+        formats = dict.fromkeys(columns[1:4], ".4g") | dict.fromkeys(columns[4:], ".6g")
+        return [Table(columns, rows, formats=formats, note=self._ending(), longest=30)]
 
-    def _ending(self, mark: str) -> str:
-        ending = f"ended: {self.reason}; {mark} kept"
+    def _ending(self) -> str:
+        ending = f"ended: {self.reason}; ✓ kept"
         if self.left:
             name = max(self.left, key=self.left.__getitem__)
             ending += f"; the best candidate left is {name}, which could bring {self.left[name]:.4g} at most"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation.shares import f1_interval, mean_interval, share_interval
+from kernelfields.evaluation import Estimate
+from kernelfields.evaluation.intervals import f1_intervals, mean_interval, wilson_intervals
 
 
 def column(values):
@@ -17,45 +18,46 @@ def column(values):
 )
 def test_one_case_a_sequence_is_wilsons_interval(right, cases, low, high):
     hits = column([1] * right + [0] * (cases - right))
-    np.testing.assert_allclose(share_interval(hits, np.ones_like(hits)), [[low], [high]], atol=1e-6)
+    np.testing.assert_allclose(wilson_intervals(hits, np.ones_like(hits)), [[low], [high]], atol=1e-6)
 
 
 def test_a_sequence_that_is_right_throughout_counts_once_whatever_its_length():
     for length in (1, 3, 100):
-        ends = share_interval(column([length] * 8), column([length] * 8))
-        np.testing.assert_allclose(ends, share_interval(column([1] * 8), column([1] * 8)))
+        ends = wilson_intervals(column([length] * 8), column([length] * 8))
+        np.testing.assert_allclose(ends, wilson_intervals(column([1] * 8), column([1] * 8)))
     # Of unequal lengths, fewer: (sum n)^2 / sum n^2.
-    assert share_interval(column([1, 99]), column([1, 99]))[0] < share_interval(column([50, 50]), column([50, 50]))[0]
+    assert (
+        wilson_intervals(column([1, 99]), column([1, 99]))[0] < wilson_intervals(column([50, 50]), column([50, 50]))[0]
+    )
 
 
 def test_sequences_that_differ_widen_the_interval_as_their_variance_says():
-    even = share_interval(np.full((40, 1), 5.0), np.full((40, 1), 10.0))
-    uneven = share_interval(column([10, 0] * 20), np.full((40, 1), 10.0))
-    one_each = share_interval(column([1, 0] * 20), np.ones((40, 1)))
+    even = wilson_intervals(np.full((40, 1), 5.0), np.full((40, 1), 10.0))
+    uneven = wilson_intervals(column([10, 0] * 20), np.full((40, 1), 10.0))
+    one_each = wilson_intervals(column([1, 0] * 20), np.ones((40, 1)))
     assert np.ptp(even) < np.ptp(uneven)
     np.testing.assert_allclose(uneven, one_each, atol=1e-12)
 
 
 def test_there_is_no_share_of_nothing():
-    low, high = share_interval(np.zeros((3, 2)), np.array([[0.0, 1.0]] * 3))
+    low, high = wilson_intervals(np.zeros((3, 2)), np.array([[0.0, 1.0]] * 3))
     assert np.isnan([low[0], high[0]]).all()
     assert 0 == low[1] < high[1] < 1
 
 
 def test_the_interval_of_f1_is_that_of_hits_among_all_that_are_true_or_predicted():
     hits, predicted, true = column([1, 0, 1, 1]), column([1, 1, 1, 1]), column([1, 0, 1, 2])
-    low, high = share_interval(hits, column([1, 1, 1, 2]))
-    found = f1_interval(hits, predicted, true)
+    low, high = wilson_intervals(hits, column([1, 1, 1, 2]))
+    found = f1_intervals(hits, predicted, true)
     np.testing.assert_allclose(found, [2 * low / (1 + low), 2 * high / (1 + high)])
     assert found[0] < 2 * 3 / (4 + 4) < found[1]
 
 
 def test_the_mean_of_equal_figures_is_narrower_by_the_root_of_their_number():
-    values, ends = np.full(4, 0.5), (np.full(4, 0.3), np.full(4, 0.9))
-    np.testing.assert_allclose(mean_interval(values, ends, np.ones(4)), [0.4, 0.7])
-    one = mean_interval(np.array([0.5, 0.8]), (np.array([0.3, np.nan]), np.array([0.9, np.nan])), np.array([1, 0]))
+    np.testing.assert_allclose(mean_interval([Estimate(0.5, 0.3, 0.9)] * 4, np.ones(4)), [0.4, 0.7])
+    one = mean_interval([Estimate(0.5, 0.3, 0.9), Estimate(0.8, np.nan, np.nan)], np.array([1, 0]))
     np.testing.assert_allclose(one, [0.3, 0.9])
-    assert np.isnan(mean_interval(np.zeros(1), (np.full(1, np.nan),) * 2, np.ones(1))).all()
+    assert np.isnan(mean_interval([Estimate(0.0, np.nan, np.nan)], np.ones(1))).all()
 
 
 @pytest.mark.parametrize("n_sequences", [2, 5, 30])
@@ -71,5 +73,5 @@ def test_intervals_hold_the_share_of_all_sequences_there_could_be(n_sequences, c
         if correlation and mean_length > 1:
             strength = (1 - correlation) / correlation
             chances = random.beta(share * strength, (1 - share) * strength, lengths.shape)
-        low, high = share_interval(random.binomial(lengths, chances).astype(float), lengths)
+        low, high = wilson_intervals(random.binomial(lengths, chances).astype(float), lengths)
         assert np.mean((low <= share) & (share <= high)) > least
