@@ -61,7 +61,7 @@ from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.reports.filled import FilledLabels
 from kernelfields.solvers.choice import check_solver
-from kernelfields.solvers.loop import Solution
+from kernelfields.solvers.loop import Iteration, Solution
 from kernelfields.structure.search import StructureSearch
 from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
@@ -224,20 +224,19 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
     def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
-        watchers = [*check_callbacks(self.callbacks), progress]
         structure, engine = self._structure(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
-            data = reader.scale(data, always=self.scale is True)
+            # A fit that continues keeps the scale of its basis, which the reader has applied already.
+            data = data if self._continues else reader.scale(data, always=self.scale is True)
         else:
             warn_of_uneven_columns(self, data)
         options = FitOptions(
             self.solver,
             self.tol,
             self.max_iter,
-            # A list, not a generator: every watcher sees every iteration, whatever the others say.
-            lambda iteration: True in [watcher(iteration) for watcher in watchers],
+            self._watcher(progress),
             random,
             progress.say,
             partial,
@@ -245,6 +244,12 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         )
         settings = self._sample_settings()
         return Training(reader, data, classes, structure, engine, options, progress.say, settings)
+
+    def _watcher(self, progress: Any) -> Callable[[Iteration], bool]:
+        """Return a function that shows an iteration to all callbacks and to ``progress``; True stops the fit."""
+        watchers = [*check_callbacks(self.callbacks), progress]
+        # A list, not a generator: every watcher sees every iteration, whatever the others return.
+        return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 
     # ---- what is left to the data, see settling.py
 

@@ -26,7 +26,7 @@ from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_s
 from kernelfields.estimators.known import ranked_labellings
 from kernelfields.estimators.settling import Training, learnt_cliques
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
+from kernelfields.features.label_dictionary import check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -314,7 +314,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             settings = {"constraints": self.constraints, "class_weight": self.class_weight}
             return read_collection(client, X, y, sample_weight, **settings)
         if self._continues:
-            reader, classes = self._reader, self.classes_
+            X, y, classes = readable_again(X), readable_again(y), self.classes_
+            reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).admitting_labels()
         else:
             reader = ChainReader()
@@ -540,7 +541,8 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     ) -> Explanation:
         """Return, for one sequence, what moved the label at each position and away from which other label.
 
-        The contributions at a position add up to log p(y | x) - log p(y with the other label at t | x).
+        The contributions at a position add up to log p(y | x) - log p(y with the other label at t | x). A labelling
+        that constraints or ``allowed`` forbid has probability zero: each rule that it breaks contributes infinity.
 
         Parameters
         ----------

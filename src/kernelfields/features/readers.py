@@ -143,6 +143,15 @@ class ChainReader:
         chains = chains if self.allowed is None else with_allowed(X, chains, self.allowed)
         return chains if self.scaling is None else replace(chains, inputs=self.scaling(inputs))
 
+    def with_rule(self, rule: Any, X: Any, y: Any, classes: np.ndarray) -> ChainReader:
+        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data."""
+        reader = replace(self, allowed=None)
+        if rule is not None:
+            X, y = open_groups(X, y, self.columns)
+            chains = replace(reader, scaling=None).read(X, y, None, classes)
+            reader.allowed = rule.learn(X, chains, classes)
+        return reader
+
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see."""
         return clique.width(self.n_features)

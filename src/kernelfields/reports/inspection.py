@@ -14,7 +14,8 @@ constraints rule out. Of an explanation,
     difference_t = sum of contributions_t = score(y) - score(y with another label at t)
 
 so a difference is the logarithm of how many times more probable the labelling is than the one with the other label
-at that position alone. Constraints are no part of it: they are named in the notes.
+at that position alone. A rule that forbids the other labelling contributes infinity, one that forbids the labelling
+itself minus infinity; where both are forbidden the difference is NaN.
 
 Cost: that of writing down what is there. Fails: ValueError when arrays do not fit the labels.
 """
@@ -420,10 +421,10 @@ def _list_dict(listed: WeightList) -> dict[str, Any]:
 class Contribution:
     """One term of a difference of scores.
 
-    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
-    ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
-    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount);
-    of a segment "position". Segments also have "duration".
+    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
+    "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "training"
+    (what a training input contributed) or "pivot" (a term of the kernel expansion), with the "rest" of them summed up,
+    or "similar" (a training input nearby, without an amount); of a segment "position". Segments also have "duration".
     ``value`` is the value of the feature, or of the kernel.
     """
 
@@ -470,7 +471,6 @@ class PositionExplanation:
     contributions: tuple[Contribution, ...]
     more: int = 0
     more_amount: float = 0.0
-    notes: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -491,9 +491,8 @@ class PositionExplanation:
                 yield part.amount, part.words, True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation of this position as plain values."""
-        contributions = [each.to_dict() for each in self.contributions]
-        return {**vars(self), "contributions": contributions, "notes": list(self.notes)}
+        """Return the explanation of this position as plain values, None for what is infinite."""
+        return json_value(vars(self))
 
     def table(self, largest: float = 1.0) -> Table:
         """Return the terms as a list, shaded by their share of ``largest``."""
@@ -504,7 +503,7 @@ class PositionExplanation:
         if self.more:
             left = f"({self.more:,} more feature{'s' if self.more > 1 else ''})"
             rows.append(Row((signed(self.more_amount), left), role="quiet"))
-        return list_table(self.heading, [*rows, *(Row(("", note), role="quiet") for note in self.notes)])
+        return list_table(self.heading, rows)
 
     def __str__(self) -> str:
         return self.table().text()

@@ -25,6 +25,7 @@ import scipy.sparse
 
 from kernelfields.estimators.inspecting.training_inputs import TrainingInputs, similar_parts, spoken_parts
 from kernelfields.features.readers import is_feature_sequences
+from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import check_window
 from kernelfields.fields.constraints import ConstraintMasks
@@ -87,9 +88,12 @@ def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Aske
     exchanges = partial(chain_exchanges, chains=chains, labels=labels, others=others, classes=classes)
     names = _by_group(feature_names(crf, asked.feature_names))
     moved = _moved(crf.field_.terms, chains, len(labels), exchanges, names, asked)
-    notes = [tuple(_broken_rules(masks, labels, others, t, classes)) for t in range(len(labels))]
+    for t, contributions in enumerate(moved):
+        for own, sign in ((labels, -1.0), (others, 1.0)):
+            rules = _broken_rules(masks, chains.allowed, labels, int(own[t]), t, classes)
+            contributions += [broken_rule(words, sign) for words in rules]
     words = _checked_tokens(tokens, len(labels), "sequence", "positions")
-    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top, notes)
+    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top)
 
 
 def explain_graph(crf: Any, x: object, y: object, names: object, asked: Asked) -> Explanation:
@@ -170,7 +174,6 @@ def _explanation(
     words: Sequence[str] | None,
     moved: Sequence[list[Contribution]],
     top: int,
-    notes: Sequence[tuple[str, ...]] | None = None,
 ) -> Explanation:
     """Put the contributions of every place in order, the largest features listed and the others summed up."""
     positions = []
@@ -190,7 +193,6 @@ def _explanation(
                 tuple(shown),
                 len(left_out),
                 sum(each.amount for each in left_out),
-                () if notes is None else notes[t],
             )
         )
     return Explanation(tuple(positions))
@@ -484,21 +486,32 @@ def _pivot_parts(
     return parts, len(amounts)
 
 
+def broken_rule(words: str, sign: float = 1.0) -> Contribution:
+    """Return the contribution of a rule that forbids the other labelling or, with ``sign`` -1, the one explained."""
+    return Contribution("rule", "", words, sign * np.inf)
+
+
 def _broken_rules(
-    masks: ConstraintMasks, labels: np.ndarray, others: np.ndarray, t: int, classes: Sequence[object]
+    masks: ConstraintMasks,
+    allowed: AllowedLabels | None,
+    labels: np.ndarray,
+    label: int,
+    t: int,
+    classes: Sequence[object],
 ) -> Iterator[str]:
-    """Yield what the constraints say about the label at t and about its rival, given the neighbours."""
+    """Yield the rules that a label at t breaks, given the labels of the neighbours."""
     last = len(labels) - 1
     before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
-    for label in (labels[t], others[t]):
-        rules = [
-            (masks.label[label], "everywhere"),
-            (t == 0 and masks.start[label], "at the first position"),
-            (t == last and masks.end[label], "at the last position"),
-            (t > 0 and masks.edge[before, label], f"after {classes[before]}"),
-            (t < last and masks.edge[label, after], f"before {classes[after]}"),
-        ]
-        yield from (f"{classes[label]} is forbidden {where} by the constraints" for broken, where in rules if broken)
+    constraints = "by the constraints"
+    rules = [
+        (masks.label[label], f"everywhere {constraints}"),
+        (t == 0 and masks.start[label], f"at the first position {constraints}"),
+        (t == last and masks.end[label], f"at the last position {constraints}"),
+        (t > 0 and masks.edge[before, label], f"after {classes[before]} {constraints}"),
+        (t < last and masks.edge[label, after], f"before {classes[after]} {constraints}"),
+        (allowed is not None and label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"),
+    ]
+    yield from (f"{classes[label]} is forbidden {where}" for broken, where in rules if broken)
 
 
 def largest(values: np.ndarray, top: Top) -> tuple[np.ndarray, np.ndarray]:

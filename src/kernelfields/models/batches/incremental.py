@@ -11,8 +11,10 @@ from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.reading import random_generator
 from kernelfields.models.batches.continuation import Continuation, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import name_cliques
+from kernelfields.models.checkpoints import Checkpoint
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions, warn_of_solution
+from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 
@@ -34,12 +36,19 @@ _KEPT = (
     "label_kernel",
     "cliques",
     "constraints",
+    "allowed",
 )
 
 
 def fit_batch(crf: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-    """Fit a chain estimator to one more batch of sequences; an error leaves it as it was."""
+    """Fit a chain estimator to one more batch of sequences; an error leaves it as it was.
+
+    Checkpoints are written after each batch, the curvature included.
+    """
     changed = copy.copy(crf)
+    checkpoints = [watcher for watcher in check_callbacks(crf.callbacks) if isinstance(watcher, Checkpoint)]
+    for checkpoint in checkpoints:
+        checkpoint.begin()
     if not hasattr(crf, "field_"):
         _fit_first(changed, X, y, sample_weight)
         if classes is not None:
@@ -50,11 +59,17 @@ def fit_batch(crf: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Non
         _fit_next(changed, X, y, sample_weight)
     crf.__dict__.update(changed.__dict__)
     crf.__dict__.pop("laplace_", None)
+    for checkpoint in checkpoints:
+        checkpoint.end(crf)
 
 
 def settings_of(crf: Any) -> dict[str, str]:
     """Return what must not change from batch to batch."""
-    return {name: repr(getattr(crf, name)) for name in _KEPT}
+    settings = {name: repr(getattr(crf, name)) for name in _KEPT}
+    if hasattr(crf.allowed, "get_params"):
+        # scikit-learn shortens the representation of a dictionary of many words.
+        settings["allowed"] = f"{type(crf.allowed).__name__}({crf.allowed.get_params(deep=False)})"
+    return settings
 
 
 def _fit_first(crf: Any, X: Any, y: Any, sample_weight: Any) -> None:
@@ -76,10 +91,12 @@ def _check_continues(crf: Any) -> None:
             "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
             "clone(estimator), instead of fit"
         )
-    for name, value in settings_of(crf).items():
-        before = crf.continuation_.settings[name]
-        if value != before:
-            raise ValueError(f"{name} was {before} in the first batch and is {value}: set it back, or fit afresh")
+    present = settings_of(crf)
+    for name, before in crf.continuation_.settings.items():
+        if present[name] != before:
+            raise ValueError(
+                f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit afresh"
+            )
 
 
 def _all_classes(known: np.ndarray, y: Any, classes: Any) -> np.ndarray:
@@ -115,8 +132,10 @@ def _fit_next(crf: Any, X: Any, y: Any, sample_weight: Any) -> None:
     known = crf.continuation_.grown(terms)
     settings = crf._sample_settings(sum(not term.tied_everywhere for term in terms))
     sample = crf._engine(data).place(data, crf.field_.structure, settings)
-    options = FitOptions(crf.solver, crf.tol, crf.max_iter, None, random_generator(crf.random_state))
-    terms, solution = fit_continued(terms, known, sample, options)
+    with crf._progress() as progress:
+        random = random_generator(crf.random_state)
+        options = FitOptions(crf.solver, crf.tol, crf.max_iter, crf._watcher(progress), random, progress.say)
+        terms, solution = fit_continued(terms, known, sample, options)
     crf.field_ = Field(terms, crf.field_.structure)
     crf.solution_ = solution
     # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
