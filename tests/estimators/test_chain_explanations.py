@@ -101,7 +101,16 @@ def score_differences(crf, x, explanation):
 
 
 def totals(explanation):
-    return [math.fsum(term.amount for term in each.contributions) + each.more_amount for each in explanation.positions]
+    """The sums of all contributions but those of rules, which are infinite."""
+    return [
+        math.fsum(term.amount for term in each.contributions if term.kind != "rule") + each.more_amount
+        for each in explanation.positions
+    ]
+
+
+def rules_of(position):
+    """The rules that forbid a labelling of a position, with what they contribute."""
+    return [(term.name, term.amount) for term in position.contributions if term.kind == "rule"]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -112,7 +121,8 @@ def test_contributions_add_up_to_differences_of_scores(name):
         explanation = crf.explain(x, top=top)
         expected = score_differences(crf, x, explanation)
         np.testing.assert_allclose(totals(explanation), expected, atol=1e-10)
-        np.testing.assert_allclose([each.difference for each in explanation.positions], expected, atol=1e-10)
+        for each, difference in zip(explanation.positions, expected, strict=True):
+            assert each.difference == pytest.approx(math.inf if rules_of(each) else difference, abs=1e-10)
         assert all(each.more == 0 for each in explanation.positions) or top == 1
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
     for t, each in enumerate(explanation.positions):
@@ -284,27 +294,35 @@ def test_what_training_inputs_contribute_adds_up_at_the_optimum():
     assert rest.kind == "rest"
 
 
-def test_constraints_are_noted_beside_finite_differences():
+def test_constraints_contribute_infinity_beside_finite_scores():
     rules = Constraints([("D", "V"), ("N", "N")], start=["N"], end=["D"])
     crf = words_field(constraints=rules)
     explanation = crf.explain(DICTS[1], TAGS[1], against=["N", "V", "N", "D"])
-    assert [each.notes for each in explanation.positions] == [
-        ("N is forbidden at the first position by the constraints", "N is forbidden before N by the constraints"),
-        ("V is forbidden after D by the constraints",),
-        ("N is forbidden after N by the constraints",),
-        ("D is forbidden at the last position by the constraints",),
+    assert [rules_of(each) for each in explanation.positions] == [
+        [
+            ("N is forbidden at the first position by the constraints", math.inf),
+            ("N is forbidden before N by the constraints", math.inf),
+        ],
+        [("V is forbidden after D by the constraints", math.inf)],
+        [("N is forbidden after N by the constraints", math.inf)],
+        [("D is forbidden at the last position by the constraints", math.inf)],
     ]
+    assert [each.difference for each in explanation.positions] == [math.inf] * 4
     np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
-    assert "V is forbidden after D by the constraints" in str(explanation)
+    assert "+inf  V is forbidden after D by the constraints" in str(explanation)
+    assert json.loads(json.dumps(explanation.to_dict(), allow_nan=False))["positions"][0]["difference"] is None
     # A labelling that breaks the rules can be explained, too.
-    broken = crf.explain(DICTS[1], ["N", "V", "V", "P"]).positions[0]
-    assert "N is forbidden at the first position by the constraints" in broken.notes
+    broken = crf.explain(DICTS[1], ["N", "V", "V", "P"], against="P").positions[0]
+    assert rules_of(broken) == [("N is forbidden at the first position by the constraints", -math.inf)]
     assert broken.probability == 0.0
+    assert broken.difference == -math.inf
+    # Of two labellings that are both forbidden neither is more probable.
+    assert math.isnan(crf.explain(DICTS[1], ["N", "V", "V", "P"], against="D").positions[0].difference)
     masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
     crf.field_ = replace(crf.field_, structure=replace(crf.field_.structure, masks=masks))
     last = crf.explain(DICTS[1], against="P").positions[3]
-    assert last.notes == ("P is forbidden everywhere by the constraints",)
-    assert words_field().explain(DICTS[1]).positions[0].notes == ()
+    assert rules_of(last) == [("P is forbidden everywhere by the constraints", math.inf)]
+    assert rules_of(words_field().explain(DICTS[1]).positions[0]) == []
 
 
 def test_labels_to_compare_with():

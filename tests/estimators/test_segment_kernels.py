@@ -141,7 +141,6 @@ def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
                 if not repeats:
                     rival = segments_of(read_segments([rival])[0][0])
                 other = model.log_likelihood([x], [rival])
-                assert not each.notes
                 assert each.difference == pytest.approx(own - other, abs=1e-9)
                 listed = sum(one.amount for one in each.contributions) + each.more_amount
                 assert listed == pytest.approx(each.difference, abs=1e-12)
@@ -169,7 +168,8 @@ def test_a_rival_that_is_too_long_is_told():
     model = SegmentCRF("rbf", max_duration=2, **QUICK).fit(X, labels)
     long = next(i for i, x in enumerate(X) if len(x) >= 5)
     inner = model.explain(X[long], labels[long], against=0).positions[1]
-    assert inner.notes == ("0 is impossible here, as 0 is no longer than 2 positions",)
+    assert inner.contributions[0].name == "0 is impossible here, as 0 is no longer than 2 positions"
+    assert inner.difference == np.inf
 
 
 def test_tables_and_summaries_know_segments(fitted):

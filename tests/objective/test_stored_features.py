@@ -40,14 +40,18 @@ def grown(columns=None, dtype=np.float64, kernel=None, rank=RANK):
     return panel
 
 
+#: Products of BLAS may round a row differently where fewer rows are multiplied at once.
+LAST_BITS = 64 * np.finfo(np.float32).eps
+
+
 @pytest.mark.parametrize("stored_factor", [False, True])
-def test_a_panel_in_a_file_is_bit_for_bit_that_in_memory(stored_factor):
+def test_a_panel_in_a_file_is_that_in_memory_to_its_last_bits(stored_factor):
     memory = grown(dtype=np.float32)
     file = grown(FeatureFile(N_ROWS, RANK, np.float32, stored_factor=stored_factor), np.float32)
     assert len(file.features.tiles) > 5
     np.testing.assert_array_equal(file.pivots, memory.pivots)
-    np.testing.assert_array_equal(np.asarray(file.features), memory.features)
-    np.testing.assert_array_equal(file.residual, memory.residual)
+    np.testing.assert_allclose(np.asarray(file.features), memory.features, rtol=0, atol=LAST_BITS)
+    np.testing.assert_allclose(file.residual, memory.residual, rtol=0, atol=LAST_BITS)
     np.testing.assert_array_equal(np.asarray(file.subspace().factor), memory.subspace().factor)
 
 
@@ -87,7 +91,8 @@ def test_some_rows_are_rows_of_the_whole(columns):
 
 
 def test_half_precision_rounds_each_value_by_at_most_its_last_bit():
-    exact = grown(dtype=np.float32).features
+    # In tiles of the same size, so that products round alike.
+    exact = np.asarray(grown(FeatureFile(N_ROWS, RANK, np.float32), np.float32).features)
     columns = HalfColumns(N_ROWS, RANK, np.float32)
     half = grown(columns, np.float32).features
     error = np.abs(np.asarray(half) - exact)

@@ -85,7 +85,8 @@ def test_float64_columns_have_the_same_pivots_and_values(basis, kernel, kind, de
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("basis", [GreedyCholesky(), RandomCholesky(), Uniform()], ids=repr)
 def test_float32_columns_are_those_of_their_pivots_to_1e_5(basis, kernel, inputs_dtype, device):
-    inputs = inputs_of("dense", dtype=inputs_dtype)
+    # Far from each other: of inputs that are nearly in the span of the pivots, rounding decides which are set aside.
+    inputs = np.random.default_rng(1).normal(size=(150, 6)).astype(inputs_dtype)
     host, panel = both(basis, kernel, inputs, 25, np.float32, device)
     np.testing.assert_array_equal(np.sort(panel.pivots), np.sort(host.pivots))
     gram = kernel(inputs.astype(np.float64))

@@ -17,14 +17,17 @@ from kernelfields.cli.settings import LARGEST_COUNT
 if TYPE_CHECKING:
     from kernelfields.cli.models import TrainedModel
     from kernelfields.objective.bounds import Certificate
+    from kernelfields.reports.tables import Markup
 
 _HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
 
 
-class _Shown(HasMarkup, Protocol):
+class _Shown(Protocol):
     """A table of results, which is text, HTML and plain values."""
 
     def to_dict(self) -> dict: ...
+
+    def markup(self) -> Markup: ...
 
 
 @command()

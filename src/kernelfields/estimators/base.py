@@ -264,7 +264,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         partial = self._partial_settings()
         criteria = resolve_criteria(partial, engine, data, reader, classes)
         if scales(self, data):
-            data = reader.scale(data, always=self.scale is True)
+            # A fit that continues keeps the scale of its basis, which the reader has applied already.
+            data = data if self._continues else reader.scale(data, always=self.scale is True)
         else:
             warn_of_uneven_columns(self, data)
         options = FitOptions(
@@ -685,7 +686,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
 
         The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
-        meet it are named by their positions.
+        meet it are named by their positions. A labelling that constraints or ``allowed`` forbid has probability zero:
+        each rule that it breaks contributes infinity.
 
         Parameters
         ----------

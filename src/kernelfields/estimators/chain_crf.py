@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import is_collection
@@ -24,7 +25,7 @@ from kernelfields.estimators.declared import (
     variances_or_auto,
 )
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, refuse_elsewhere
+from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
@@ -34,7 +35,7 @@ from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.batches.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
-from kernelfields.models.callbacks import patience_of
+from kernelfields.models.callbacks import Checkpoint, patience_of
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, warn_of_solution
 from kernelfields.models.partial import PartialLabels
@@ -245,7 +246,8 @@ class ChainCRF(LabelledField):
             settings = {"constraints": self.constraints, "class_weight": self.class_weight}
             return read_collection(client, X, y, sample_weight, **settings)
         if self._continues:
-            reader, classes = self._reader, self.classes_
+            X, y, classes = readable_again(X), readable_again(y), self.classes_
+            reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).admitting_labels()
         else:
             reader = ChainReader()
@@ -353,9 +355,13 @@ class ChainCRF(LabelledField):
     ) -> Self:
         """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md.
 
-        An error leaves the estimator as it was.
+        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
+        curvature included.
         """
         changed = copy.copy(self)
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
         if not hasattr(self, "field_"):
             changed._fit_first_batch(X, y, sample_weight)
             if classes is not None:
@@ -366,11 +372,17 @@ class ChainCRF(LabelledField):
             changed._fit_next_batch(X, y, sample_weight)
         self.__dict__.update(changed.__dict__)
         self.__dict__.pop("laplace_", None)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
         return self
 
     def _described(self) -> dict[str, str]:
         """Return what must not change from batch to batch."""
-        return {name: repr(getattr(self, name)) for name in _DESCRIBING}
+        described = {name: repr(getattr(self, name)) for name in _DESCRIBING}
+        if isinstance(self.allowed, BaseEstimator):
+            # scikit-learn shortens the representation of a dictionary of many words.
+            described["allowed"] = f"{type(self.allowed).__name__}({self.allowed.get_params(deep=False)})"
+        return described
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         self._check_parameters()
@@ -390,10 +402,13 @@ class ChainCRF(LabelledField):
                 "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
                 "clone(estimator), instead of fit"
             )
-        for name, value in self._described().items():
-            before = self.continuation_.settings[name]
-            if value != before:
-                raise ValueError(f"{name} was {before} in the first batch and is {value}: set it back, or fit afresh")
+        present = self._described()
+        for name, before in self.continuation_.settings.items():
+            if present[name] != before:
+                raise ValueError(
+                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
+                    "afresh"
+                )
 
     def _admit(self, classes: np.ndarray) -> None:
         """Let the field have these classes, the old ones among them."""

@@ -356,7 +356,8 @@ class SegmentCRF(LabelledField):
 
         A segment is compared with the segmentation in which its positions have the other label, and join the segments
         beside them that have it too. The contributions add up to the difference of their log-probabilities: those of
-        positions and of their mean, of durations, and of transitions.
+        positions and of their mean, of durations, and of transitions. Each rule that makes the other segmentation
+        impossible contributes infinity.
 
         Parameters
         ----------

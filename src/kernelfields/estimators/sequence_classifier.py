@@ -129,11 +129,14 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         field.fit(X, states, sample_weight)
         if self.n_states > 1:
             field.set_params(tol=self.tol, warm_start=True)
-            allowed = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
-            known = [[own] * length for own, length in zip(allowed, lengths, strict=True)]
-            field.fit(X, known, sample_weight).set_params(warm_start=False)
+            field.fit(X, self._states_of(first, lengths), sample_weight).set_params(warm_start=False)
         self.classes_, self.estimator_ = classes, field
         return self
+
+    def _states_of(self, first: np.ndarray, lengths: Sequence[int]) -> list[list[set[int]]]:
+        """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
+        states = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
+        return [[own] * length for own, length in zip(states, lengths, strict=True)]
 
     def _chain(self, X: Any, n_classes: int) -> ChainCRF:
         """Return the chain over the states of all classes, which never follow those of another."""
@@ -207,9 +210,14 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
-        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class."""
-        check_is_fitted(self, "estimator_")
-        return [np.asarray(states) % self.n_states for states in self.estimator_.predict(X, decode="viterbi")]
+        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class.
+
+        The class is the one that :meth:`predict` gives, and the states are the most probable given this class. The most
+        probable states of all classes may belong to another one, whose other states are less probable.
+        """
+        first = self.predict_proba(X).argmax(axis=1) * self.n_states
+        found = self.estimator_.predict(X, decode="viterbi", known=self._states_of(first, _lengths(X)))
+        return [np.asarray(states) - begin for begin, states in zip(first, found, strict=True)]
 
     @property
     def n_features_in_(self) -> int:
@@ -261,10 +269,15 @@ def _read_classes(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
     classes, numbers = np.unique(targets, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds the one class {classes.tolist()[0]!r}: a classifier needs sequences of at least 2")
-    lengths = [each.shape[0] if hasattr(each, "shape") else len(each) for each in X]
+    lengths = _lengths(X)
     if 0 in lengths:
         raise ValueError(f"sequence {lengths.index(0)} of X is empty: remove it from X and y")
     return classes, numbers, lengths
+
+
+def _lengths(X: Any) -> list[int]:
+    """Return the lengths of the sequences."""
+    return [sequence.shape[0] if hasattr(sequence, "shape") else len(sequence) for sequence in X]
 
 
 def _clusters(

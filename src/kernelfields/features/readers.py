@@ -202,6 +202,15 @@ class ChainReader(InputReader):
         chains = chains if self.allowed is None else replace(chains, allowed=self.allowed.lists(X, chains))
         return self.scaled(chains)
 
+    def with_rule(self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray) -> ChainReader:
+        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data."""
+        reader = replace(self, allowed=None)
+        if rule is not None:
+            X, y = open_groups(X, y, self.columns)
+            chains = replace(reader, scaling=None).read(X, y, None, classes)
+            reader.allowed = rule.learn(X, chains, classes)
+        return reader
+
     def read_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
         """Return the rows (N, d) of new inputs and the offsets of the sequences (S + 1,)."""
         refuse_containers(X, "X")

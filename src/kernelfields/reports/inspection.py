@@ -13,7 +13,8 @@ constraints rule out. Of an explanation,
     difference_t = sum of contributions_t = score(y) - score(y with another label at t)
 
 so a difference is the logarithm of how many times more probable the labelling is than the one with the other label
-at that position alone. Constraints are no part of it: they are named in the notes.
+at that position alone. A rule that forbids the other labelling contributes infinity, one that forbids the labelling
+itself minus infinity; where both are forbidden the difference is NaN.
 
 Cost: that of writing the tables. Fails: ValueError when arrays do not fit the labels.
 """
@@ -390,10 +391,10 @@ class WeightsTable(Shown):
 class Contribution(Result):
     """One term of a difference of scores.
 
-    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
-    ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
-    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount);
-    of a segment "position". Segments also have "duration".
+    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
+    "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "training"
+    (what a training input contributed) or "pivot" (a term of the kernel expansion), with the "rest" of them summed up,
+    or "similar" (a training input nearby, without an amount); of a segment "position". Segments also have "duration".
     ``value`` is the value of the feature, or of the kernel.
     """
 
@@ -434,7 +435,6 @@ class PositionExplanation(Result):
     contributions: tuple[Contribution, ...]
     more: int = 0
     more_amount: float = 0.0
-    notes: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -457,7 +457,7 @@ class PositionExplanation(Result):
         if self.more:
             left = f"({self.more:,} more feature{'s' if self.more > 1 else ''})"
             rows.append(Row((signed(self.more_amount), left), role="quiet"))
-        return list_table(self.heading, [*rows, *(Row(("", note), role="quiet") for note in self.notes)])
+        return list_table(self.heading, rows)
 
     def __str__(self) -> str:
         return self.table().text()

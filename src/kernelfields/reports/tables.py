@@ -317,7 +317,7 @@ def largest_magnitude(values: Iterable[float]) -> float:
 
 def shade(share: float) -> str | None:
     """Return the CSS of a background: green for positive, red for negative, strongest at -1 and 1."""
-    strength = _STRONGEST_SHADE * min(abs(share), 1.0) if math.isfinite(share) else 0.0
+    strength = 0.0 if math.isnan(share) else _STRONGEST_SHADE * min(abs(share), 1.0)
     if round(strength, 3) == 0:
         return None
     colour = "0,140,60" if share > 0 else "210,30,30"

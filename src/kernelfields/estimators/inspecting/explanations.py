@@ -8,7 +8,7 @@ place v, all others as they are:
 is the log odds of the labelling against the other one. In a chain these are the potential of the position and of the
 steps to its neighbours; in a graph those of the node, its edges and larger factors. Every potential is z(x)^T w, so the
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
-with a kernel; these add up exactly. Where the base measure forbids y', the difference is infinite. Which training
+with a kernel; these add up exactly. A rule that forbids one of the labellings contributes infinity. Which training
 inputs a kernel's term comes from is in attribution.py.
 
 Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
@@ -32,8 +32,8 @@ from kernelfields.estimators.inspecting.attribution import (
 )
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import check_window
-from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
@@ -102,30 +102,21 @@ def explain_labels(
             found = _features(term, term.label_coefficients, data, exchanges, coordinate_names(term, names_of(term)))
         for exchange, contributions in zip(exchanges, found, strict=True):
             moved[exchange.position] += contributions
-    masks = None if family.base is None else family.base.masks
-    notes = [() if masks is None else tuple(_broken_rules(masks, compared, t)) for t in range(len(labels))]
-    differences = _base_differences(family, labels, others)
+    if family.base is not None:
+        for t, contributions in enumerate(moved):
+            for label, sign in ((labels[t], -1.0), (others[t], 1.0)):
+                rules = _broken_rules(family.base, compared, t, int(label))
+                contributions += [broken_rule(words, sign) for words in rules]
     return Explanation(
         tuple(
-            _explained_position(t, compared, answers.marginals[t], moved[t], settings.top, differences[t], notes[t])
-            for t in range(len(labels))
+            _explained_position(t, compared, answers.marginals[t], moved[t], settings.top) for t in range(len(labels))
         )
     )
 
 
-def _base_differences(family: LabelFamily, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return log p0(y) - log p0(y') for the exchange of each label, (T,): zero, or infinite where one is forbidden."""
-    differences = np.zeros(len(labels))
-    if family.base is None or not family.base.forbids:
-        return differences
-    zeros = family.zeros()
-    own = float(family.label_scores(zeros, labels)[0])
-    for t in range(len(labels)):
-        exchanged = labels.copy()
-        exchanged[t] = others[t]
-        rival = float(family.label_scores(zeros, exchanged)[0])
-        differences[t] = 0.0 if own == rival else own - rival
-    return differences
+def broken_rule(words: str, sign: float = 1.0) -> Contribution:
+    """Return the contribution of a rule that forbids the other labelling or, with ``sign`` -1, the one explained."""
+    return Contribution("rule", "", words, sign * np.inf)
 
 
 def _explained_position(
@@ -134,8 +125,6 @@ def _explained_position(
     marginals: np.ndarray,
     moved: Sequence[Contribution],
     top: int,
-    base_difference: float,
-    notes: tuple[str, ...],
 ) -> PositionExplanation:
     """Put the contributions at one place in order, the largest features listed and the others summed up."""
     label, other = int(compared.labels[t]), int(compared.others[t])
@@ -149,11 +138,10 @@ def _explained_position(
         compared.classes[other],
         float(marginals[label]),
         float(marginals[other]),
-        sum(part.amount for part in [*shown, *left_out]) + base_difference,
+        sum(part.amount for part in [*shown, *left_out]),
         tuple(shown),
         len(left_out),
         sum(part.amount for part in left_out),
-        notes,
     )
 
 
@@ -353,20 +341,22 @@ def _pivot_parts(
     return parts, len(amounts)
 
 
-def _broken_rules(masks: ConstraintMasks, compared: Compared, t: int) -> Iterator[str]:
-    """Yield which constraints the label at t and its rival break, given the neighbours."""
-    labels, classes = compared.labels, compared.classes
-    last = len(labels) - 1
-    before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
-    for label in (labels[t], compared.others[t]):
+def _broken_rules(base: BaseMeasure, compared: Compared, t: int, label: int) -> Iterator[str]:
+    """Yield the rules that a label at t breaks, given the labels of the neighbours."""
+    labels, classes, masks, allowed = compared.labels, compared.classes, base.masks, base.allowed
+    last, rules = len(labels) - 1, []
+    if masks is not None:
+        before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
         rules = [
-            (masks.label[label], "everywhere"),
-            (t == 0 and masks.start[label], "at the first position"),
-            (t == last and masks.end[label], "at the last position"),
-            (t > 0 and masks.edge[before, label], f"after {classes[before]}"),
-            (t < last and masks.edge[label, after], f"before {classes[after]}"),
+            (masks.label[label], "everywhere by the constraints"),
+            (t == 0 and masks.start[label], "at the first position by the constraints"),
+            (t == last and masks.end[label], "at the last position by the constraints"),
+            (t > 0 and masks.edge[before, label], f"after {classes[before]} by the constraints"),
+            (t < last and masks.edge[label, after], f"before {classes[after]} by the constraints"),
         ]
-        yield from (f"{classes[label]} is forbidden {where} by the constraints" for broken, where in rules if broken)
+    if allowed is not None:
+        rules.append((label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"))
+    yield from (f"{classes[label]} is forbidden {where}" for broken, where in rules if broken)
 
 
 def largest(values: np.ndarray, top: Top) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.estimators.inspecting.explanations import (
+    broken_rule,
     coordinate_names,
     label_index,
     pivots_note,
@@ -117,8 +118,8 @@ def explain_segments(
             for term in field.terms
             for amount in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
         ]
-        notes = tuple(chosen.broken_rules(spec, len(labels), classes))
-        explained.append(_explained(chosen, amounts, shares[place], classes, top, notes))
+        amounts += [broken_rule(words) for words in chosen.broken_rules(spec, len(labels), classes)]
+        explained.append(_explained(chosen, amounts, shares[place], classes, top))
     return Explanation(tuple(explained))
 
 
@@ -258,7 +259,6 @@ def _explained(
     shares: np.ndarray,
     classes: list,
     top: int,
-    notes: tuple[str, ...],
 ) -> SegmentExplanation:
     """Return the contributions of a segment in falling order, the largest features listed and the others summed up."""
     features = sorted((each for each in amounts if each.kind == "feature"), key=lambda each: -abs(each.amount))
@@ -275,6 +275,5 @@ def _explained(
         tuple(sorted([*features[:top], *wholes], key=lambda each: -each.amount)),
         len(left),
         sum(each.amount for each in left),
-        notes,
         end=compared.end,
     )

@@ -356,7 +356,7 @@ def k_best_segments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the k best segmentations: labels (k, N), masks of where segments begin (k, N), falling scores (S, k).
 
-    Scores are minus infinity where a sequence has less than k.
+    Scores are minus infinity where a sequence has less than k; the sequence is then one segment of label 0.
     """
     from kernelfields.inference.segments.n_best_compiled import k_best_segments as decode
 
@@ -368,6 +368,8 @@ def k_best_segments(
 
     shifts = _decoded(run, node, edge, duration, offsets, workers, mean)
     check_possible(scores[:, 0], offsets, len(duration))
+    # No segment of the sequence before runs into one that has less than k.
+    begins[:, offsets[:-1]] = True
     return labels, begins, scores + shifts[:, None]
 
 
