@@ -21,8 +21,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.packing import check_whole
 from kernelfields.inference.potentials import EDGE, Group, Observed, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
 
@@ -104,12 +106,13 @@ class LabelFamily(ABC):
     base: BaseMeasure | None = None
 
     def __init__(
-        self, offsets: np.ndarray, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
+        self, offsets: ArrayLike, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
     ):
-        self.offsets = offsets
+        check_whole("n_labels", n_labels)
+        self.offsets = np.asarray(offsets)
         self.n_labels = n_labels
-        self.n_items = len(offsets) - 1
-        self.n_positions = int(offsets[-1])
+        self.n_items = len(self.offsets) - 1
+        self.n_positions = int(self.offsets[-1])
         self.groups = (Group(None, (n_labels,), self.n_positions, self.position_items), *groups)
         self.base = None if base is None or base.trivial else base
 
