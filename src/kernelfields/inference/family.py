@@ -150,8 +150,9 @@ class LabelFamily(ABC):
         group, columns = self.group(term.group), self._columns(term)
         table = potentials[term.group].reshape(-1, group.size)
         rows = None if group.tied else self._rows(group, term)
-        scores = scores.reshape(len(scores), -1)
-        if rows is None:
+        scores = scores.reshape(len(scores), int(np.prod(scores.shape[1:])))
+        # One row for all cliques is added to all rows: those that are no cliques are never read.
+        if rows is None or (term.tied_everywhere and self._holds_all_cliques(term.group, rows)):
             table[:, columns] += scores
         elif isinstance(columns, slice):
             table[rows] += scores
@@ -186,6 +187,11 @@ class LabelFamily(ABC):
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
         """Return the rows of a group that are the cliques of a set; None where all rows are, in their order."""
         return None if term.positions is None or len(term.positions) == group.n_rows else term.positions
+
+    def _holds_all_cliques(self, group: str | None, rows: np.ndarray) -> bool:
+        """Whether rows of a group are all of its cliques."""
+        places = None if group is None else self.clique_places(group)
+        return places is not None and len(rows) == len(places)
 
     def _columns(self, term: Placed) -> slice | np.ndarray:
         """Return where the labellings that a set scores stand in a row of its group."""
