@@ -29,7 +29,7 @@ def statistics_of(family, labelling):
 
 
 def chains(offsets, n_labels, tied=True):
-    return FieldFamily(ChainFamily(np.array(offsets), n_labels, tied=tied))
+    return FieldFamily(ChainFamily(offsets, n_labels, tied=tied))
 
 
 def graphs(members, n_labels, tied=True, method="auto"):
@@ -103,6 +103,8 @@ def test_marginals_that_are_none_have_no_natural_parameters():
 
 
 def test_shapes_and_methods_are_checked():
+    with pytest.raises(ValueError, match="n_labels"):
+        chains([0, 2], 0)
     with pytest.raises(ValueError, match="expected arrays of shapes"):
         chains([0, 2], 2).pack(Potentials(np.zeros((2, 2)), {EDGE: np.zeros((2, 2, 2))}))
     with pytest.raises(ValueError, match="exact inference"):

@@ -26,16 +26,16 @@ FIELDS = {
 def plain_potentials(model, inputs):
     """The potentials by features, z(x)^T V A^T, with a triangular solve for every call."""
     field, data = model._field(), model._read(inputs)
-    layout = field.layout(data)
-    potentials = layout.zeros()
+    family = field.family(data)
+    potentials = family.zeros()
     for term in field.terms:
-        layout.add_scores(potentials, term.placement(data), term.scores_of(term.features(data), term.known))
+        family.add_scores(potentials, term.placement(data), term.scores_of(term.features(data), term.known))
     return potentials
 
 
 def kept_potentials(model, inputs, place=None):
     field, data = model._field(), model._read(inputs)
-    return field.potentials(data, field.layout(data), Workers(1), place)
+    return field.potentials(data, field.family(data), Workers(1), place)
 
 
 def assert_plain(model, inputs=X, tolerance=1e-9, place=None):

@@ -21,8 +21,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.packing import check_whole
 from kernelfields.inference.potentials import EDGE, Group, Observed, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
 
@@ -104,12 +106,13 @@ class LabelFamily(ABC):
     base: BaseMeasure | None = None
 
     def __init__(
-        self, offsets: np.ndarray, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
+        self, offsets: ArrayLike, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
     ):
-        self.offsets = offsets
+        check_whole("n_labels", n_labels)
+        self.offsets = np.asarray(offsets)
         self.n_labels = n_labels
-        self.n_items = len(offsets) - 1
-        self.n_positions = int(offsets[-1])
+        self.n_items = len(self.offsets) - 1
+        self.n_positions = int(self.offsets[-1])
         self.groups = (Group(None, (n_labels,), self.n_positions, self.position_items), *groups)
         self.base = None if base is None or base.trivial else base
 
@@ -147,8 +150,9 @@ class LabelFamily(ABC):
         group, columns = self.group(term.group), self._columns(term)
         table = potentials[term.group].reshape(-1, group.size)
         rows = None if group.tied else self._rows(group, term)
-        scores = scores.reshape(len(scores), -1)
-        if rows is None:
+        scores = scores.reshape(len(scores), int(np.prod(scores.shape[1:])))
+        # One row for all cliques is added to all rows: those that are no cliques are never read.
+        if rows is None or (term.tied_everywhere and self._holds_all_cliques(term.group, rows)):
             table[:, columns] += scores
         elif isinstance(columns, slice):
             table[rows] += scores
@@ -183,6 +187,11 @@ class LabelFamily(ABC):
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
         """Return the rows of a group that are the cliques of a set; None where all rows are, in their order."""
         return None if term.positions is None or len(term.positions) == group.n_rows else term.positions
+
+    def _holds_all_cliques(self, group: str | None, rows: np.ndarray) -> bool:
+        """Whether rows of a group are all of its cliques."""
+        places = None if group is None else self.clique_places(group)
+        return places is not None and len(rows) == len(places)
 
     def _columns(self, term: Placed) -> slice | np.ndarray:
         """Return where the labellings that a set scores stand in a row of its group."""

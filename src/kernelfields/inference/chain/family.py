@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.logarithms import LogDomainBeliefs, infer_in_logarithms
@@ -274,7 +275,7 @@ class ChainFamily(LabelFamily):
 
     def __init__(
         self,
-        offsets: np.ndarray,
+        offsets: ArrayLike,
         n_labels: int,
         *,
         tied: bool = True,
