@@ -163,7 +163,7 @@ class AnnotatedCRF(BaseEstimator):
         parts = [each for batch, _, given in self._beliefs(X, y) for each in batch.split(given.marginals)]
         return np.concatenate(parts) if is_classifier(self.estimator_) else Ragged(parts)
 
-    def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
+    def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return log p(z | x) of what all annotators said, summed over sequences or for each.
 
         An annotator of the fit may be silent here; one who was not there is an error.
@@ -173,7 +173,7 @@ class AnnotatedCRF(BaseEstimator):
             refuse_approximate(free.family, "a log-likelihood")
             parts.append(given.log_partition - free.log_partition)
         values = np.concatenate(parts)
-        return values if per_sequence else float(values.sum())
+        return values if per_item else float(values.sum())
 
     def reliability(self) -> AnnotatorTable:
         """Return who is reliable, the best first, to be printed, shown by a notebook, or plotted."""

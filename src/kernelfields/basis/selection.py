@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
 from kernelfields.basis.subspace import row_blocks
+from kernelfields.numerics.registry import SETTINGS
 
 
 class Basis(BaseEstimator):
@@ -54,6 +55,7 @@ class Basis(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not say how to choose pivots")
 
 
+@SETTINGS.register("greedy-cholesky")
 class GreedyCholesky(Basis):
     """The largest residual next, one at a time: r rounds (Fine and Scheinberg 2001, the paper's section 5.3)."""
 
@@ -61,6 +63,7 @@ class GreedyCholesky(Basis):
         panel.extend(panel.largest_outside())
 
 
+@SETTINGS.register("random-cholesky")
 class RandomCholesky(Basis):
     """Randomly pivoted Cholesky: P(next = j) proportional to the residual of j.
 
@@ -92,6 +95,7 @@ class RandomCholesky(Basis):
 _DRAWN_AT_ONCE = 1024
 
 
+@SETTINGS.register("uniform")
 class Uniform(Basis):
     """Inputs drawn uniformly without replacement (Nystrom)."""
 
@@ -101,6 +105,7 @@ class Uniform(Basis):
         panel.extend(panel.outside_at(random.choice(n_outside, size=count, replace=False)))
 
 
+@SETTINGS.register("all")
 class AllPoints(Basis):
     """Every training input outside the span of the others: the exact, non-sparse model. ``rank`` is not used."""
 
@@ -112,6 +117,7 @@ class AllPoints(Basis):
         panel.extend(panel.outside_at(np.arange(min(256, panel.n_outside))))
 
 
+@SETTINGS.register("gradient")
 class Gradient(RandomCholesky):
     """Grow where the bound is largest, a fit per round, until the RKHS certificate is below the fit's ``tol``.
 

@@ -41,7 +41,7 @@ from kernelfields.formats import (
 from kernelfields.formats.text_files import input_name
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, LabelDictionary, SegmentCRF
+    from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCRF
     from kernelfields.engines.engine import Engine
     from kernelfields.kernels import Kernel
 
@@ -209,8 +209,8 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
 
     nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
     if transitions:
-        return ChainCRF(**nodes, **edges, **fit)
-    if any(value is not None for value in edges.values()):
+        return ChainCRF(**nodes, edges=edges, **fit)
+    if edges is not None:
         raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
     if nodes["prior_variance"] == "auto":
         nodes["prior_variance"] = 1.0
@@ -223,6 +223,7 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
     """Return the field of segments that the settings describe; ValueError where these contradict each other."""
     from kernelfields import SegmentCRF
     from kernelfields.fields.constraints import find_scheme
+    from kernelfields.fields.segments import DurationCliques, SegmentCliques
 
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
@@ -232,10 +233,12 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
             f"--constraints {name} forbids B-X after B-X, and a SegmentCRF may have both in one segment: "
             "write the labels as bio, or leave out --segments"
         )
-    own = {name: value for name, value in settings.part("segments").items() if value is not None}
+    own: Parameters = {"repeats": bool(settings.repeats), "max_duration": settings.max_duration}
+    if settings.duration_prior_variance is not None:
+        own["durations"] = DurationCliques(prior_variance=settings.duration_prior_variance)
     if settings.segment_kernel is not None:
-        own["segment_kernel"] = named_kernel(settings.segment_kernel, {}, "--segment-kernel")
-    given = {**_nodes_of(settings), **_edges_of(settings), **fit_parameters(settings), **own}
+        own["segments"] = SegmentCliques(named_kernel(settings.segment_kernel, {}, "--segment-kernel"))
+    given = {**_nodes_of(settings), "edges": _edges_of(settings), **fit_parameters(settings), **own}
     chains_alone = {"allowed", *(name for name, setting in SETTINGS.items() if setting.only == "chains")}
     return SegmentCRF(**{name: value for name, value in given.items() if name not in chains_alone})
 
@@ -244,7 +247,12 @@ def _nodes_of(settings: RunSettings) -> Parameters:
     """Return the parameters of the function of the inputs."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
     variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
-    return settings.part("nodes") | {
+    nodes = settings.part("nodes")
+    if least := nodes.pop("min_freq"):
+        if nodes["support"] != "observed":
+            raise ValueError("--min-freq counts observed pairs of features and labels: it needs --support observed")
+        nodes["support"] = least
+    return nodes | {
         "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
         "rank": settings.rank or None,
@@ -252,19 +260,25 @@ def _nodes_of(settings: RunSettings) -> Parameters:
     }
 
 
-def _edges_of(settings: RunSettings) -> Parameters:
-    """Return the parameters of the transitions."""
-    edges = settings.part("edges")
-    if settings.edge_kernel is not None:
-        edges["edge_kernel"] = named_kernel(settings.edge_kernel, {}, "--edge-kernel")
-    return edges
+def _edges_of(settings: RunSettings) -> EdgeCliques | None:
+    """Return the transitions; None for the usual ones."""
+    from kernelfields import EdgeCliques
+
+    kernel, variance = settings.edge_kernel, settings.edge_prior_variance
+    if kernel is None and variance is None:
+        return None
+    return EdgeCliques(None if kernel is None else named_kernel(kernel, {}, "--edge-kernel"), prior_variance=variance)
 
 
 def fit_parameters(settings: RunSettings) -> Parameters:
     """Return the parameters of the estimator that do not describe its clique sets."""
+    from kernelfields.models.callbacks import EarlyStopping
+
+    parameters = settings.part("estimator")
+    parameters["callbacks"] = [EarlyStopping(parameters.pop("patience"))]
     scale = True if settings.standardize else "auto"
     allowed, engine = allowed_by(settings), engine_of(settings)
-    return {**settings.part("estimator"), "scale": scale, "allowed": allowed, "engine": engine}
+    return {**parameters, "scale": scale, "allowed": allowed, "engine": engine}
 
 
 def allowed_by(settings: RunSettings) -> LabelDictionary | None:

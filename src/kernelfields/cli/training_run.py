@@ -251,7 +251,7 @@ class TrainingRun:
                 write_whole({os.fspath(path): model_content(path, estimator, self.reading, self.settings)})
 
             path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
-            self.crf.set_params(callbacks=[Checkpoint(path, seconds, write=write)])
+            self.crf.set_params(callbacks=[*(self.crf.callbacks or ()), Checkpoint(path, seconds, write=write)])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
         self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)

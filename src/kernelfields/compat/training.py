@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.numerics.parameters import is_real, is_whole
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import REASONS, Iteration
@@ -93,12 +94,12 @@ class Options:
     def chain_crf(self, **others: Any) -> ChainCRF:
         """Return the field these options describe."""
         # A threshold on frequencies removes what was never observed, whatever the other parameters are.
+        observed = self.min_freq or "observed"
         every = self.min_freq == 0
         return ChainCRF(
             "linear",
-            support="all" if self.all_possible_states and every else "observed",
-            edge_support="all" if self.all_possible_transitions and every else "observed",
-            min_freq=self.min_freq,
+            support="all" if self.all_possible_states and every else observed,
+            edges=EdgeCliques(support="all" if self.all_possible_transitions and every else observed),
             l1=self.c1,
             prior_variance=1.0 / (2.0 * self.c2) if self.c2 else np.inf,
             solver="auto" if self.num_memories is None else LBFGS(self.num_memories),

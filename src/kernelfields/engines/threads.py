@@ -17,6 +17,7 @@ from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
@@ -36,6 +37,7 @@ from kernelfields.objective.term import Term
 _HALF_TOLERANCE = 1e-4
 
 
+@SETTINGS.register("threads")
 class Threads(Engine):
     """The threads of this process.
 

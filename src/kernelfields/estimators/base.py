@@ -58,7 +58,6 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.stored import StoredEstimator
-from kernelfields.features.label_dictionary import LabelDictionary
 from kernelfields.fields.evidence import as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, random_generator
@@ -69,8 +68,6 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.models.build import NamedCliques, build_designs
 from kernelfields.models.callbacks import Checkpoint
-from kernelfields.models.documents import SETTINGS
-from kernelfields.models.expectations import LabelledFeature, LabelShares
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     FieldKeeper,
@@ -100,7 +97,6 @@ from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTa
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
-from kernelfields.structure.search import StructureSearch
 from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
 from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
@@ -109,9 +105,6 @@ from kernelfields.uncertainty.laplace.samples import (
     draw_posterior,
     label_variances,
 )
-
-SETTINGS |= {"structure search": StructureSearch, "label dictionary": LabelDictionary}
-SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
 KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator

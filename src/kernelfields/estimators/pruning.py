@@ -23,10 +23,11 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.lists import ListFamily
 from kernelfields.inference.potentials import Potentials
-from kernelfields.models.documents import SETTINGS
 from kernelfields.numerics.parameters import check_choice
+from kernelfields.numerics.registry import SETTINGS
 
 
+@SETTINGS.register("pruned by")
 class PrunedBy(BaseEstimator):
     """Labels whose probability in a coarse field, fitted to the same labels, is at least ``threshold``.
 
@@ -129,4 +130,3 @@ class FittedPruning:
 
 
 RULES["pruned"] = FittedPruning.rebuild
-SETTINGS["pruned by"] = PrunedBy

@@ -125,7 +125,7 @@ def evaluate(
     y_true, y_pred : lists of label sequences of equal lengths
     marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
-    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_sequence=True)``
+    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``
     scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
         How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
         Where there are entities, their F1 is the first figure.
@@ -211,7 +211,7 @@ def _likelihood_statistics(log_likelihood: object, packed: PackedLabels) -> np.n
     if values.shape != (packed.n_sequences,):
         raise ValueError(
             f"log_likelihood must hold one value for each of the {packed.n_sequences} sequences, got shape "
-            f"{values.shape}: pass crf.log_likelihood(X, y, per_sequence=True)"
+            f"{values.shape}: pass crf.log_likelihood(X, y, per_item=True)"
         )
     if (bad := np.flatnonzero(~(values <= _ROUNDING))).size:
         raise ValueError(

@@ -24,14 +24,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from kernelfields.evaluation.model_evaluation import log_likelihood_of_each
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Estimate, PlainValues, Row, Table, largest_magnitude, signed
 
-SCORINGS = ("log-likelihood", "accuracy")
-_UNITS = {"log-likelihood": "nats of log-likelihood per position", "accuracy": "share of right labels"}
+SCORINGS = ("log_likelihood", "accuracy")
+_UNITS = {"log_likelihood": "nats of log-likelihood per position", "accuracy": "share of right labels"}
 _SHOWN = 30
 
 #: Rows (n, d) of numbers.
@@ -100,7 +99,7 @@ def feature_importance(
     *,
     features: Iterable[object] | Mapping[object, Iterable[object]] | None = None,
     feature_names: Sequence[str] | None = None,
-    scoring: str = "log-likelihood",
+    scoring: str = "log_likelihood",
     n_repeats: int = 5,
     n_resamples: int = 1000,
     confidence: float = 0.95,
@@ -114,7 +113,7 @@ def feature_importance(
     X, y : labelled data that the model was not fitted to
     features : list of features, or dict from names to lists of features that are shuffled together; None for all
     feature_names : names of columns that have none of their own; "x0", "x1", ... by default
-    scoring : "log-likelihood" or "accuracy"
+    scoring : "log_likelihood" or "accuracy"
         What is lost: nats of log p(y | x) per position, which also measures confidence, or right labels.
     n_repeats : shuffles of each feature; their mean is taken
     n_resamples, confidence, random_state : as in :func:`kernelfields.evaluate`; ``random_state`` shuffles, too
@@ -156,7 +155,7 @@ def _quality(model: FittedModel, y: Sequence[object] | np.ndarray, scoring: str)
         )
     if isinstance(model, HasLikelihood):
         log_likelihood = model.log_likelihood
-        return lambda X: log_likelihood_of_each(log_likelihood, X, y)
+        return lambda X: log_likelihood(X, y, per_item=True)
     if not isinstance(model, FittedClassifier):
         raise TypeError(f"{type(model).__name__} has no likelihood: pass scoring='accuracy'")
     classifier, place = model, {label: column for column, label in enumerate(model.classes_.tolist())}

@@ -9,7 +9,6 @@ Fails: TypeError for a model that gives no marginals; else as ``evaluate`` and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from kernelfields.fields.evidence import is_partial, single_labels
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
-_DECODINGS = {JOINT: JOINT, "joint": JOINT, POSTERIOR: POSTERIOR}
+_DECODINGS = {JOINT: JOINT, POSTERIOR: POSTERIOR}
 _NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
 
 Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
@@ -69,28 +68,14 @@ def evaluate_model(
         X, y = [X[number] for number in known], [y[number] for number in known]
         if not known:
             raise ValueError(_NOTHING_KNOWN)
-    on_graphs = _keyword_of_each(model.log_likelihood) == "per_graph"
-    decoded = {
-        JOINT: model.predict(X, decode="joint" if on_graphs else "viterbi"),
-        POSTERIOR: model.predict(X, decode="posterior"),
-    }
+    decoded = {JOINT: model.predict(X, decode=JOINT), POSTERIOR: model.predict(X, decode=POSTERIOR)}
     predicted = model.predict(X) if decode is None else decoded[_DECODINGS[decode]]
     if not labels_only:
         inference = getattr(model, "inference_", None)
         if inference is None or inference.exact:
-            settings["log_likelihood"] = log_likelihood_of_each(model.log_likelihood, X, y)
+            settings["log_likelihood"] = model.log_likelihood(X, y, per_item=True)
         settings |= {"marginals": model.predict_marginals(X), "classes": model.classes_}
     return evaluate_known(y, predicted, decodings=decoded, **settings)
-
-
-def log_likelihood_of_each(log_likelihood: Callable[..., np.ndarray], X: object, y: object) -> np.ndarray:
-    """Return log p(y | x) of each sequence, graph or instance, (S,)."""
-    return log_likelihood(X, y, **{_keyword_of_each(log_likelihood): True})
-
-
-def _keyword_of_each(log_likelihood: Callable[..., np.ndarray]) -> str:
-    """Return the keyword for one value of each item: "per_sequence", "per_graph" or "per_instance"."""
-    return next(name for name in signature(log_likelihood).parameters if name.startswith("per_"))
 
 
 def evaluate_known(

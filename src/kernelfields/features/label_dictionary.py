@@ -18,6 +18,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import label_shares, log_weights
 from kernelfields.fields.reading import listed, place_of, plain_label
 from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.registry import SETTINGS
 
 
 class FittedRule(Protocol):
@@ -48,6 +49,7 @@ class AllowedLabelsRule(Protocol):
 RULES: dict[str, Callable[[Mapping], FittedRule]] = {}
 
 
+@SETTINGS.register("label dictionary")
 class LabelDictionary(BaseEstimator):
     """Labels that positions may have, by the value of one feature, such as the word.
 

@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import possible_labellings
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.windows import check_window, window_view
 
 #: What parameters of a clique set are where they are left open.
@@ -212,6 +213,7 @@ class CliquesEverywhere(CliqueSet):
         return None
 
 
+@SETTINGS.register("node cliques")
 class NodeCliques(CliquesEverywhere):
     """One label and its view of the inputs, at every position."""
 
@@ -221,6 +223,7 @@ class NodeCliques(CliquesEverywhere):
         super().__init__(kernel, **shared)
 
 
+@SETTINGS.register("edge cliques")
 class EdgeCliques(CliqueSet):
     """Two neighbouring labels, with the inputs at the second one if a kernel is given."""
 
@@ -233,6 +236,7 @@ class EdgeCliques(CliqueSet):
         return np.flatnonzero(~chains.is_start)
 
 
+@SETTINGS.register("start cliques")
 class StartCliques(CliqueSet):
     """The first label of each sequence."""
 
@@ -243,6 +247,7 @@ class StartCliques(CliqueSet):
         return np.asarray(chains.starts)
 
 
+@SETTINGS.register("end cliques")
 class EndCliques(CliqueSet):
     """The last label of each sequence."""
 
@@ -267,6 +272,7 @@ class _LongCliques(CliqueSet):
         return np.flatnonzero(steps >= self.reach)
 
 
+@SETTINGS.register("skip cliques")
 class SkipCliques(_LongCliques):
     """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given."""
 
@@ -291,6 +297,7 @@ class SkipCliques(_LongCliques):
         return (self.lag, 0)
 
 
+@SETTINGS.register("order cliques")
 class OrderCliques(_LongCliques):
     """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
 
@@ -327,6 +334,7 @@ class OrderCliques(_LongCliques):
         return super().observed(data, n_labels)
 
 
+@SETTINGS.register("n-gram cliques")
 class NgramCliques(_LongCliques):
     """N-grams of three to ``order`` labels in a row, without inputs; those of two are the EdgeCliques.
 

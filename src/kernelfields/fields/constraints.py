@@ -35,6 +35,7 @@ import numpy as np
 
 from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
 from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.numerics.registry import SETTINGS
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
 _KEYS = (*_COLLECTIONS, "scheme")
@@ -157,6 +158,7 @@ def guess_scheme(labels: Iterable) -> Scheme | None:
     return None
 
 
+@SETTINGS.register("constraints")
 @dataclass(frozen=True)
 class Constraints:
     """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere, check_window
 from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.numerics.registry import SETTINGS
 
 
 class _Windowless(CliqueSet):
@@ -29,6 +30,7 @@ class _Windowless(CliqueSet):
             )
 
 
+@SETTINGS.register("graph nodes")
 class GraphNodes(_Windowless):
     """One label and the features of its node, at all nodes or at those of one type."""
 
@@ -50,6 +52,7 @@ class GraphNodes(_Windowless):
         return graphs.node_types.nodes_of(self.node_type)
 
 
+@SETTINGS.register("graph factors")
 class GraphFactors(_Windowless, CliquesEverywhere):
     """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
 

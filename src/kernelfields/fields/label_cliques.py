@@ -20,6 +20,7 @@ from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.fields.evidence import informative
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.reading import balanced_weights, place_of
+from kernelfields.numerics.registry import SETTINGS
 
 #: Pairs of labels that meet, by name.
 Pairs = Mapping[str, tuple[int, int]]
@@ -132,6 +133,7 @@ class _InstanceCliques(CliqueSet):
         return instances.inputs
 
 
+@SETTINGS.register("label cliques")
 class LabelCliques(_InstanceCliques):
     """One label of every instance and, if a kernel is given, the inputs of the instance."""
 
@@ -146,6 +148,7 @@ class LabelCliques(_InstanceCliques):
         return instances.rows_of_label(self.label)
 
 
+@SETTINGS.register("label pairs")
 class LabelPairs(_InstanceCliques, CliquesEverywhere):
     """Two labels of every instance and, if a kernel is given, the inputs of the instance."""
 

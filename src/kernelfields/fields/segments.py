@@ -31,6 +31,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliquesEverywhere
 from kernelfields.fields.reading import rows_of
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.registry import SETTINGS
 
 #: Names of the potentials of durations and of means over segments, where sets of cliques name what they score.
 DURATION, SEGMENT = "duration", "segment"
@@ -52,6 +53,7 @@ class Segmentation(NamedTuple):
     begins: np.ndarray
 
 
+@SETTINGS.register("duration cliques")
 class DurationCliques(CliquesEverywhere):
     """The duration of a segment and its label, by a kernel on the logarithm of the duration.
 
@@ -94,6 +96,7 @@ class DurationCliques(CliquesEverywhere):
         """Return None: a duration is one row, whatever the weights of sequences."""
 
 
+@SETTINGS.register("segment cliques")
 class SegmentCliques(CliquesEverywhere):
     """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
 

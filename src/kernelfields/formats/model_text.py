@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 FORMAT = "kernelfields-model"
-# 1 is that of kernelfields 0.1.0; its documents are read through models/old_documents.py.
-VERSION = 2
+# 1 and 2 were those of 0.1.0 and 0.2.0, before there was a promise to read them.
+VERSION = 3
 _KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
 _LONG_LIST = 1000
 

@@ -4,10 +4,10 @@
     terms           clique sets, coefficients, label factors, supports; subspaces once, wherever they are shared
     solution, certificates, laplace, evidence_path, and what the estimator itself adds
 
-Nothing in a document names code: kernels, bases, clique sets, engines and so on are rebuilt from registries of known
-kinds. Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a
-cluster) are not kept; the default takes their place. A function is asked for by name when the file is read.
-Documents of version 0.1.0 are brought to this form by old_documents.py.
+Nothing in a document names code: objects such as clique sets, bases and engines are rebuilt from the classes that are
+registered in ``SETTINGS`` of numerics/registry.py, each beside its own class; their fields are those of the signature.
+Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a cluster) are
+not kept; the default takes their place. A function is asked for by name when the file is read.
 Fails: ModelFileError, naming the file, where parts do not fit together or a number is not finite.
 """
 
@@ -16,42 +16,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
-from kernelfields.basis.selection import SHORTHANDS, Basis
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
 from kernelfields.engines.choice import check_engine
-from kernelfields.engines.dask.engine import Dask
-from kernelfields.engines.engine import Engine
-from kernelfields.engines.threads import Threads
-from kernelfields.engines.torch.engine import Torch
-from kernelfields.fields.cliques import (
-    CliqueSet,
-    EdgeCliques,
-    EndCliques,
-    NgramCliques,
-    NodeCliques,
-    OrderCliques,
-    SkipCliques,
-    StartCliques,
-)
-from kernelfields.fields.constraints import Constraints
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
-from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
-from kernelfields.fields.segments import DurationCliques, SegmentCliques
+from kernelfields.fields.cliques import CliqueSet
 from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model_of, write_model
-from kernelfields.inference.approximate.base import OPTIONS
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.kernels.scikit_learn import is_foreign
 from kernelfields.models.build import resolved_clique
-from kernelfields.models.old_documents import upgraded
 from kernelfields.models.stored_values import (
     check_plain_parameters,
     finite_array,
@@ -60,39 +39,24 @@ from kernelfields.models.stored_values import (
     whole_array,
     whole_number,
 )
+from kernelfields.numerics.parametrized import parameter_defaults
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
-#: The form of documents that this version writes; files of 0.1.0 have no such entry.
-LAYOUT = 2
-CLIQUES: dict[str, type[CliqueSet]] = {
-    "node": NodeCliques,
-    "edge": EdgeCliques,
-    "start": StartCliques,
-    "end": EndCliques,
-    "skip": SkipCliques,
-    "order": OrderCliques,
-    "ngrams": NgramCliques,
-    "graph nodes": GraphNodes,
-    "graph factors": GraphFactors,
-    "label": LabelCliques,
-    "label pairs": LabelPairs,
-    "duration": DurationCliques,
-    "segment": SegmentCliques,
-}
-_ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask": Dask}
-#: Settings that are parameters of estimators, such as a StructureSearch; the rooms that have them enter them here.
-SETTINGS: dict[str, type] = {}
+#: The form of documents that this version writes.
+LAYOUT = 3
 # Parameters that may be functions: those are asked for by name when a file is read.
-_FUNCTIONS = ("kernel", "edge_kernel", "duration_kernel", "segment_kernel", "base_measure")
+_FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 #: Functions by name, for kernels that are code.
 Functions = Mapping[str, Callable[..., Any]]
+Made = TypeVar("Made")
 
 
 class NotData(Exception):
@@ -118,17 +82,22 @@ def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[di
     """Return what ``rebuild[kind]`` makes of the document of a model file of one of these kinds."""
     kind, document, _ = read_model_of(path, rebuild)
     try:
-        return rebuild[kind](document if document.get("layout") == LAYOUT else upgraded(kind, document))
+        if document.get("layout") != LAYOUT:
+            raise ValueError(
+                "it was written by another version of kernelfields, in a form that this one does not read: fit again"
+            )
+        return rebuild[kind](document)
     except ModelFileError:
         raise
     except _ERRORS as error:
         raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
 
 
-def describe_parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator that are data."""
+def describe_parameters(instance: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, or of an object with parameters, that are data."""
     described: dict[str, Any] = {}
-    for name, value in estimator.get_params(deep=False).items():
+    for name in parameter_defaults(type(instance)):
+        value = getattr(instance, name)
         try:
             if name in _FUNCTIONS and _is_function(value):
                 described[name] = {"as": "function", "name": CallableKernel(value).label()}
@@ -140,7 +109,7 @@ def describe_parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, Kernel | GaussianProcessKernel | type)
+    return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
 
 
 def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
@@ -148,7 +117,7 @@ def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> di
     return {name: rebuild_value(value, functions) for name, value in described.items()}
 
 
-def rebuild_estimator(kind: Callable[..., Any], described: Mapping[str, Any], functions: Functions) -> Any:
+def rebuild_estimator(kind: Callable[..., Made], described: Mapping[str, Any], functions: Functions) -> Made:
     """Return an estimator with the parameters that were described, those that are plain values checked."""
     estimator = kind(**rebuild_parameters(described, functions))
     check_plain_parameters(estimator)
@@ -163,68 +132,50 @@ def describe_value(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str | np.ndarray):
         return value
-    if isinstance(value, list):
-        return {"as": "list", "items": [describe_value(each) for each in value]}
-    if isinstance(value, tuple):
-        return {"as": "tuple", "items": [describe_value(each) for each in value]}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {"as": kind, "items": [describe_value(item) for item in value]}
     if isinstance(value, Mapping):
         return {"as": "dict", "items": [[describe_value(key), describe_value(own)] for key, own in value.items()]}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return np.dtype(value).name
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    for kind, types, describe in _DESCRIBED:
-        if isinstance(value, types):
-            return {"as": kind, **describe(value)}
-    raise NotData(type(value).__name__)
+    if isinstance(value, Kernel) or is_foreign(value):
+        given = "object" if isinstance(value, Kernel) else "scikit-learn"
+        return {"as": "kernel", "given": given, "spec": resolve_kernel(value).spec()}
+    if isinstance(value, LabelKernel):
+        return {"as": "label kernel", "spec": value.spec()}
+    if value not in SETTINGS:
+        raise NotData(type(value).__name__)
+    return {"as": SETTINGS.name_of(value), "parameters": describe_parameters(value)}
 
 
 def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
-    """Return a parameter that was described; ValueError for a kind that is not known."""
+    """Return a parameter that was described; ValueError for a kind that is not registered."""
     if isinstance(described, list) or depth > _DEEPEST:
         raise ValueError("a parameter that is a bare list, or nested too deep")
     if not isinstance(described, Mapping):
         return described
     kind = described["as"]
     if kind in ("list", "tuple"):
-        items = [rebuild_value(each, functions, depth + 1) for each in described["items"]]
+        items = [rebuild_value(item, functions, depth + 1) for item in described["items"]]
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
         return dict(pairs)
-    if kind not in _REBUILT:
+    if kind == "kernel":
+        kernel: Any = kernel_from_spec(described["spec"], functions)
+        return kernel.kernel if described["given"] == "scikit-learn" else kernel
+    if kind == "label kernel":
+        return label_kernel_from_spec(described["spec"])
+    if kind == "function":
+        return _rebuild_function(described, functions)
+    registered = SETTINGS.find(kind)
+    if registered is None:
         raise ValueError(f"a parameter of the unknown kind {kind!r}")
-    return _REBUILT[kind](described, functions)
-
-
-def _by_type(registry: Mapping[str, type], value: Any) -> str:
-    """Return the name under which exactly this type is known; NotData for a type of the user's own."""
-    name = next((name for name, kind in registry.items() if type(value) is kind), None)
-    if name is None:
-        raise NotData(type(value).__name__)
-    return name
-
-
-def _of_registry(registry: Mapping[str, type]) -> tuple[Callable, Callable]:
-    """Return how objects with parameters are described and rebuilt by their name in a registry."""
-
-    def describe(value: Any) -> dict[str, Any]:
-        return {"name": _by_type(registry, value), "parameters": describe_parameters(value)}
-
-    def rebuild(described: Mapping[str, Any], functions: Functions) -> Any:
-        return registry[described["name"]](**rebuild_parameters(described["parameters"], functions))
-
-    return describe, rebuild
-
-
-def _describe_kernel(value: Any) -> dict[str, Any]:
-    given = "object" if isinstance(value, Kernel) else "scikit-learn"
-    return {"given": given, "spec": resolve_kernel(value).spec()}
-
-
-def _rebuild_kernel(described: Mapping[str, Any], functions: Functions) -> Any:
-    kernel: Any = kernel_from_spec(described["spec"], functions)
-    return kernel.kernel if described["given"] == "scikit-learn" else kernel
+    parameters = described["parameters"]
+    return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 
 
 def _rebuild_function(described: Mapping[str, Any], functions: Functions) -> Any:
@@ -234,35 +185,6 @@ def _rebuild_function(described: Mapping[str, Any], functions: Functions) -> Any
             f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
         )
     return functions[name]
-
-
-_BASES = _of_registry(SHORTHANDS)
-_CLIQUES = _of_registry(CLIQUES)
-_PLACES = _of_registry(_ENGINES)
-_INFERENCE = _of_registry(OPTIONS)
-_SETTINGS = _of_registry(SETTINGS)
-#: Kind, types, and how they are described; the first that fits counts.
-_DESCRIBED: list[tuple[str, Any, Callable[[Any], dict[str, Any]]]] = [
-    ("kernel", (Kernel, GaussianProcessKernel), _describe_kernel),
-    ("basis", Basis, _BASES[0]),
-    ("label kernel", LabelKernel, lambda value: {"spec": value.spec()}),
-    ("cliques", CliqueSet, _CLIQUES[0]),
-    ("constraints", Constraints, lambda value: {"spec": value.spec()}),
-    ("engine", Engine, _PLACES[0]),
-    ("inference", tuple(OPTIONS.values()), _INFERENCE[0]),
-    ("settings", BaseEstimator, _SETTINGS[0]),
-]
-_REBUILT: dict[str, Callable[[Mapping[str, Any], Functions], Any]] = {
-    "kernel": _rebuild_kernel,
-    "basis": _BASES[1],
-    "label kernel": lambda described, _: label_kernel_from_spec(described["spec"]),
-    "cliques": _CLIQUES[1],
-    "constraints": lambda described, _: Constraints.from_spec(described["spec"]),
-    "engine": _PLACES[1],
-    "settings": _SETTINGS[1],
-    "inference": _INFERENCE[1],
-    "function": _rebuild_function,
-}
 
 
 def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:

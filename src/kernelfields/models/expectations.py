@@ -20,12 +20,14 @@ from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import listed, place_of
 from kernelfields.numerics.parameters import check_penalty, is_real, is_whole
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.likelihoods.expectations import Criteria, Expectation
 
 # Shares are written by hand: 0.33, 0.33, 0.34.
 _ROUNDING = 1e-6
 
 
+@SETTINGS.register("label shares")
 class LabelShares(BaseEstimator):
     """The share that labels have of all positions, whether these are labelled or not.
 
@@ -100,6 +102,7 @@ class LabelShares(BaseEstimator):
         return float(weights.sum()) if self.weight is None else float(self.weight)
 
 
+@SETTINGS.register("labelled feature")
 class LabelledFeature(LabelShares):
     """The share that labels have of the positions where a feature is active, which is: not zero.
 

@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.fields.evidence import informative
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
 from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
@@ -37,6 +38,7 @@ _LARGEST_START = 1.0
 _INNER_TOLERANCE = 0.1
 
 
+@SETTINGS.register("partial labels")
 class PartialLabels(BaseEstimator):
     """How a field is fitted where labels are partly known.
 

@@ -8,7 +8,7 @@ Fails: ValueError that names the value; the reader of documents says which file 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from math import isnan
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -85,10 +85,12 @@ def record(kind: type[Record], described: Any, what: str, *, unknown: Sequence[s
     return kind(**described)
 
 
-def check_plain_parameters(estimator: Any) -> None:
+def check_plain_parameters(instance: Any) -> None:
     """Raise unless parameters that are declared to be numbers, texts or None are such."""
-    hints = get_type_hints(type(estimator).__init__)
-    for name, value in estimator.get_params(deep=False).items():
+    kind: Any = type(instance)
+    # Parameters that are declared stand in the class, with the names of the module of their own class.
+    hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
+    for name, value in instance.get_params(deep=False).items():
         if name not in hints or not all(kind in _PLAIN for kind in _alternatives(hints[name])):
             continue
         if not _fits(value, hints[name]) or _has_nan(value):

@@ -110,3 +110,8 @@ class Registry(Generic[T]):
                 f"got [{', '.join(map(str, parameters))}]."
             )
         return registered, parameters
+
+
+#: Objects with parameters that estimators take, such as clique sets, bases, engines and searches: what model files may
+#: hold of them are the names under which their classes are registered, and their parameters.
+SETTINGS: Registry[object] = Registry("setting")

@@ -33,7 +33,7 @@ from kernelfields.serving.tensor_file import Document, ServingError, read_docume
 
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
-_LAYOUT = 2
+_LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
 _TAGS = ("OBI", "OBIES", "OBILU")
@@ -235,7 +235,7 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
 
 def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
-    kind, parameters = clique["name"], clique["parameters"]
+    kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
     if kind not in _LABELS_MET or (kind == "skip" and parameters["lag"] != 1):
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind
@@ -260,7 +260,7 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
         coefficients = coefficients @ factor.T
     if coefficients.shape[1] != n_outcomes:
         raise ServingError(f"the coefficients of set {name!r} do not fit the classes")
-    window = parameters.get("window", 1)
+    window = parameters.get("window") or 1
     # A tuple of the neighbours before and after, as documents spell it.
     window = check_window(window["items"] if isinstance(window, Mapping) else window)
     return Term(name, kind, window, kernel, pivots, coefficients)

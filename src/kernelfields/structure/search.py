@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
 from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.design import Design
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Table
@@ -104,6 +105,7 @@ class StructurePath(Shown):
         return ending
 
 
+@SETTINGS.register("structure search")
 class StructureSearch(BaseEstimator):
     """What to choose from, and when to stop; pass it as ``candidates`` of an estimator.
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from kernelfields.engines.engine import Engine, SampleSettings
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.numerics.registry import SETTINGS
 
 _START = "start one with distributed.Client(), or distributed.Client(address) of a running cluster"
 
 
+@SETTINGS.register("dask")
 class Dask(Engine):
     """The workers of a Dask cluster; ``client`` is a ``distributed.Client``, None for the present one."""
 

@@ -27,8 +27,8 @@ def predict_collection(crf: Any, X: Any, method: str = "predict", **settings: An
     check_is_fitted(crf, "field_")
     if method not in METHODS:
         raise ValueError(f"method of a Dask collection must be one of {', '.join(METHODS)}, got {method!r}")
-    if settings.get("pairs"):
-        raise ValueError("pairs=True gives two lists: ask for a partition of the collection at a time")
+    if settings.get("cliques"):
+        raise ValueError("cliques= gives two lists: ask for a partition of the collection at a time")
     if settings.get("known") is not None:
         raise ValueError("known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time")
     lists = isinstance(X, list | tuple)

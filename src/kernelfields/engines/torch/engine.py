@@ -12,8 +12,10 @@ from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.lists import ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
+from kernelfields.numerics.registry import SETTINGS
 
 
+@SETTINGS.register("torch")
 class Torch(Engine):
     """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor."""
 

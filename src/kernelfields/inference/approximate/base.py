@@ -34,6 +34,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.inference.graphs import GraphFamily, GraphPotentials
 from kernelfields.inference.packing import check_whole, end_to_end, grouped
 from kernelfields.numerics.parameters import check_penalty
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 
 
@@ -61,6 +62,7 @@ class SweepSums(NamedTuple):
 NO_SUMS = SweepSums(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(1, np.int64), np.zeros(0))
 
 
+@SETTINGS.register("trw")
 class TreeReweighted(BaseEstimator):
     """Options of tree-reweighted belief propagation.
 
@@ -77,6 +79,7 @@ class TreeReweighted(BaseEstimator):
         self.warm_start = warm_start
 
 
+@SETTINGS.register("loopy")
 class LoopyBelief(BaseEstimator):
     """Options of loopy belief propagation, as those of ``TreeReweighted``.
 
@@ -90,6 +93,7 @@ class LoopyBelief(BaseEstimator):
         self.warm_start = warm_start
 
 
+@SETTINGS.register("mean-field")
 class MeanField(BaseEstimator):
     """Options of mean field: ascend from ``starts`` distributions and keep the best bound of each graph.
 
@@ -104,6 +108,7 @@ class MeanField(BaseEstimator):
         self.random_state = random_state
 
 
+@SETTINGS.register("gibbs")
 class Gibbs(BaseEstimator):
     """Options of Gibbs sampling: ``chains`` from different starts, each of ``sweeps`` sweeps after ``burn_in``.
 
