@@ -253,7 +253,7 @@ def _distances_to(X: Rows, to: Destinations) -> np.ndarray:
 def _distances_among(X: Rows) -> np.ndarray:
     n_rows, to = X.shape[0], destinations(X)
     distances = empty(X, (n_rows, n_rows), X.dtype)
-    for rows in blocks_of(distances):
+    for rows in cut_rows(X, n_rows, n_rows):
         some, norms, above = to.rows[rows], to.norms[rows], slice(0, rows.start)
         if rows.start > 0:
             left = _from_products(inner_products(some, to.rows[above]), outer_sums(norms, to.norms[above]))
@@ -351,24 +351,27 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 
 
 @with_backends
-def blocks_of(block: np.ndarray) -> Iterator[slice]:
-    """Cut the rows of a block, or of a vector, into blocks that suit the place where it lies."""
-    return row_blocks(block.shape[0], block.size // max(1, block.shape[0]))
+def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
+    return row_blocks(n_rows, n_columns)
 
 
 @with_backends
 def by_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
     """Return function(X), shape (n, n_columns), computed for a few megabytes of rows at a time."""
-    block = empty(X, (X.shape[0], n_columns), dtype)
-    for rows in blocks_of(block):
-        block[rows] = function(X[rows])
-    return block
+    blocks = list(cut_rows(X, X.shape[0], n_columns))
+    if len(blocks) == 1:
+        return converted(function(X), dtype)
+    values = empty(X, (X.shape[0], n_columns), dtype)
+    for rows in blocks:
+        values[rows] = function(X[rows])
+    return values
 
 
 @with_backends
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply an elementwise function in place, a few megabytes at a time."""
-    for rows in blocks_of(block):
+    for rows in cut_rows(block, *block.shape):
         block[rows] = function(block[rows])
     return block
 
@@ -388,7 +391,7 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
 @with_backends
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
-    for part in blocks_of(block):
+    for part in cut_rows(block, *block.shape):
         block[part] *= rows[part, None] * columns
     return block
 
