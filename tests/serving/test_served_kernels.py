@@ -233,17 +233,6 @@ def test_kernels_of_users_have_a_form_in_onnx_if_they_are_made_of_its_operations
         np.testing.assert_allclose(values, Tanimoto()(rows, pivots), rtol=1e-11)
 
 
-def test_operations_of_graphs_replace_those_of_arrays():
-    from kernelfields.serving import onnx_graph
-
-    replaced = {name for name, value in vars(arrays).items() if hasattr(value, "__wrapped__")}
-    own = {
-        name for name, value in vars(onnx_graph).items() if getattr(value, "__module__", None) == onnx_graph.__name__
-    }
-    functions = {name for name in own if not name.startswith("_") and name.islower()}
-    assert functions - {"dense_matrix"} <= replaced
-
-
 def value_in_onnx(kernel, rows, pivots, sparse):
     """The block of a kernel as onnxruntime computes it."""
     return computed_in_onnx(kernel.towards(pivots), rows, sparse)
@@ -254,8 +243,7 @@ def computed_in_onnx(function, rows, sparse):
     onnxruntime = pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from kernelfields.serving.onnx_graph import OPSET, DenseRows, Graph
-    from kernelfields.serving.onnx_graph import SparseRows as SparseGraphRows
+    from kernelfields.serving.onnx_graph import OPSET, DenseGraphRows, Graph, SparseGraphRows
 
     graph, info = Graph(), helper.make_tensor_value_info
     if sparse:
@@ -268,7 +256,7 @@ def computed_in_onnx(function, rows, sparse):
     else:
         feed = {"inputs": rows}
         inputs = [info("inputs", TensorProto.DOUBLE, [None, rows.shape[1]])]
-        view = DenseRows(graph.value("inputs", "inputs"), rows.shape[1])
+        view = DenseGraphRows(graph.value("inputs", "inputs"), rows.shape[1])
     graph.name_output(function(view), "values_of_kernel")
     outputs = [info("values_of_kernel", TensorProto.DOUBLE, [None, None])]
     whole = helper.make_graph(graph.nodes, "kernel", inputs, outputs, graph.initializers)

@@ -14,7 +14,7 @@ A formula is written once, with these functions and with ``+ - * /``, and holds 
 
     NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded by those alone who need them
     tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
-    rows of an ONNX graph           serving/onnx_graph.py, the attribute ``__kernel_operations__`` of the rows
+    rows of an ONNX graph           methods of the rows and values in serving/onnx_graph.py
 
 A function that is marked with ``with_backends`` is replaced there by one of the same name, if its first argument is a
 tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
@@ -62,15 +62,15 @@ def is_tensor(X: object) -> bool:
     return isinstance(X, getattr(torch, "Tensor", ()))
 
 
-def _backend_of(X: object) -> ModuleType | None:
-    """Return the module with the operations on X; None for those of NumPy, which are here."""
+def _backend_of(X: object) -> ModuleType | type | None:
+    """Return the module or class with the operations on X; None for those of NumPy, which are here."""
     if isinstance(X, np.ndarray):
         return None
     if is_tensor(X):
         from kernelfields.kernels import tensors
 
         return tensors
-    return getattr(X, "__kernel_operations__", None)
+    return type(X) if getattr(type(X), "has_kernel_operations", False) else None
 
 
 def with_backends(function: _Function) -> _Function:
@@ -85,7 +85,8 @@ def with_backends(function: _Function) -> _Function:
 
 def namespace(X: object) -> ModuleType:
     """Return NumPy, or the module with functions of the same names for tensors."""
-    return (is_tensor(X) and _backend_of(X)) or np
+    backend = _backend_of(X)
+    return backend if isinstance(backend, ModuleType) else np
 
 
 # ---- rows
