@@ -209,6 +209,23 @@ print(json.dumps([sorted(heavy & set(sys.modules)), dir(kernelfields), kernelfie
     assert set(public) <= set(names)
 
 
+def test_kernels_and_served_models_need_numpy_alone():
+    """Importing them, and computing kernels of arrays, loads no other package that is not Python's own."""
+    code = """
+import json, sys
+import numpy as np
+before = set(sys.modules)
+import kernelfields.kernels as kernels, kernelfields.serving
+X = np.eye(3)
+kernel = kernels.RBF() + kernels.Laplacian(0.5) * kernels.Polynomial() ** 2 + kernels.Normalized(kernels.Matern(3.5))
+kernel = kernel.resolve(X)
+kernel(X, X), kernel(X), kernel.diag(X), kernel.towards(X)(X), repr(kernel), kernels.resolve_kernel("cubic")
+packages = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(json.dumps(sorted(packages - set(sys.stdlib_module_names) - {"numpy"})))
+"""
+    assert in_a_fresh_process(code) == ["kernelfields"]
+
+
 def test_describing_a_model_loads_no_compiler():
     code = """
 import json, sys

@@ -243,8 +243,7 @@ def computed_in_onnx(function, rows, sparse):
     onnxruntime = pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from kernelfields.serving.onnx_graph import OPSET, DenseRows, Graph
-    from kernelfields.serving.onnx_graph import SparseRows as SparseGraphRows
+    from kernelfields.serving.onnx_graph import OPSET, DenseGraphRows, Graph, SparseGraphRows
 
     graph, info = Graph(), helper.make_tensor_value_info
     if sparse:
@@ -257,7 +256,7 @@ def computed_in_onnx(function, rows, sparse):
     else:
         feed = {"inputs": rows}
         inputs = [info("inputs", TensorProto.DOUBLE, [None, rows.shape[1]])]
-        view = DenseRows(graph.value("inputs", "inputs"), rows.shape[1])
+        view = DenseGraphRows(graph.value("inputs", "inputs"), rows.shape[1])
     graph.name_output(function(view), "values_of_kernel")
     outputs = [info("values_of_kernel", TensorProto.DOUBLE, [None, None])]
     whole = helper.make_graph(graph.nodes, "kernel", inputs, outputs, graph.initializers)

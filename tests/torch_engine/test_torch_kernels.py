@@ -113,7 +113,7 @@ def test_blocks_of_a_few_rows_change_nothing(kernel, device, X, Z, monkeypatch):
     whole = [kernel(left, right), kernel(left), kernel.diag(left)]
     monkeypatch.setattr(tensors, "_HOST_ENTRIES", 1)
     monkeypatch.setattr(tensors, "_DEVICE_ENTRIES", 1)
-    assert len(list(tensors.tensor_blocks(left, 40, 23))) == 3
+    assert len(list(tensors.cut_rows(left, 40, 23))) == 3
     for values, expected in zip([kernel(left, right), kernel(left), kernel.diag(left)], whole, strict=True):
         torch.testing.assert_close(values, expected, rtol=1e-13, atol=1e-15)
 
@@ -251,3 +251,11 @@ def test_distances_are_where_the_inputs_are(distances):
         assert block.device == X.device
         assert block.shape == shape
     assert arrays.filled(X, (3,), 1.0, torch.float64).device == X.device
+
+
+def test_operations_of_tensors_replace_those_of_arrays():
+    """A function of a name that kernels do not look up would never be called."""
+    replaced = {name for name, value in vars(arrays).items() if hasattr(value, "__wrapped__")}
+    own = {name for name, value in vars(tensors).items() if getattr(value, "__module__", None) == tensors.__name__}
+    helpers = {"float32_products", "tensor_from"}
+    assert {name for name in own if not name.startswith("_")} - helpers <= replaced

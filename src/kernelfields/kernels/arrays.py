@@ -14,7 +14,7 @@ A formula is written once, with these functions and with ``+ - * /``, and holds 
 
     NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded by those alone who need them
     tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
-    rows of an ONNX graph           serving/onnx_graph.py, the attribute ``__kernel_operations__`` of the rows
+    rows of an ONNX graph           methods of the rows and values in serving/onnx_graph.py
 
 A function that is marked with ``with_backends`` is replaced there by one of the same name, if its first argument is a
 tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
@@ -62,15 +62,15 @@ def is_tensor(X: object) -> bool:
     return isinstance(X, getattr(torch, "Tensor", ()))
 
 
-def _backend_of(X: object) -> ModuleType | None:
-    """Return the module with the operations on X; None for those of NumPy, which are here."""
+def _backend_of(X: object) -> ModuleType | type | None:
+    """Return the module or class with the operations on X; None for those of NumPy, which are here."""
     if isinstance(X, np.ndarray):
         return None
     if is_tensor(X):
         from kernelfields.kernels import tensors
 
         return tensors
-    return getattr(X, "__kernel_operations__", None)
+    return type(X) if getattr(type(X), "has_kernel_operations", False) else None
 
 
 def with_backends(function: _Function) -> _Function:
@@ -85,7 +85,8 @@ def with_backends(function: _Function) -> _Function:
 
 def namespace(X: object) -> ModuleType:
     """Return NumPy, or the module with functions of the same names for tensors."""
-    return (is_tensor(X) and _backend_of(X)) or np
+    backend = _backend_of(X)
+    return backend if isinstance(backend, ModuleType) else np
 
 
 # ---- rows
@@ -253,7 +254,7 @@ def _distances_to(X: Rows, to: Destinations) -> np.ndarray:
 def _distances_among(X: Rows) -> np.ndarray:
     n_rows, to = X.shape[0], destinations(X)
     distances = empty(X, (n_rows, n_rows), X.dtype)
-    for rows in blocks_of(distances):
+    for rows in cut_rows(X, n_rows, n_rows):
         some, norms, above = to.rows[rows], to.norms[rows], slice(0, rows.start)
         if rows.start > 0:
             left = _from_products(inner_products(some, to.rows[above]), outer_sums(norms, to.norms[above]))
@@ -351,24 +352,27 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 
 
 @with_backends
-def blocks_of(block: np.ndarray) -> Iterator[slice]:
-    """Cut the rows of a block, or of a vector, into blocks that suit the place where it lies."""
-    return row_blocks(block.shape[0], block.size // max(1, block.shape[0]))
+def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
+    return row_blocks(n_rows, n_columns)
 
 
 @with_backends
 def by_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
     """Return function(X), shape (n, n_columns), computed for a few megabytes of rows at a time."""
-    block = empty(X, (X.shape[0], n_columns), dtype)
-    for rows in blocks_of(block):
-        block[rows] = function(X[rows])
-    return block
+    blocks = list(cut_rows(X, X.shape[0], n_columns))
+    if len(blocks) == 1:
+        return converted(function(X), dtype)
+    values = empty(X, (X.shape[0], n_columns), dtype)
+    for rows in blocks:
+        values[rows] = function(X[rows])
+    return values
 
 
 @with_backends
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply an elementwise function in place, a few megabytes at a time."""
-    for rows in blocks_of(block):
+    for rows in cut_rows(block, *block.shape):
         block[rows] = function(block[rows])
     return block
 
@@ -388,7 +392,7 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
 @with_backends
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
-    for part in blocks_of(block):
+    for part in cut_rows(block, *block.shape):
         block[part] *= rows[part, None] * columns
     return block
 

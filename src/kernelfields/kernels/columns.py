@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from kernelfields.kernels.arrays import as_rows
-from kernelfields.kernels.kernel import Block, Kernel, register, valid_kernel
+from kernelfields.kernels.kernel import Kernel, Towards, register, valid_kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Columns this few are handed on dense, and so are columns of which this share is not zero: products of sparse rows
@@ -70,8 +70,7 @@ class Columns(Kernel):
         full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
         return seen.toarray() if full or end - self.begin <= _FEW else seen
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), by that of the part."""
+    def _towards(self, Z: Rows) -> Towards:
         block = self.kernel.towards(self._seen(Z))
         return lambda X: block(self._seen(X))
 

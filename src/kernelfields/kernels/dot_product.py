@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Block, Kernel, register
+from kernelfields.kernels.kernel import Kernel, Towards, register
 from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
 from kernelfields.numerics.sparse_rows import Rows
 
@@ -67,20 +67,12 @@ class Cosine(Kernel):
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return self.towards(Z)(X)
+            return self._towards(Z)(X)
         return arrays.with_diagonal(arrays.inner_products(_unit_rows(X)), self._diagonal(X))
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), with the norms of Z computed once."""
-        rows = arrays.as_rows(Z, "Z")
-        unit = _unit_rows(rows)
-
-        def block(X: object) -> np.ndarray:
-            own = arrays.as_rows(X)
-            arrays.check_comparable(own, rows)
-            return arrays.inner_products(_unit_rows(own), unit)
-
-        return block
+    def _towards(self, Z: Rows) -> Towards:
+        unit = _unit_rows(Z)
+        return lambda X: arrays.inner_products(_unit_rows(X), unit)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.kernels.arrays import as_rows, block_dtype, described_matrix, is_tensor, row_numbers
-from kernelfields.kernels.kernel import Block, Kernel, register, rounding_tolerance
+from kernelfields.kernels.arrays import block_dtype, described_matrix, row_numbers
+from kernelfields.kernels.kernel import Kernel, Towards, register, rounding_tolerance
 from kernelfields.numerics.parameters import positive_number, whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
@@ -144,22 +144,13 @@ class _OnNodes(PreparedKernel["_NodeColumns"]):
     def _numbers(self, X: Rows) -> np.ndarray:
         return row_numbers(X, self._state().n_nodes, type(self).__name__)
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), with the columns of K computed once."""
-        if is_tensor(Z):
-            return super().towards(Z)
-        nodes = as_rows(Z, "Z")
-        columns = self._state().columns(self._numbers(nodes))
-
-        def block(X: object) -> np.ndarray:
-            rows = as_rows(X)
-            return columns[self._numbers(rows)].astype(block_dtype(rows, nodes), copy=False)
-
-        return block
+    def _towards(self, Z: Rows) -> Towards:
+        columns = self._state().columns(self._numbers(Z))
+        return lambda X: columns[self._numbers(X)].astype(block_dtype(X, Z), copy=False)
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return self.towards(Z)(X)
+            return self._towards(Z)(X)
         rows = self._numbers(X)
         block = self._state().columns(rows)[rows]
         return ((block + block.T) / 2).astype(X.dtype, copy=False)

@@ -31,17 +31,18 @@ from kernelfields.numerics.sparse_rows import Rows
 # Rows whose Gram matrix is looked at for negative eigenvalues.
 _SAMPLE = 200
 
-Block = Callable[[object], np.ndarray]
+#: X -> k(X, Z) for rows Z that stay.
+Towards = Callable[[Rows], np.ndarray]
 KernelFunction = Callable[[Rows, Rows], np.ndarray]
 
 
 class Kernel(Parametrized):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
 
-    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have parameters ``checks``
-    or ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Formulas made of the functions in
-    kernels/arrays.py hold for tensors too, which ``takes_tensors`` declares. The decorator ``register`` gives a kernel
-    its name, which is also its kind in model files.
+    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
+    depends on Z alone; ``checks`` or ``check_parameters`` where they have parameters, and ``_from_data`` if one may
+    follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too, which ``takes_tensors``
+    declares. The decorator ``register`` gives a kernel its name, which is also its kind in model files.
     """
 
     takes_tensors: ClassVar[bool] = False
@@ -61,10 +62,21 @@ class Kernel(Parametrized):
             arrays.check_comparable(rows, other)
         return self._block(rows, other) if self.takes_tensors else arrays.computed_on_host(rows, self._block, other)
 
-    def towards(self, Z: object) -> Block:
+    def towards(self, Z: object) -> Callable[[object], np.ndarray]:
         """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do."""
-        rows = arrays.as_rows(Z, "Z")
-        return lambda X: self(X, rows)
+        other = arrays.as_rows(Z, "Z")
+        # A subclass with a block of its own does not take the preparation of its base class.
+        first = next(owner for owner in type(self).__mro__ if {"_block", "_towards"} & vars(owner).keys())
+        if "_towards" not in vars(first) or (arrays.is_tensor(other) and not self.takes_tensors):
+            return lambda X: self(X, other)
+        block = self._towards(other)
+
+        def checked(X: object) -> np.ndarray:
+            rows = arrays.as_rows(X)
+            arrays.check_comparable(rows, other)
+            return block(rows)
+
+        return checked
 
     def diag(self, X: object) -> np.ndarray:
         """Return k(x, x) for every row, shape (n,)."""
@@ -139,6 +151,10 @@ class Kernel(Parametrized):
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define _block(X, Z).")
+
+    def _towards(self, Z: Rows) -> Towards:
+        """Return X -> k(X, Z) for checked rows, with what depends on Z alone computed once."""
+        return lambda X: self._block(X, Z)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define _diagonal(X).")
@@ -245,8 +261,7 @@ class _OfTwo(Kernel):
     def _diagonal(self, X: Rows) -> np.ndarray:
         return self._joined(self.left.diag(X), self.right.diag(X))
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), by those of both parts."""
+    def _towards(self, Z: Rows) -> Towards:
         left, right = self.left.towards(Z), self.right.towards(Z)
         return lambda X: self._joined(left(X), right(X))
 
@@ -296,8 +311,7 @@ class _OfOne(Kernel):
     def _diagonal(self, X: Rows) -> np.ndarray:
         return self._changed(self.kernel.diag(X))
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), by that of the part."""
+    def _towards(self, Z: Rows) -> Towards:
         block = self.kernel.towards(Z)
         return lambda X: self._changed(block(X))
 
@@ -355,13 +369,12 @@ class Normalized(Kernel):
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return self.towards(Z)(X)
+            return self._towards(Z)(X)
         inverse = self._inverse_norms(X)
         block = arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse)
         return arrays.with_diagonal(block, arrays.converted(inverse > 0, block.dtype))
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), with the norms of Z computed once."""
+    def _towards(self, Z: Rows) -> Towards:
         block, other = self.kernel.towards(Z), self._inverse_norms(Z)
         return lambda X: arrays.scale_rows_and_columns(block(X), self._inverse_norms(X), other)
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matrix, laplacian_matrix
-from kernelfields.kernels.kernel import Block, Kernel, register, symmetric, valid_kernel
+from kernelfields.kernels.kernel import Kernel, Towards, register, symmetric, valid_kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import non_negative, whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
@@ -107,28 +107,23 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         graph = None if self.graph is None else arrays.described_matrix(adjacency_matrix(self.graph, "Manifold"))
         return {**super().spec(), "inputs": inputs, "graph": graph}
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), with what depends on Z computed once."""
-        if arrays.is_tensor(Z):
-            return super().towards(Z)
-        other = arrays.as_rows(Z, "Z")
+    def _towards(self, Z: Rows) -> Towards:
         rows, change = self._state()
-        to_rows, to_other = self.kernel.towards(rows), self.kernel.towards(other)
+        to_rows, to_Z = self.kernel.towards(rows), self.kernel.towards(Z)
         # (m, r): its product with k(X, C) is what seeing the inputs takes off k(X, Z).
-        taken = change @ (change.T @ np.asarray(self.kernel(rows, other), dtype=np.float64))
+        taken = change @ (change.T @ np.asarray(self.kernel(rows, Z), dtype=np.float64))
 
-        def block(X: object) -> np.ndarray:
-            own = arrays.as_rows(X)
-            values = np.empty((own.shape[0], other.shape[0]), dtype=arrays.block_dtype(own, other))
-            for some in row_blocks(own.shape[0], rows.shape[0]):
-                values[some] = to_other(own[some]) - to_rows(own[some]) @ taken
+        def block(X: Rows) -> np.ndarray:
+            values = np.empty((X.shape[0], Z.shape[0]), dtype=arrays.block_dtype(X, Z))
+            for some in row_blocks(X.shape[0], rows.shape[0]):
+                values[some] = to_Z(X[some]) - to_rows(X[some]) @ taken
             return values
 
         return block
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return self.towards(Z)(X)
+            return self._towards(Z)(X)
         values = self.kernel(X).astype(np.float64, copy=False) - arrays.inner_products(self._coordinates(X))
         return values.astype(X.dtype, copy=False)
 
@@ -139,10 +134,8 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
     def _coordinates(self, X: Rows) -> np.ndarray:
         """Return q(x) of every row, (n, m)."""
         rows, change = self._state()
-        to_rows, coordinates = self.kernel.towards(rows), np.empty((X.shape[0], change.shape[1]))
-        for some in row_blocks(X.shape[0], rows.shape[0]):
-            coordinates[some] = to_rows(X[some]) @ change
-        return coordinates
+        to_rows = self.kernel.towards(rows)
+        return arrays.by_blocks(X, change.shape[1], np.float64, lambda some: to_rows(some) @ change)
 
     def _rows(self) -> Rows:
         return _stacked(self.inputs)

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Block, Kernel, register
+from kernelfields.kernels.kernel import Kernel, Towards, register
 from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
 from kernelfields.numerics.sparse_rows import Rows
 
@@ -51,19 +51,9 @@ class _OfSquaredDistances(_Stationary):
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._of_distances(arrays.squared_distances(X, Z))
 
-    def towards(self, Z: object) -> Block:
-        """Return X -> k(X, Z), with what distances to Z need computed once."""
-        if type(self)._block is not _OfSquaredDistances._block:  # a kernel of somebody's own
-            return super().towards(Z)
-        rows = arrays.as_rows(Z, "Z")
-        to = arrays.destinations(rows)
-
-        def block(X: object) -> np.ndarray:
-            own = arrays.as_rows(X)
-            arrays.check_comparable(own, rows)
-            return self._of_distances(arrays.squared_distances(own, to))
-
-        return block
+    def _towards(self, Z: Rows) -> Towards:
+        to = arrays.destinations(Z)
+        return lambda X: self._of_distances(arrays.squared_distances(X, to))
 
 
 class _Exponential(_Stationary):

@@ -43,14 +43,9 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = reduced
 
 
-def tensor_blocks(X: torch.Tensor, n_rows: int, n_columns: int) -> Iterator[slice]:
+def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
     """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
     return row_blocks(n_rows, n_columns, _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES)
-
-
-def blocks_of(block: torch.Tensor) -> Iterator[slice]:
-    """Cut the rows of a block, or of a vector, into such blocks."""
-    return tensor_blocks(block, len(block), block.numel() // max(1, len(block)))
 
 
 def tensor_from(
@@ -101,7 +96,7 @@ def _mirrored(block: torch.Tensor) -> torch.Tensor:
 def squared_norms(X: torch.Tensor) -> torch.Tensor:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     norms = torch.empty(len(X), dtype=torch.float64, device=X.device)
-    for rows in blocks_of(X):
+    for rows in cut_rows(X, *X.shape):
         norms[rows] = X[rows].to(torch.float64).square().sum(dim=1)
     return norms
 
@@ -117,7 +112,7 @@ def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch
     dtype = torch.promote_types(X.dtype, other.dtype)
     distances = torch.empty((len(X), len(other)), dtype=dtype, device=X.device)
     right = other.to(torch.float64)
-    for rows in blocks_of(distances):
+    for rows in cut_rows(X, *distances.shape):
         distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
     return _mirrored(distances) if Z is None else distances
 

@@ -26,11 +26,11 @@ import numpy as np
 from kernelfields.serving.chain_model import ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.onnx_graph import (
     OPSET,
-    DenseRows,
+    DenseGraphRows,
     Graph,
     GraphRows,
     InputRows,
-    SparseRows,
+    SparseGraphRows,
     Value,
     dense_matrix,
 )
@@ -111,7 +111,7 @@ class _Export:
         self.is_last = positions.node("Equal", count - one)
         if inputs.sparse:
             parts = given["indptr"], given["indices"], given["values"]
-            self.rows: InputRows = SparseRows.of_inputs(*parts, inputs.n_features, self.length)
+            self.rows: InputRows = SparseGraphRows.of_inputs(*parts, inputs.n_features, self.length)
         else:
             rows = given["inputs"]
             if inputs.scaling is not None:
@@ -119,7 +119,7 @@ class _Export:
                 rows = rows - centre
                 # A single number is multiplied in as a matrix, see onnx_graph.Product.
                 rows = rows / spread if len(spread) > 1 else rows @ (1.0 / spread[:, None])
-            self.rows = DenseRows(rows, inputs.n_features)
+            self.rows = DenseGraphRows(rows, inputs.n_features)
 
     def _potentials(self) -> tuple[Value, Value | None]:
         """Return scores of labels (T, L) and of steps (T, L, L), zero into the first; None if tied."""

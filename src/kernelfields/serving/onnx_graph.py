@@ -1,10 +1,10 @@
 """Arrays of an ONNX graph under construction: values with operators, rows of inputs, and the operations of kernels.
 
-    Value         an array that the graph computes; operators and functions of NumPy add nodes to the graph
-    DenseRows     inputs (T, d) double, or windows of them
-    SparseRows    the parts of a CSR matrix: indptr (T + 1) and indices (E) int64, values (E) double
+    Value              an array that the graph computes; operators and functions of NumPy add nodes to the graph
+    DenseGraphRows     inputs (T, d) double, or windows of them
+    SparseGraphRows    the parts of a CSR matrix: indptr (T + 1) and indices (E) int64, values (E) double
 
-The formulas of kernelfields.kernels hold for such rows and values: the functions at the end of this module are those of
+The formulas of kernelfields.kernels hold for such rows and values, whose methods are the operations of
 kernels/arrays.py, by the same names. Pivots and coefficients are arrays of NumPy, which become constants. The number T
 of rows is not known, so that constants have one row, which is broadcast. Rows of sparse inputs are never filled in:
 entry (t, j, v) adds v M[j] to row t, block by block of a window. Everything is computed in double precision.
@@ -13,11 +13,10 @@ Fails: ServingError naming what a graph of ONNX cannot express; ImportError with
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -144,19 +143,11 @@ class Graph:
         return found
 
 
-class _Array:
-    """Base of values and rows: kernels find their operations here."""
-
-    dtype = np.dtype(np.float64)
-    graph: Graph
-
-    @property
-    def __kernel_operations__(self) -> ModuleType:
-        return sys.modules[__name__]
-
-
-class Value(NDArrayOperatorsMixin, _Array):
+class Value(NDArrayOperatorsMixin):
     """An array that a graph computes; ``shape`` is known of constants alone."""
+
+    has_kernel_operations = True
+    dtype = np.dtype(np.float64)
 
     def __init__(self, graph: Graph, name: str, shape: tuple[int, ...] = ()):
         self.graph, self.name, self.shape = graph, name, shape
@@ -180,6 +171,29 @@ class Value(NDArrayOperatorsMixin, _Array):
     def __getitem__(self, key: tuple[slice, None]) -> Value:
         """Return a vector as a column, (T, 1), which it is already."""
         return self
+
+    def converted(self, dtype: DTypeLike) -> Value:
+        """Return the values as doubles."""
+        return self.node("Cast", to=_DOUBLE)
+
+    def transform(self, function: Callable[[Value], Value]) -> Value:
+        """Return a function of the values."""
+        return function(self)
+
+    def scale_rows_and_columns(self, rows: Value, columns: np.ndarray) -> Value:
+        """Return entry (i, j) times rows[i] * columns[j]."""
+        return self * rows * columns
+
+    def zero_up_to(self, bounds: Value) -> Value:
+        """Return the values, zero where they are not above their bounds."""
+        return (self <= bounds).node("Where", 0.0, self)
+
+    def first_negative(self) -> None:
+        """Return None: values are not known before the graph runs."""
+
+    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+        """Return the columns of two matrices in one."""
+        return JoinedRows([self, other])
 
     def clip(self, max: float) -> Value:  # noqa: A002  # as NumPy has it
         """Return values, the maximum where they are above it."""
@@ -234,9 +248,11 @@ class Product(Value):
         return super().__array_ufunc__(ufunc, method, *operands)
 
 
-class GraphRows(_Array):
+class GraphRows:
     """Rows of inputs in a graph, ``width`` columns of them; subclasses write their product with a matrix."""
 
+    has_kernel_operations = True
+    dtype = np.dtype(np.float64)
     # Arrays leave operators to the rows.
     __array_ufunc__ = None
 
@@ -258,8 +274,51 @@ class GraphRows(_Array):
     def __mul__(self, factor: Operand) -> ScaledRows:
         return ScaledRows(self, factor)
 
+    def as_rows(self, name: str = "X") -> Self:
+        """Return the rows."""
+        return self
 
-class DenseRows(GraphRows):
+    def converted(self, dtype: DTypeLike) -> Self:
+        """Return the rows, which are doubles."""
+        return self
+
+    def is_dense(self) -> bool:
+        """Whether a row can be taken off all rows."""
+        return isinstance(self, DenseGraphRows)
+
+    def scaled_rows(self, factors: Value) -> ScaledRows:
+        """Return every row times a number of its own."""
+        return self * factors
+
+    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+        """Return the columns of two matrices in one."""
+        return JoinedRows([self, other])
+
+    def inner_products(self, Z: Rows) -> Value:
+        """Return <x, z> for all rows, (T, r)."""
+        return self @ dense_matrix(Z).T
+
+    def manhattan_distances(self, Z: Rows) -> Value:
+        """Raise ServingError: distances of sparse rows are not a product."""
+        raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
+
+    def looked_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
+        """Return entries of a table at the row numbers in the rows and at columns; None for its diagonal."""
+        numbers = (self @ np.ones((1, 1))).node("Cast", to=_INT64)
+        chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
+        return self.graph.add("Gather", chosen, numbers.squeeze(1))
+
+    def by_blocks(self, n_columns: int, dtype: DTypeLike, function: Callable[[Self], Value]) -> Value:
+        """Return a function of the rows."""
+        return function(self)
+
+    def filled(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
+        """Return an array of one value."""
+        row = np.full(shape if len(shape) == 2 else (*shape, 1), value)
+        return Value(self.graph, self.graph.constant(row).name, row.shape)
+
+
+class DenseGraphRows(GraphRows):
     """Rows of an array."""
 
     def __init__(self, rows: Value, width: int):
@@ -269,26 +328,33 @@ class DenseRows(GraphRows):
     def _product(self, matrix: np.ndarray) -> Value:
         return self.rows @ matrix
 
-    def __sub__(self, row: np.ndarray) -> DenseRows:
-        return DenseRows(self.rows - row, self.width)
+    def __sub__(self, row: np.ndarray) -> DenseGraphRows:
+        return DenseGraphRows(self.rows - row, self.width)
 
     def squared_norms(self) -> Value:
         """Return squared norms of the rows, (T, 1)."""
         return self.rows.node("ReduceSumSquare", axes=[1], keepdims=1)
 
-    def __getitem__(self, key: tuple[slice, slice]) -> DenseRows:
+    def __getitem__(self, key: tuple[slice, slice]) -> DenseGraphRows:
         begin, end, _ = key[1].indices(self.width)
-        return DenseRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
+        return DenseGraphRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
 
-    def windowed(self, window: tuple[int, int], length: Value) -> DenseRows:
+    def manhattan_distances(self, Z: Rows) -> Value:
+        """Return sum_j |x_j - z_j|, (T, r), a row of inputs at a time."""
+        body = Graph(self.graph)
+        row = body.value("row")
+        # A loop of ONNX may do without a state.
+        return self.graph.scan(body, [], [(self.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
+
+    def windowed(self, window: tuple[int, int], length: Value) -> DenseGraphRows:
         """Return every row joined with its neighbours; ``length`` is [T]."""
         if window == (0, 0):
             return self
         blocks = _shifted([self.rows] * (sum(window) + 1), window, length)
-        return DenseRows(self.graph.add("Concat", *blocks, axis=1), len(blocks) * self.width)
+        return DenseGraphRows(self.graph.add("Concat", *blocks, axis=1), len(blocks) * self.width)
 
 
-class SparseRows(GraphRows):
+class SparseGraphRows(GraphRows):
     """Rows of a CSR matrix in a window, of which the columns ``seen`` = (begin, end) count.
 
     ``parts`` are the rows (E, 1), columns (E,) and values (E, 1) of the entries.
@@ -307,7 +373,7 @@ class SparseRows(GraphRows):
         super().__init__(length.graph, self.seen[1] - self.seen[0])
 
     @classmethod
-    def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseRows:
+    def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseGraphRows:
         """Return the rows of inputs: the row of every entry is the number of rows that began before it."""
         graph = indptr.graph
         n_entries = indices.node("Shape")
@@ -340,20 +406,22 @@ class SparseRows(GraphRows):
     def squared_norms(self) -> Value:
         """Return squared norms of the rows, (T, 1)."""
         rows, indices, values = self.parts
-        squared = SparseRows((rows, indices, values * values), self.n_features, self.length, self.window, self.seen)
+        squared = SparseGraphRows(
+            (rows, indices, values * values), self.n_features, self.length, self.window, self.seen
+        )
         return squared @ np.ones((self.width, 1))
 
-    def __getitem__(self, key: tuple[slice, slice]) -> SparseRows:
+    def __getitem__(self, key: tuple[slice, slice]) -> SparseGraphRows:
         begin, end, _ = key[1].indices(self.width)
         seen = self.seen[0] + begin, self.seen[0] + end
-        return SparseRows(self.parts, self.n_features, self.length, self.window, seen)
+        return SparseGraphRows(self.parts, self.n_features, self.length, self.window, seen)
 
-    def windowed(self, window: tuple[int, int], length: Value) -> SparseRows:
+    def windowed(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
         """Return every row joined with its neighbours."""
-        return SparseRows(self.parts, self.n_features, length, window)
+        return SparseGraphRows(self.parts, self.n_features, length, window)
 
 
-InputRows = DenseRows | SparseRows
+InputRows = DenseGraphRows | SparseGraphRows
 
 
 class ScaledRows(GraphRows):
@@ -396,88 +464,3 @@ def dense_matrix(rows: Rows) -> np.ndarray:
         size = " x ".join(map(str, rows.shape))
         raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
-
-
-# ---- the operations of kernels/arrays.py
-
-
-def as_rows(X: GraphRows, name: str = "X") -> GraphRows:
-    """Return X."""
-    return X
-
-
-def converted(values: GraphRows | Value, dtype: DTypeLike) -> GraphRows | Value:
-    """Return values as doubles; rows are so already."""
-    return values.node("Cast", to=_DOUBLE) if isinstance(values, Value) else values
-
-
-def is_dense(X: GraphRows) -> bool:
-    """Whether a row can be taken off all rows."""
-    return isinstance(X, DenseRows)
-
-
-def scaled_rows(X: GraphRows, factors: Value) -> GraphRows:
-    """Return every row times a number of its own."""
-    return X * factors
-
-
-def side_by_side(left: GraphRows | Value, right: GraphRows | Value) -> GraphRows:
-    """Return the columns of two matrices in one."""
-    return JoinedRows([left, right])
-
-
-def inner_products(X: GraphRows, Z: Rows) -> Value:
-    """Return <x, z> for all rows, (T, r)."""
-    return X @ dense_matrix(Z).T
-
-
-def squared_norms(X: InputRows) -> Value:
-    """Return ||x||^2 of every row, (T, 1)."""
-    return X.squared_norms()
-
-
-def manhattan_distances(X: InputRows, Z: Rows) -> Value:
-    """Return sum_j |x_j - z_j|, (T, r), a row of inputs at a time."""
-    if not isinstance(X, DenseRows):
-        raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
-    body = Graph(X.graph)
-    row = body.value("row")
-    # A loop of ONNX may do without a state.
-    return X.graph.scan(body, [], [(X.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
-
-
-def looked_up(X: GraphRows, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
-    """Return entries of a table at the row numbers in X and at columns; None for its diagonal."""
-    numbers = (X @ np.ones((1, 1))).node("Cast", to=_INT64)
-    chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
-    return X.graph.add("Gather", chosen, numbers.squeeze(1))
-
-
-def by_blocks(X: GraphRows, n_columns: int, dtype: DTypeLike, function: Callable[[GraphRows], Value]) -> Value:
-    """Return function(X)."""
-    return function(X)
-
-
-def transform(block: Value, function: Callable[[Value], Value]) -> Value:
-    """Return function(block)."""
-    return function(block)
-
-
-def scale_rows_and_columns(block: Value, rows: Value, columns: np.ndarray) -> Value:
-    """Multiply entry (i, j) by rows[i] * columns[j]."""
-    return block * rows * columns
-
-
-def filled(X: GraphRows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
-    """Return an array of one value."""
-    row = np.full(shape if len(shape) == 2 else (*shape, 1), value)
-    return Value(X.graph, X.graph.constant(row).name, row.shape)
-
-
-def zero_up_to(values: Value, bounds: Value) -> Value:
-    """Return values, zero where they are not above their bounds."""
-    return (values <= bounds).node("Where", 0.0, values)
-
-
-def first_negative(values: Value) -> None:
-    """Return None: values are not known before the graph runs."""
