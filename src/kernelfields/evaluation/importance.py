@@ -159,8 +159,8 @@ def _quality(model: FittedModel, y: Sequence[object] | np.ndarray, scoring: str)
         return lambda X: log_likelihood_of_each(log_likelihood, X, y)
     if not isinstance(model, FittedClassifier):
         raise TypeError(f"{type(model).__name__} has no likelihood: pass scoring='accuracy'")
-    classifier, place = model, {label: column for column, label in enumerate(model.classes_.tolist())}
-    codes = [place[label] for label in np.asarray(y).tolist()]
+    classifier, column_of = model, {label: column for column, label in enumerate(model.classes_.tolist())}
+    codes = [column_of[label] for label in np.asarray(y).tolist()]
     return lambda X: classifier.predict_log_proba(X)[np.arange(len(codes)), codes]
 
 
