@@ -278,6 +278,19 @@ def test_figures_of_nothing_have_no_interval_among_others_that_have():
     assert "[–]" not in str(evaluate(y_true + y_true, y_true + y_true, random_state=0))
 
 
+def test_rows_hold_every_figure_and_the_ends_of_its_interval():
+    y_true, y_pred = predictions()
+    found = evaluate(y_true, y_pred, scheme=None, n_resamples=20, random_state=0)
+    rows = {row.get("figure") or row.get("label"): row for row in found.to_rows()}
+    low, high = found.accuracy.low, found.accuracy.high
+    expected = {"figure": "token accuracy", "value": found.accuracy.value, "value low": low, "value high": high}
+    assert rows["token accuracy"] == expected
+    assert rows["B-X"]["recall"] == found.per_label["B-X"].recall.value
+    assert rows["macro average"]["F1 high"] == found.averages["macro"].f1.high
+    differences = compare(y_true, y_pred, y_true, n_resamples=20, random_state=0)
+    assert differences.to_rows()[1]["second - first"] == differences.accuracy.difference.value
+
+
 def test_sums_of_sequences_come_first():
     sums = Resampling(5, 0.95, 0).sums({"one": np.arange(4), "two": np.ones((4, 2))})
     assert sums["one"].shape == (6,)

@@ -120,6 +120,22 @@ def test_hostile_names_are_escaped_and_nothing_is_loaded():
     parsed(Explanation((position,)))
 
 
+def test_rows_hold_every_contribution():
+    rows = small_explanation().to_rows()
+    assert len(rows) == 5
+    assert rows[1] == {
+        "position": 0,
+        "token": "the",
+        "label": "D",
+        "other": "N",
+        "kind": "feature",
+        "set": "node",
+        "name": "len",
+        "amount": 1.5,
+        "value": 0.3,
+    }
+
+
 def test_plain_data_goes_through_json():
     data = json.loads(json.dumps(small_explanation().to_dict(), allow_nan=False))
     first, second, third = data["positions"]

@@ -98,8 +98,8 @@ def read_confidences(packed: PackedLabels, marginals: object, classes: object) -
 def true_columns(packed: PackedLabels, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, list]:
     """Return marginals as one table (N, L), the column of every true label, -1 for unknown ones, and the classes."""
     table, known = _pack_marginals(packed, marginals, classes)
-    place = {label: column for column, label in enumerate(known)}
-    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
+    column_of = {label: column for column, label in enumerate(known)}
+    return table, np.array([column_of.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
 
 
 def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:

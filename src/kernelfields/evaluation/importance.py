@@ -158,8 +158,8 @@ def _quality(model: FittedModel, y: Sequence[object] | np.ndarray, scoring: str)
         return lambda X: log_likelihood(X, y, per_item=True)
     if not isinstance(model, FittedClassifier):
         raise TypeError(f"{type(model).__name__} has no likelihood: pass scoring='accuracy'")
-    classifier, place = model, {label: column for column, label in enumerate(model.classes_.tolist())}
-    codes = [place[label] for label in np.asarray(y).tolist()]
+    classifier, column_of = model, {label: column for column, label in enumerate(model.classes_.tolist())}
+    codes = [column_of[label] for label in np.asarray(y).tolist()]
     return lambda X: classifier.predict_log_proba(X)[np.arange(len(codes)), codes]
 
 

@@ -78,9 +78,9 @@ def pack_labels(**lists: Any) -> PackedLabels:
                 "use one kind throughout, for example str(label)"
             )
     labels = sorted(plain_label(label) for label in set(chain.from_iterable(flat.values())))
-    place = {label: code for code, label in enumerate(labels)}
+    code_of = {label: code for code, label in enumerate(labels)}
     codes = {
-        name: np.fromiter((place[label] for label in values), np.int64, len(values)) for name, values in flat.items()
+        name: np.fromiter((code_of[label] for label in values), np.int64, len(values)) for name, values in flat.items()
     }
     return PackedLabels(codes, offsets, labels)
 
@@ -121,9 +121,9 @@ def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str)
 def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
     """Return "strings" or "numbers"; raise at the first label that is neither, or not of the kind before it."""
     types = set(map(type, labels))
-    if all(issubclass(each, str) for each in types):
+    if all(issubclass(kind, str) for kind in types):
         return "strings"
-    if all(issubclass(each, _WHOLE) for each in types):
+    if all(issubclass(kind, _WHOLE) for kind in types):
         return "numbers"
     first = _kind_of(labels[0])
     for row, label in enumerate(labels):

@@ -138,8 +138,8 @@ def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int
 
 def _quantile(ordered: np.ndarray, share: float) -> float:
     """Return a quantile of ordered values by linear interpolation, minus infinity where it begins there."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
+    rank = share * (len(ordered) - 1)
+    below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
     # From minus infinity there is no way up by interpolation.
-    return float(low + (place - below) * (high - low) if np.isfinite(low) else low)
+    return float(low + (rank - below) * (high - low) if np.isfinite(low) else low)

@@ -227,8 +227,8 @@ def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str
         centred = np.array([own[node] for node in component]) - np.mean(list(own.values()), axis=0)
         # The longest extent is horizontal, as a page is wider than high.
         found = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
-        place = {node: number for number, node in enumerate(component)}
-        ends = np.array([[place[a], place[b]] for a, b in part.edges], dtype=np.int64).reshape(-1, 2)
+        row = {node: number for number, node in enumerate(component)}
+        ends = np.array([[row[a], row[b]] for a, b in part.edges], dtype=np.int64).reshape(-1, 2)
         lengths = np.linalg.norm(found[ends[:, 0]] - found[ends[:, 1]], axis=1)
         found = (found - found.min(axis=0)) / (lengths.mean() if lengths.size else 1.0)
         places[component] = found + np.array([left, 0.0])

@@ -174,7 +174,7 @@ def _draw_map(
     side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
     if own is not None:
         side = min(own.bbox.width / max(columns, 1), own.bbox.height / max(rows, 1)) / own.figure.dpi
-    longest = [_LETTER * max((len(plain(label)) for label in each), default=1) for each in labels]
+    longest = [_LETTER * max((len(plain(label)) for label in side_labels), default=1) for side_labels in labels]
     angle = 0 if longest[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
     fits, top = side >= _SMALLEST_WRITTEN, longest[1] * np.sin(np.radians(angle))
     size = (0.5 + longest[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9), 0.6 + side * rows + top)

@@ -77,8 +77,8 @@ class Palette:
         hues = label_hues(classes)
         own = [hues[str(classes[column])] for column in self.named]
         self._colours = {
-            str(classes[column]): _colour(hue, own[:place].count(hue), own.count(hue))
-            for place, (column, hue) in enumerate(zip(self.named, own, strict=True))
+            str(classes[column]): _colour(hue, own[:number].count(hue), own.count(hue))
+            for number, (column, hue) in enumerate(zip(self.named, own, strict=True))
         }
 
     def __getitem__(self, label: object) -> str:

@@ -94,7 +94,7 @@ def describe(iteration: Iteration) -> str:
 def estimated_seconds_left(
     history: Sequence[Iteration], tol: float | None, max_iter: int | None = None
 ) -> float | None:
-    """Return about how many seconds are left until the relative gap is ``tol``; None while nothing can be said."""
+    """Return about how many seconds are left until the relative gap is ``tol``; None while there is no estimate."""
     if tol is None or len(history) < _FEWEST_ITERATIONS:
         return None
     middle, last = history[len(history) // 2], history[-1]
@@ -111,7 +111,7 @@ def estimated_seconds_left(
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as a person would say it: 9 s, 4 min, 2.5 h."""
+    """Return a duration in words: 9 s, 4 min, 2.5 h."""
     if seconds < 99.5:
         return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"

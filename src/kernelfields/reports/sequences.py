@@ -104,8 +104,8 @@ class LabelledSequence(Shown):
     @property
     def probabilities(self) -> np.ndarray:
         """The marginal probability of each label, (T,)."""
-        place = {label: column for column, label in enumerate(self.classes)}
-        columns = np.array([place[label] for label in self.labels], dtype=np.intp)
+        column_of = {label: column for column, label in enumerate(self.classes)}
+        columns = np.array([column_of[label] for label in self.labels], dtype=np.intp)
         return self.marginals[np.arange(len(self)), columns]
 
     @property
@@ -125,9 +125,9 @@ class LabelledSequence(Shown):
         stretches = [(t, t + 1) for t in range(len(self))] if self.tokens is not None else runs(pairs)
         wrong, probabilities, rows = self.wrong, self.probabilities, []
         for begin, end in stretches[:_MOST_POSITIONS]:
-            place = self.word(begin) if end - begin == 1 else f"{begin} to {end - 1}"
+            where = self.word(begin) if end - begin == 1 else f"{begin} to {end - 1}"
             true = f"truth {printable(truth[begin], _LONGEST_WORD)}" if wrong[begin] else ""
-            rows.append((place, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", true))
+            rows.append((where, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", true))
         remainder = _remainder(len(stretches), "run" if self.tokens is None else "position")
         yield Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD, note=remainder)
 

@@ -73,7 +73,7 @@ class Result:
 
     def to_dict(self) -> PlainValues:
         """Return plain values for JSON, by the names of the fields."""
-        return json_value({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
+        return json_value({part.name: getattr(self, part.name) for part in fields(self)})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -102,22 +102,22 @@ class Estimate(Result):
         return f"{self}"
 
 
-def read_estimate(given: object, where: str = "the figure", *, resampled: bool = False) -> Estimate:
+def read_estimate(figure: object, where: str = "the figure", *, resampled: bool = False) -> Estimate:
     """Read a number, an estimate or the dict of one, as JSON holds it; None stands for a number that does not exist.
 
     With ``resampled`` an interval was computed, and a missing one is shown as absent; else it is not shown.
     """
-    if isinstance(given, Mapping):
-        if "value" not in given:
-            raise ValueError(f"{where} is {given!r:.80}, which has no 'value'")
-        parts = [given.get(name) for name in ("value", "low", "high")]
+    if isinstance(figure, Mapping):
+        if "value" not in figure:
+            raise ValueError(f"{where} is {figure!r:.80}, which has no 'value'")
+        parts = [figure.get(name) for name in ("value", "low", "high")]
     else:
-        parts = [getattr(given, "value", given), getattr(given, "low", None), getattr(given, "high", None)]
+        parts = [getattr(figure, "value", figure), getattr(figure, "low", None), getattr(figure, "high", None)]
     try:
         value, low, high = (math.nan if part is None else float(part) for part in parts)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{where} is {given!r:.80}: pass a number, or a value with its interval such as an Estimate"
+            f"{where} is {figure!r:.80}: pass a number, or a value with its interval such as an Estimate"
         ) from error
     known = resampled or (math.isfinite(low) and math.isfinite(high))
     return Estimate(value, low, high) if known else Estimate(value)
