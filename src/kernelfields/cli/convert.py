@@ -12,13 +12,13 @@ from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settin
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
-    replace(each, text=_TEXTS.get(each.name, "As in train."), panel=None, metavar=None, file=None)
-    for each in SETTINGS.values()
-    if each.part == "reading"
+    replace(setting, text=_TEXTS.get(setting.name, "As in train."), panel=None, metavar=None, file=None)
+    for setting in SETTINGS.values()
+    if setting.part == "reading"
 ]
 
 
-@command(options=[each.parameter() for each in _READING], as_json=False)
+@command(options=[setting.parameter() for setting in _READING], as_json=False)
 def convert(
     console: Console,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],

@@ -162,7 +162,7 @@ def _last_two_columns(path: str) -> tuple[list, list]:
             f"{input_name(path)} has one column, expected true and predicted labels in the last two. For a model, "
             "give the file it is to label as well"
         )
-    truth, predicted = ([[row[column] for row in each.rows] for each in sequences] for column in (-2, -1))
+    truth, predicted = ([[row[column] for row in sequence.rows] for sequence in sequences] for column in (-2, -1))
     return truth, predicted
 
 

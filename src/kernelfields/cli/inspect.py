@@ -76,15 +76,15 @@ def inspect(
         shown: dict[str, _Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
-        known = {str(each): each for each in crf.classes_.tolist()}
-        labels = [known.get(each, each) for each in label] if label else None
+        known = {str(name): name for name in crf.classes_.tolist()}
+        labels = [known.get(name, name) for name in label] if label else None
         shown = {"model": crf.summary(), "weights": crf.weights(top=top, labels=labels, feature_re=features)}
     if html is not None:
-        parts = [section(_HEADINGS[name], each) for name, each in shown.items()]
+        parts = [section(_HEADINGS[name], table) for name, table in shown.items()]
         with open_text_output(html) as stream:
             stream.write(page(model, "", parts))
         console.info(f"wrote {html}")
-    document = {name: each.to_dict() for name, each in shown.items()}
+    document = {name: table.to_dict() for name, table in shown.items()}
     console.result("\n\n".join(map(str, shown.values())), document)
 
 

@@ -156,7 +156,7 @@ def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) 
     seen = set(known)
     for index, labels in enumerate(file.y or []):
         for position, entry in enumerate(labels):
-            label = next((each for each in sorted(labels_named([[entry]])) if each not in seen), None)
+            label = next((name for name in sorted(labels_named([[entry]])) if name not in seen), None)
             if label is not None:
                 more = ["..."] if len(known) > _LABELS_SHOWN else []
                 shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])

@@ -192,7 +192,9 @@ def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: lis
             rows.writerow(("sequence", *names))
         for number, found in enumerate(crf.predict_segments(file.X, known=known)):
             if as_json:
-                stream.write(json_text({"segments": [dict(zip(names, each, strict=True)) for each in found]}) + "\n")
+                stream.write(
+                    json_text({"segments": [dict(zip(names, segment, strict=True)) for segment in found]}) + "\n"
+                )
             else:
                 rows.writerows([number, begin, end, label, f"{share:.6f}"] for begin, end, label, share in found)
 
@@ -207,11 +209,11 @@ def _documents(
         return
     labels = crf.predict(file.X, **decoding_arguments(decoding), known=known)
     if not with_marginals:
-        yield from ({"labels": each} for each in labels)
+        yield from ({"labels": of_sequence} for of_sequence in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    for each, table in zip(labels, _marginals(crf, file, known), strict=True):
-        yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
+    for of_sequence, table in zip(labels, _marginals(crf, file, known), strict=True):
+        yield {"labels": of_sequence, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
 def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known: list | None) -> None:

@@ -313,8 +313,8 @@ def _declared() -> dict[str, Setting]:
 SETTINGS = _declared()
 #: The settings that are written to the file, in its order.
 _WRITTEN = {name: setting for table in _TABLES for name, setting in SETTINGS.items() if setting.table == table}
-_FILES = [name for name, each in _WRITTEN.items() if each.file]
-_FILES_READ = [name for name, each in _WRITTEN.items() if each.file == "read"]
+_FILES = [name for name, setting in _WRITTEN.items() if setting.file]
+_FILES_READ = [name for name, setting in _WRITTEN.items() if setting.file == "read"]
 
 
 def given_settings(options: Mapping[str, Value]) -> Parameters:

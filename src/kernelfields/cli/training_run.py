@@ -214,7 +214,7 @@ class TrainingRun:
         search.fit(self.file.X, self.file.y, self.file.weights)
         best = search.best_params_
         chosen = {"rank": best["rank"] or 0, "prior_variance": best["prior_variance"]}
-        if best["kernel"] not in [each for each in kernels if not isinstance(each, str)]:
+        if best["kernel"] not in [kernel for kernel in kernels if not isinstance(kernel, str)]:
             chosen |= kernel_settings(best["kernel"])
         self.settings = settings = replace(settings, **chosen)
         own = {name: value for name, value in settings.part("kernel").items() if value is not None}

@@ -247,7 +247,7 @@ class CRF(BaseEstimator):
 
     def _keep(self, field: ChainCRF | OneLabel, reason: str, holdout: Holdout | None) -> CRF:
         """Take a trained field for one's own."""
-        n_weights = sum(each.nnz if scipy.sparse.issparse(each) else each.size for each in field.coef_.values())
+        n_weights = sum(table.nnz if scipy.sparse.issparse(table) else table.size for table in field.coef_.values())
         history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, history, holdout)

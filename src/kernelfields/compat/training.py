@@ -282,15 +282,15 @@ class TrainingLog:
         self.holdout = holdout
         self.iterations: list[dict[str, object]] = [
             {
-                "num": each.iteration,
-                "loss": each.value,
-                "feature_norm": each.coefficient_norm,
-                "error_norm": each.gradient_norm,
-                "linesearch_step": each.step,
-                "time": each.seconds - before.seconds,
+                "num": iteration.iteration,
+                "loss": iteration.value,
+                "feature_norm": iteration.coefficient_norm,
+                "error_norm": iteration.gradient_norm,
+                "linesearch_step": iteration.step,
+                "time": iteration.seconds - before.seconds,
                 "scores": {},
             }
-            for before, each in pairwise(history)
+            for before, iteration in pairwise(history)
         ]
         if holdout is not None and self.iterations:
             self.iterations[-1].update(holdout.report())

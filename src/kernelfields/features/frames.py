@@ -176,7 +176,7 @@ class FrameReader:
             raise ValueError(f"the table has no rows: {_EXPECTED}")
         features = self._named_features(table)
         columns = {name: _feature_column(table, name) for name in features}
-        self.kinds = {name: NUMBER if isinstance(each, np.ndarray) else TEXT for name, each in columns.items()}
+        self.kinds = {name: NUMBER if isinstance(column, np.ndarray) else TEXT for name, column in columns.items()}
         return self._sequences(table, columns, self._labels(table, y, partly))
 
     def read(self, frame: object, y: object = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:

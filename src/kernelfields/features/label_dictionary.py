@@ -148,7 +148,7 @@ class FittedDictionary:
         """Return the dictionary that was described; ValueError if it is not sound."""
         n_labels = int(described["n_labels"])
         words, sizes, labels = described["words"], np.asarray(described["sizes"]), np.asarray(described["labels"])
-        whole = all(each.ndim == 1 and each.dtype.kind == "i" for each in (sizes, labels))
+        whole = all(array.ndim == 1 and array.dtype.kind == "i" for array in (sizes, labels))
         if not whole or len(sizes) != len(words) + 1 or sizes.min() < 1 or sizes.sum() != len(labels):
             raise ValueError("the words and labels of its dictionary do not fit together")
         if labels.min() < 0 or labels.max() >= n_labels or not all(isinstance(word, str) for word in words):

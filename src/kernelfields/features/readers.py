@@ -307,13 +307,14 @@ class GraphReader(InputReader):
 
     def scale(self, data: Graphs, always: bool) -> Graphs:  # type: ignore[override]  # graphs alone
         """Learn how columns of nodes and of factors come to one scale, if they need it; return the data on it."""
-        factors = []
-        for each in data.factors:
-            reader = self.factors[each.name]
-            if each.inputs is not None:
-                reader.scaling = learn_scaling(each.inputs, data.factor_weights(each.name), always=always)
-            factors.append(reader.scaled(each))
-        return super().scale(replace(data, factors=tuple(factors)), always)
+        scaled = []
+        for factors in data.factors:
+            reader = self.factors[factors.name]
+            if factors.inputs is not None:
+                weights = data.factor_weights(factors.name)
+                reader.scaling = learn_scaling(factors.inputs, weights, always=always)
+            scaled.append(reader.scaled(factors))
+        return super().scale(replace(data, factors=tuple(scaled)), always)
 
     def learn(
         self, X: object, y: object, sample_weight: object = None, classes: object = None
@@ -327,7 +328,7 @@ class GraphReader(InputReader):
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
         tables = given_tables(X)
         self.columns = shared_columns(tables.get(None, ()), "graph")
-        self.factors = {each.name: FactorReader.of(each, tables.get(each.name)) for each in graphs.factors}
+        self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs, known
 
     def read(
@@ -342,7 +343,7 @@ class GraphReader(InputReader):
         for kind, tables in given_tables(X).items():
             check_columns(tables, self.columns_of(kind), "graph")
         inputs = self.as_fitted(graphs.inputs)
-        factors = tuple(self.factors[each.name].read(each) for each in graphs.factors)
+        factors = tuple(self.factors[kind.name].read(kind) for kind in graphs.factors)
         return self.scaled(replace(graphs, inputs=inputs, factors=factors))
 
     def width(self, clique: CliqueSet) -> int | None:
@@ -353,7 +354,7 @@ class GraphReader(InputReader):
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        factors = {name: {"n_nodes": each.n_nodes, **each.describe()} for name, each in self.factors.items()}
+        factors = {name: {"n_nodes": kind.n_nodes, **kind.describe()} for name, kind in self.factors.items()}
         node_types = None if self.node_types is None else list(self.node_types)
         return {**super().describe(), "factors": factors, "node_types": node_types}
 

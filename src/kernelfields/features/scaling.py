@@ -36,7 +36,7 @@ class Scaling:
 
     def __call__(self, inputs: Any) -> Any:
         """Return inputs (n, d) on the new scale, in their own precision."""
-        centre, spread = (each.astype(inputs.dtype) for each in (self.centre, self.spread))
+        centre, spread = (values.astype(inputs.dtype) for values in (self.centre, self.spread))
         return (inputs - centre) / spread
 
     def describe(self) -> dict[str, np.ndarray]:

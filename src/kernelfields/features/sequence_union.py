@@ -44,11 +44,11 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def fit_transform(self, X: Any, y: Any = None) -> list:
         """Fit every transformer; return the joined sequences."""
         self._check_parameters()
-        self.transformers_ = {name: each if each == _PASSTHROUGH else clone(each) for name, each in self.transformers}
+        self.transformers_ = {name: part if part == _PASSTHROUGH else clone(part) for name, part in self.transformers}
         self._encoders: dict[str, FeatureDictEncoder] = {}
         parts = {}
-        for name, each in self.transformers_.items():
-            made = X if isinstance(each, str) else each.fit_transform(X, y)
+        for name, transformer in self.transformers_.items():
+            made = X if isinstance(transformer, str) else transformer.fit_transform(X, y)
             if is_feature_sequences(made):
                 self._encoders[name] = FeatureDictEncoder()
                 parts[name] = self._encoders[name].fit_transform(made)
@@ -62,8 +62,8 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Return the joined sequences."""
         check_is_fitted(self, "columns_")
         parts = {}
-        for name, each in self.transformers_.items():
-            made = X if isinstance(each, str) else each.transform(X)
+        for name, transformer in self.transformers_.items():
+            made = X if isinstance(transformer, str) else transformer.transform(X)
             parts[name] = self._encoders[name].transform(made) if name in self._encoders else pack_inputs(made)
             first, last = self.columns_[name]
             if (width := parts[name][0].shape[1]) != last - first:
@@ -72,14 +72,14 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _check_parameters(self) -> None:
         given = self.transformers
-        pairs = isinstance(given, list | tuple) and all(isinstance(each, tuple) and len(each) == 2 for each in given)
+        pairs = isinstance(given, list | tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in given)
         if not pairs or not given or not all(isinstance(name, str) for name, _ in given):
             raise ValueError(f"transformers must be a list of (name, transformer), got {given!r:.80}")
         if len({name for name, _ in given}) < len(given):
             raise ValueError("transformers: each needs a name of its own")
-        for name, each in given:
-            if each != _PASSTHROUGH and not hasattr(each, "transform"):
-                raise TypeError(f"{name!r} is {type(each).__name__}: give a transformer or 'passthrough'")
+        for name, transformer in given:
+            if transformer != _PASSTHROUGH and not hasattr(transformer, "transform"):
+                raise TypeError(f"{name!r} is {type(transformer).__name__}: give a transformer or 'passthrough'")
 
     @staticmethod
     def _joined(parts: dict[str, tuple[Any, np.ndarray]]) -> list:

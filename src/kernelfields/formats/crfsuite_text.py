@@ -77,12 +77,12 @@ def write_crfsuite(
     Positions are feature dicts or lists of feature strings; for arrays, dense or sparse, the names of features are
     the numbers of columns, and zeros are left out. ``weights`` holds one number per sequence.
     """
-    each = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
-    if not len(X) == len(y) == len(each):
-        raise ValueError(f"{len(X)} sequences, labels of {len(y)} and {len(each)} weights: they have to match")
+    every = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
+    if not len(X) == len(y) == len(every):
+        raise ValueError(f"{len(X)} sequences, labels of {len(y)} and {len(every)} weights: they have to match")
     written = _Escaped()
     with open_text_output(path) as file:
-        for index, (positions, labels, weight) in enumerate(zip(X, y, each, strict=True)):
+        for index, (positions, labels, weight) in enumerate(zip(X, y, every, strict=True)):
             if weight != 1.0:
                 file.write(f"{_WEIGHT}:{weight!r}\n")
             try:

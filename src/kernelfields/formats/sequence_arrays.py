@@ -175,9 +175,9 @@ class _Archive:
                 self._check_members(chosen, len(content))
                 contents = {member: archive.read(info) for member, info in chosen.items()}
                 magic = np.lib.format.MAGIC_PREFIX
-                if strange := [name for name, each in contents.items() if not each.startswith(magic)]:
+                if strange := [name for name, content in contents.items() if not content.startswith(magic)]:
                     raise SequenceFileError(f"{self.file}: {strange[0]!r} is no array")
-                self.arrays = {member: _array(each) for member, each in contents.items()}
+                self.arrays = {member: _array(content) for member, content in contents.items()}
         except SequenceFileError:
             raise
         # What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
