@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,6 +150,9 @@ class ChainCRF(LabelledField):
     """
 
     kind = "ChainCRF"
+    #: How sequences are read, and the kind of their families.
+    _reads: ClassVar[type[ChainReader]] = ChainReader
+    _family_kind: ClassVar[str] = "chain"
 
     kernel: KernelLike = parameter("auto", first=True)
     window: int | tuple[int, int] = parameter(1)
@@ -250,7 +253,7 @@ class ChainCRF(LabelledField):
             reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).admitting_labels()
         else:
-            reader = ChainReader()
+            reader = self._reads()
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._partial_settings().classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
@@ -273,7 +276,7 @@ class ChainCRF(LabelledField):
         return weigh_classes(chains, self.classes_, self.class_weight)
 
     def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
-        return FamilySpec("chain", len(classes), resolve_constraints(self.constraints, classes))
+        return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
     def _development_chains(self, training: Training) -> Chains | None:
         X, y = training.held_out
@@ -451,13 +454,13 @@ class ChainCRF(LabelledField):
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
-        return ChainReader.rebuild(dict(described))
+        return cls._reads.rebuild(dict(described))
 
     @classmethod
     def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         masks = ConstraintMasks(**described["masks"])
         masks.check(len(classes))
-        return FamilySpec("chain", len(classes), masks)
+        return FamilySpec(cls._family_kind, len(classes), masks)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:

@@ -146,6 +146,9 @@ def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
 class ChainReader(InputReader):
     """Kind of inputs of sequences (dense, sparse, feature dicts) and their width, learnt by ``learn``."""
 
+    #: What sequences are packed as.
+    packs: ClassVar[type[Chains]] = Chains
+
     encoder: FeatureDictEncoder | None = None
     allowed: FittedRule | None = None  # which labels positions may have, a rule such as a FittedDictionary
 
@@ -174,7 +177,7 @@ class ChainReader(InputReader):
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
         X, y = open_groups(X if allowed is None else readable_again(X), y)
-        chains, known = _labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        chains, known = self._labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
         if allowed is None:
             return chains, known
         self.allowed = allowed.learn(X, chains, known)
@@ -198,9 +201,19 @@ class ChainReader(InputReader):
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
         X, y = open_groups(X if self.allowed is None else readable_again(X), y, self.columns)
         inputs, offsets = self.read_inputs(X)
-        chains = Chains(inputs, offsets) if y is None else _labelled(inputs, offsets, y, sample_weight, classes)[0]
+        if y is None:
+            chains = self.packs(inputs, offsets)
+        else:
+            chains, _ = self._labelled(inputs, offsets, y, sample_weight, classes)
         chains = chains if self.allowed is None else replace(chains, allowed=self.allowed.lists(X, chains))
         return self.scaled(chains)
+
+    def _labelled(
+        self, inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
+    ) -> tuple[Chains, np.ndarray]:
+        labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
+        weights = check_sample_weight(sample_weight, len(offsets) - 1)
+        return self.packs(inputs, offsets, labels, weights, evidence), classes
 
     def with_rule(self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray) -> ChainReader:
         """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data."""
@@ -243,14 +256,6 @@ class ChainReader(InputReader):
         reader.encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         reader.allowed = rebuild_rule(described.get("allowed"))
         return reader
-
-
-def _labelled(
-    inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
-) -> tuple[Chains, np.ndarray]:
-    labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
-    weights = check_sample_weight(sample_weight, len(offsets) - 1)
-    return Chains(inputs, offsets, labels, weights, evidence), classes
 
 
 @dataclass(eq=False)

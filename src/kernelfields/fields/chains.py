@@ -3,8 +3,8 @@
     sequence i owns rows offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
 
 Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,)
-int64 indices into the sorted classes (L,); weights (S,) float64. Everything else in the package walks
-these arrays and never Python lists. Graphs are packed alike, with nodes for positions (graphs.py).
+int64 indices into the sorted classes (L,); weights (S,) float64. Everything else in the package loops over
+these arrays and never over Python lists. Graphs are packed alike, with nodes for positions (graphs.py).
 Cost: one copy of the data; the checks are in reading.py.
 """
 
@@ -26,8 +26,9 @@ from kernelfields.fields.reading import (
     plain_label,
     rows_of,
 )
+from kernelfields.numerics.windows import window_view
 
-# A class with most of the weight is told of if its share is by so much above the one that class weights ask for.
+# A warning names a class with most of the weight if its share is by so much above the one that class weights ask for.
 _EXCESS = 0.2
 
 
@@ -129,6 +130,19 @@ class Chains(Packed):
         mask[self.starts] = True
         return mask
 
+    def following(self, reach: int = 1) -> np.ndarray:
+        """Return the rows that have so many others, or more, before them in their sequence."""
+        places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
+        return np.flatnonzero(places >= reach)
+
+    def before(self, rows: np.ndarray, steps: Any) -> np.ndarray:
+        """Return the rows so many steps before others; shapes are broadcast."""
+        return np.asarray(rows - steps)
+
+    def windows(self, window: int | tuple[int, int] | None) -> Any:
+        """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
+        return window_view(self.inputs, self.offsets, window)
+
     def subset(self, indices: Any) -> Chains:
         """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""
         chosen = np.arange(self.n_sequences)[indices].reshape(-1)
@@ -136,7 +150,7 @@ class Chains(Packed):
         labels = None if self.labels is None else self.labels[rows]
         evidence = None if self.evidence is None else self.evidence[rows]
         allowed = None if self.allowed is None else self.allowed[rows]
-        return Chains(self.inputs[rows], offsets, labels, self.weights[chosen], evidence, allowed)
+        return type(self)(self.inputs[rows], offsets, labels, self.weights[chosen], evidence, allowed)
 
     def admitting_labels(self) -> Chains:
         """Return the same with the labels that stand there among those that are allowed: for data of a fit."""

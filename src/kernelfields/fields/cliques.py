@@ -31,7 +31,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import possible_labellings
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.windows import check_window
 
 #: What parameters of a clique set are where they are left open.
 USUAL = {
@@ -132,7 +132,7 @@ class CliqueSet(BaseEstimator):
 
     def view(self, data: Any) -> Any:
         """Return what each clique sees of the inputs, a row per clique: a window of those of a chain."""
-        inputs = window_view(data.inputs, data.offsets, self.window)
+        inputs = data.windows(self.window)
         positions = self.positions(data)
         return inputs if positions is None else inputs[positions]
 
@@ -152,7 +152,7 @@ class CliqueSet(BaseEstimator):
 
     @property
     def needs_threads(self) -> bool:
-        """Whether only threads of this process know such cliques: labels far apart, or features seen in training."""
+        """Whether such cliques need the threads of this process: labels far apart, or features seen in training."""
         sparse = self.observed_only and self.kernel is not None
         return sparse or not self.neighbours_only
 
@@ -170,7 +170,7 @@ class CliqueSet(BaseEstimator):
         """Return the rows whose labels meet in each clique, (n, k)."""
         positions = self.positions(chains)
         last = np.arange(chains.n_positions) if positions is None else positions
-        return last[:, None] - np.array(self.steps_back)
+        return chains.before(last[:, None], np.array(self.steps_back))
 
     def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
         """Return labellings that are observed: numbers of labels, a L + b for a pair, and so on, and their cliques.
@@ -233,7 +233,7 @@ class EdgeCliques(CliqueSet):
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return all positions but the first of each sequence."""
-        return np.flatnonzero(~chains.is_start)
+        return chains.following()
 
 
 @SETTINGS.register("start cliques")
@@ -268,8 +268,7 @@ class _LongCliques(CliqueSet):
 
     def positions(self, chains: Chains) -> np.ndarray | None:
         """Return the positions with enough others before them in their sequence."""
-        steps = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
-        return np.flatnonzero(steps >= self.reach)
+        return chains.following(self.reach)
 
 
 @SETTINGS.register("skip cliques")

@@ -284,25 +284,32 @@ class ConstraintMasks:
                 "Drop the sequence or a constraint."
             )
 
-    def check_labels(self, labels: np.ndarray, offsets: np.ndarray, classes: np.ndarray) -> None:
-        """Raise ValueError at the first sequence whose labels (N,) break a constraint."""
+    def check_labels(
+        self, labels: np.ndarray, offsets: np.ndarray, classes: np.ndarray, before: np.ndarray | None = None
+    ) -> None:
+        """Raise ValueError at the first sequence whose labels (N,) break a constraint.
+
+        ``before`` is the row before each, -1 where there is none; without it, neighbours follow each other.
+        """
         first, last = offsets[:-1], offsets[1:] - 1
-        joined = np.ones(len(labels), dtype=bool)
-        joined[first] = False
-        after = np.flatnonzero(joined)
+        if before is None:
+            before = np.arange(-1, len(labels) - 1)
+            before[first] = -1
+        after = np.flatnonzero(before >= 0)
         breaks = [
             (np.flatnonzero(self.label[labels]), _EVERYWHERE),
             (first[self.start[labels[first]] != 0], _FIRST),
             (last[self.end[labels[last]] != 0], _LAST),
-            (after[self.edge[labels[after - 1], labels[after]] != 0], _AFTER),
+            (after[self.edge[labels[before[after]], labels[after]] != 0], _AFTER),
         ]
         broken = [(int(rows[0]), rule) for rows, rule in breaks if rows.size]
         if not broken:
             return
         row, rule = min(broken)
-        reason = self._reason(labels[row - 1], labels[row], rule, classes)
+        previous = labels[before[row]]
+        reason = self._reason(previous, labels[row], rule, classes)
         if rule == _AFTER:
-            rule = f"{rule} {classes[labels[row - 1]].item()!r}"
+            rule = f"{rule} {classes[previous].item()!r}"
         place = SEQUENCES.place(offsets, row)
         raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 

@@ -21,7 +21,7 @@ import numpy as np
 from kernelfields.fields.chains import Chains, Packed
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.graph_reading import GRAPHS, NodeTypes, read_graphs
-from kernelfields.fields.reading import check_sample_weight, listed, locate, offsets_of, rows_of
+from kernelfields.fields.reading import check_sample_weight, listed, locate, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +139,11 @@ class Graphs(Packed):
         """
         steps = {"edge" if lag == 1 else f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
         steps |= {f"order{order}": np.arange(_reach(order, 2, "orders"), -1, -1) for order in orders}
-        place = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
         factors = []
         for name, back in steps.items():
-            ends = np.flatnonzero(place >= back[0])
-            offsets = offsets_of(np.maximum(chains.lengths - back[0], 0))
-            factors.append(Factors(name, ends[:, None] - back, offsets))
+            ends = chains.following(int(back[0]))
+            offsets = np.searchsorted(ends, chains.offsets)
+            factors.append(Factors(name, chains.before(ends[:, None], back), offsets))
         return cls(chains.inputs, chains.offsets, tuple(factors), chains.labels, chains.weights, None, chains.evidence)
 
     @property

@@ -135,10 +135,10 @@ class BaseMeasure:
         return rows_without_path(lists, self.offsets, steps)
 
     def label_scores(self, labels: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` are the rows that follow another label."""
+        """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` (M, 2) are rows and the rows after them."""
         scores = np.zeros(len(labels))
         if self.position is not None:
             scores += self.position[np.arange(len(labels)), labels]
         if self.step is not None:
-            scores[steps] += self.step[labels[steps - 1], labels[steps]]
+            scores[steps[:, 1]] += self.step[labels[steps[:, 0]], labels[steps[:, 1]]]
         return np.add.reduceat(scores, self.offsets[:-1])

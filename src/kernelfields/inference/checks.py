@@ -53,7 +53,9 @@ def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -
     if spec.constrained:
         assert spec.masks is not None
         if chains.evidence is None:
-            spec.masks.check_labels(chains.labels, chains.offsets, classes)
+            before = np.full(chains.n_positions, -1)
+            before[chains.following()] = chains.before(chains.following(), 1)
+            spec.masks.check_labels(chains.labels, chains.offsets, classes, before)
         else:
             spec.masks.check_evidence(chains.evidence, chains.offsets)
 

@@ -142,10 +142,9 @@ def _chain_family(
         ngrams = [(length, _listed_labellings(f"order{length - 1}", placed)) for length in orders]
         return NgramFamily(chains.offsets, n_labels, ngrams, tied=_all_tied(placed, EDGE), base=base)
     if reaches_far(placed):
-        graphs = _chain_graphs(chains, placed)
-        names = [factors.name for factors in graphs.factors]
+        graphs = chain_graphs(chains, placed)
         plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], n_labels, "junction")
-        return plan.named(names, [name for name in names if _all_tied(placed, name)], base)
+        return named_plan(plan, graphs, placed, base)
     from kernelfields.inference.chain.family import ChainFamily
     from kernelfields.inference.chain.lists import ListFamily, worth_lists
 
@@ -188,7 +187,15 @@ def _listed_labellings(group: str, placed: Sequence[Placed]) -> np.ndarray | Non
     return known[0] if len(known) == 1 else np.unique(np.concatenate(known))
 
 
-def _chain_graphs(chains: Chains, placed: Sequence[Placed]) -> Graphs:
+def named_plan(
+    plan: GraphFamily, graphs: Graphs, placed: Sequence[Placed], base: BaseMeasure | None = None
+) -> GraphFamily:
+    """Return a planned family whose groups have the names of the factors; those that see no inputs are tied."""
+    names = [factors.name for factors in graphs.factors]
+    return plan.named(names, [name for name in names if _all_tied(placed, name)], base)
+
+
+def chain_graphs(chains: Chains, placed: Sequence[Placed]) -> Graphs:
     """Return chains as graphs with the groups of some clique sets; neighbours are always among them."""
     names = {term.group for term in placed if term.group not in (None, EDGE)}
     lags, orders = (
@@ -221,7 +228,7 @@ def _graph_family(
     if planned is None:
         members = [factors.members for factors in graphs.factors]
         planned = plan_inference(graphs.offsets, members, spec.n_labels, spec.method)
-    return planned.named(names, [name for name in names if _all_tied(placed, name)])
+    return named_plan(planned, graphs, placed)
 
 
 @builds("instances")

@@ -228,7 +228,11 @@ class LabelFamily(ABC):
     def _base_scores(self, labels: np.ndarray) -> np.ndarray:
         """Return log p0 of a labelling of each item, (S,)."""
         assert self.base is not None
-        return self.base.label_scores(labels, self._following())
+        return self.base.label_scores(labels, self._steps())
+
+    def _steps(self) -> np.ndarray:
+        """Return positions and those that follow them in their item, (M, 2)."""
+        return self._following()[:, None] + np.array([-1, 0])
 
     def _following(self) -> np.ndarray:
         """Return the positions that follow another one of their item."""

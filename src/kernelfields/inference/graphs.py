@@ -30,7 +30,7 @@ import numpy as np
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.packing import check_values, check_whole
-from kernelfields.inference.potentials import Group, Observed, Potentials
+from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -168,6 +168,9 @@ class GraphFamily(LabelFamily):
     def clique_members(self, group: str) -> np.ndarray:
         """Return the nodes of each factor of a group, (M, k)."""
         return self.members[self.index(group)]
+
+    def _steps(self) -> np.ndarray:
+        return self.clique_members(EDGE) if EDGE in self.names else super()._steps()
 
     def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
         """Return the labels of nodes and the labellings of factors."""

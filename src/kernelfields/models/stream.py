@@ -29,7 +29,7 @@ import scipy.sparse
 
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EndCliques, check_window, window_view
+from kernelfields.fields.cliques import EndCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.ragged import plain_strings
 from kernelfields.inference.chain.streaming import ChainStream
@@ -37,6 +37,7 @@ from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.windows import check_window, window_view
 from kernelfields.objective.term import Term
 
 
@@ -60,7 +61,7 @@ class LabelStream:
         jointly: bool = False,
         n_jobs: int | None = 1,
     ):
-        _check_neighbours(field.terms)
+        _check_neighbours(field)
         windows = [check_window(term.clique.window) for term in field.terms if not term.tied_everywhere]
         self._before = max((before for before, _ in windows), default=0)
         self._after = max((after for _, after in windows), default=0)
@@ -173,8 +174,10 @@ class LabelStream:
         return potentials
 
 
-def _check_neighbours(terms: list[Term]) -> None:
-    for term in terms:
+def _check_neighbours(field: Field) -> None:
+    if field.spec.kind != "chain":
+        raise ValueError(f"a stream needs sequences with a beginning, and this is a field of kind {field.spec.kind!r}")
+    for term in field.terms:
         if not term.clique.neighbours_only:
             raise ValueError(
                 f"a stream joins neighbouring labels alone, and the clique set {term.name!r} reaches "

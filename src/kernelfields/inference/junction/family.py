@@ -126,7 +126,7 @@ class JunctionFamily(GraphFamily):
         return self.plan.layout
 
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
-        return JunctionFamily(offsets, members, self.n_labels, memory=np.inf)
+        return type(self)(offsets, members, self.n_labels, memory=np.inf)
 
     def item_places(self, tables: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
         """Return where each item's table starts when the tables of all groups, of these sizes, are end to end."""

@@ -468,7 +468,8 @@ class SegmentFamily(LabelFamily):
     def _base_scores(self, labels: np.ndarray | Segmentation) -> np.ndarray:
         labels, begins, _ = self._segments(labels)
         assert self.base is not None
-        return self.base.label_scores(labels, begins[self.offsets[self.position_items[begins]] < begins])
+        after = begins[self.offsets[self.position_items[begins]] < begins]
+        return self.base.label_scores(labels, after[:, None] + np.array([-1, 0]))
 
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
