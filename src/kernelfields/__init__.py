@@ -45,6 +45,7 @@ _HOMES = {
     "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
     "PrunedBy": "kernelfields.estimators",
+    "RingCRF": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
     "SegmentCRFCV": "kernelfields.selection",
     "SequenceClassifier": "kernelfields.estimators",
@@ -78,6 +79,7 @@ __all__ = [
     "OrderCliques",
     "PartialLabels",
     "PrunedBy",
+    "RingCRF",
     "SegmentCRF",
     "SegmentCRFCV",
     "SequenceClassifier",
@@ -101,6 +103,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
     from kernelfields.estimators.pruning import PrunedBy
+    from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare

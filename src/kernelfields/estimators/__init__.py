@@ -8,6 +8,7 @@ from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.pruning import PrunedBy
+from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.models.callbacks import Checkpoint
@@ -24,6 +25,7 @@ __all__ = [
     "KernelClassifier",
     "MultiLabelCRF",
     "PrunedBy",
+    "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
 ]

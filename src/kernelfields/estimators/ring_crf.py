@@ -1,0 +1,27 @@
+"""RingCRF: a kernel conditional random field on closed sequences, whose last label meets the first."""
+
+from __future__ import annotations
+
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.declared import declares_parameters
+from kernelfields.features.readers import ChainReader
+from kernelfields.inference.ring import Rings
+
+
+class RingReader(ChainReader):
+    """Reads sequences as :class:`ChainReader` does, and closes them."""
+
+    packs = Rings
+
+
+@declares_parameters
+class RingCRF(ChainCRF):
+    """Conditional random field on rings: sequences whose last position is followed by the first.
+
+    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
+    them. See inference/ring.py for the field.
+    """
+
+    kind = "RingCRF"
+    _reads = RingReader
+    _family_kind = "ring"

@@ -1,0 +1,79 @@
+"""Rings: sequences whose last position is followed by the first.
+
+    score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t),        y_0 = y_T
+
+Contours, cyclic peptides, days of a week: where a sequence begins is of no meaning. Windows of inputs close, too.
+A ring of one position has no neighbours; one of two has both steps, forth and back. Inference is a junction tree's,
+exact, at a cost of O(T L^3). Fails: ValueError for constraints on the first or the last label, of which there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.junction.family import JunctionFamily
+from kernelfields.inference.potentials import Placed
+from kernelfields.numerics.windows import check_window
+
+
+class Rings(Chains):
+    """Packed sequences that are closed: the first position follows the last."""
+
+    def following(self, reach: int = 1) -> np.ndarray:
+        """Return the rows of rings that are longer than the reach: each has so many others before it."""
+        return np.flatnonzero(np.repeat(self.lengths > reach, self.lengths))
+
+    def before(self, rows: np.ndarray, steps: Any) -> np.ndarray:
+        """Return the rows so many steps before others, around their ring."""
+        items = np.searchsorted(self.offsets, rows, side="right") - 1
+        starts = self.offsets[items]
+        return starts + (rows - starts - steps) % self.lengths[items]
+
+    def windows(self, window: int | tuple[int, int] | None) -> Any:
+        """Return the inputs around each position side by side, those beyond an end from the other one."""
+        before, after = check_window(window)
+        rows = np.arange(self.n_positions)
+        shifted = [self.inputs[self.before(rows, -step)] for step in range(-before, after + 1)]
+        return scipy.sparse.hstack(shifted, format="csr") if scipy.sparse.issparse(self.inputs) else np.hstack(shifted)
+
+
+class RingFamily(JunctionFamily):
+    """Labellings of rings."""
+
+    def _impossible(self) -> np.ndarray:
+        assert self.base is not None
+        steps = np.ones((self.n_labels, self.n_labels)) if self.base.step is None else self.base.step == 0
+        allowed = np.ones((self.n_positions, self.n_labels))
+        if self.base.position is not None:
+            allowed = self.base.position > -np.inf
+        return np.array([not _has_closed_path(rows, steps) for rows in np.split(allowed, self.offsets[1:-1])])
+
+
+def _has_closed_path(allowed: np.ndarray, steps: np.ndarray) -> bool:
+    """Whether labels among those allowed at T positions, (T, L), follow each other around the ring."""
+    if len(allowed) == 1:
+        return bool(allowed.any())
+    reached = np.diag(allowed[0].astype(float))
+    for row in allowed[1:]:
+        reached = ((reached @ steps) > 0) * row.astype(float)
+    return bool(np.einsum("ab,ba->", reached, steps) > 0)
+
+
+@builds("ring")
+def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **options: Any) -> LabelFamily:
+    masks = spec.masks
+    if masks is not None and (masks.start.any() or masks.end.any()):
+        raise ValueError(
+            "a ring has no first and no last label, and these constraints forbid some there, as schemes of entity "
+            "labels do: forbid pairs of labels instead"
+        )
+    graphs = chain_graphs(rings, placed)
+    members = [factors.members for factors in graphs.factors]
+    return named_plan(RingFamily(graphs.offsets, members, spec.n_labels), graphs, placed, spec.base_measure(rings))
