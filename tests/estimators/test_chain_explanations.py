@@ -301,7 +301,7 @@ def test_constraints_are_noted_beside_finite_differences():
     assert "N is forbidden at the first position by the constraints" in broken.notes
     assert broken.probability == 0.0
     masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
-    crf.field_ = replace(crf.field_, structure=replace(crf.field_.structure, masks=masks))
+    crf.field_ = replace(crf.field_, spec=replace(crf.field_.spec, masks=masks))
     last = crf.explain(DICTS[1], against="P").positions[3]
     assert last.notes == ("P is forbidden everywhere by the constraints",)
     assert words_field().explain(DICTS[1]).positions[0].notes == ()

@@ -179,9 +179,10 @@ class LabelFamily(ABC):
         Cliques that belong to no item have the weight of all positions.
         """
         group = self.group(term.group)
-        if group.items is None:
-            return np.full(group.n_rows, float(weights @ np.diff(self.offsets)))
         chosen = self._rows(group, term)
+        if group.items is None:
+            n_cliques = group.n_rows if chosen is None else len(chosen)
+            return np.full(n_cliques, float(weights @ np.diff(self.offsets)))
         return weights[group.items if chosen is None else group.items[chosen]]
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
@@ -228,10 +229,11 @@ class LabelFamily(ABC):
     def _base_scores(self, labels: np.ndarray) -> np.ndarray:
         """Return log p0 of a labelling of each item, (S,)."""
         assert self.base is not None
-        return self.base.label_scores(labels, self._following())
+        return self.base.label_scores(labels, self._following)
 
+    @cached_property
     def _following(self) -> np.ndarray:
-        """Return the positions that follow another one of their item."""
+        """The positions that follow another one of their item."""
         follows = np.ones(self.n_positions, dtype=bool)
         follows[self.offsets[:-1]] = False
         return np.flatnonzero(follows)
