@@ -141,7 +141,7 @@ def test_constraints_and_templates(folder):
     (folder / "bio.conll").write_text(text)
     run("train", "bio.conll", "--constraints", "bio", "-q")
     crf = ChainCRF.load("model.safetensors")
-    assert np.isneginf(crf.field_.structure.masks.edge[crf.classes_.tolist().index("O"), 1])
+    assert np.isneginf(crf.field_.spec.masks.edge[crf.classes_.tolist().index("O"), 1])
 
 
 def test_labels_are_allowed_by_a_feature(folder):

@@ -107,7 +107,7 @@ def test_forms_of_the_same_constraints(constraints):
     crf = ChainCRF("linear", constraints=constraints).fit(X, y)
     expected = np.zeros((3, 3))
     expected[2, 1] = -np.inf
-    np.testing.assert_array_equal(crf.field_.structure.masks.edge, expected)
+    np.testing.assert_array_equal(crf.field_.spec.masks.edge, expected)
 
 
 def test_labels_forbidden_everywhere():

@@ -319,7 +319,7 @@ def test_constraints_contribute_infinity_beside_finite_scores():
     # Of two labellings that are both forbidden neither is more probable.
     assert math.isnan(crf.explain(DICTS[1], ["N", "V", "V", "P"], against="D").positions[0].difference)
     masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
-    crf.field_ = replace(crf.field_, structure=replace(crf.field_.structure, masks=masks))
+    crf.field_ = replace(crf.field_, spec=replace(crf.field_.spec, masks=masks))
     last = crf.explain(DICTS[1], against="P").positions[3]
     assert rules_of(last) == [("P is forbidden everywhere by the constraints", math.inf)]
     assert rules_of(words_field().explain(DICTS[1]).positions[0]) == []

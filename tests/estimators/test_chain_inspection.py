@@ -26,13 +26,13 @@ from inspected_fields import (
     words_field,
 )
 from kernelfields.estimators.inspecting.inspection import tabulate_weights
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.inspecting.explanations import largest
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
@@ -224,7 +224,7 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
         Term(NodeCliques("linear"), "node", ExplicitSubspace(Linear(), n_features), coefficients=weights),
         Term(EdgeCliques(), "edge", ConstantSubspace(Constant()), coefficients=steps),
     ]
-    field = Field(terms, ChainStructure(n_labels, resolve_constraints(None, classes)))
+    field = Field(terms, FamilySpec("chain", n_labels, resolve_constraints(None, classes)))
     return SimpleNamespace(field_=field, coef_={"node": weights, "edge": steps}, classes_=classes)
 
 

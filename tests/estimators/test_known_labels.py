@@ -67,10 +67,11 @@ class Labellings:
 def chain_labellings(crf, X, known=None):
     """Enumerations of the sequences of X under a field whose neighbours meet."""
     (answers,) = crf._answers(X)
-    nodes = answers.data.split(answers.node)
+    potentials = answers.family.with_base(answers.potentials)
+    nodes = answers.data.split(potentials.node)
     found = []
     for number, node in enumerate(nodes):
-        pairs = [((t - 1, t), answers.edge[0]) for t in range(1, len(node))]
+        pairs = [((t - 1, t), potentials.edge[0]) for t in range(1, len(node))]
         found.append(Labellings(node, pairs, crf.classes_.tolist(), None if known is None else known[number]))
     return found
 
@@ -201,7 +202,8 @@ def graphs(request):
 def graph_labellings(crf, X, edges, known):
     (answers,) = crf._answers(X)
     (table,) = answers.factors
-    nodes = answers.data.split(answers.node)
+    potentials = answers.family.with_base(answers.potentials)
+    nodes = answers.data.split(potentials.node)
     return [
         Labellings(node, [(edge, table[0]) for edge in edges], WORDS, own)
         for node, own in zip(nodes, known, strict=True)

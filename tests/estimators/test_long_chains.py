@@ -130,7 +130,7 @@ def test_a_longer_field_survives_its_file(crf, tmp_path):
     assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
     kept, known = ([each.clique for each in model.field_.terms] for model in (loaded, crf))
     assert [type(each) for each in kept] == [type(each) for each in known]
-    assert [each.group for each in kept] == [None, "lag1", "lag2", "order2"]
+    assert [each.group for each in kept] == [None, "edge", "lag2", "order2"]
     assert loaded.transitions_.shape == (L, L)
 
 

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from kernelfields.objective.likelihoods.graph import plan_labels
 from sklearn.metrics import mutual_info_score
 
 from kernelfields import MultiLabelCRF
+from kernelfields.inference.choice import plan_labels
 from kernelfields.structure.candidates import label_edges, mutual_information, spanning_tree
 from tests.samples import labelled_instances
 

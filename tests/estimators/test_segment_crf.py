@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from kernelfields.objective.likelihoods.segment import SegmentStructure
 
 from kernelfields import ChainCRF, SegmentCRF
 from kernelfields.engines.threads import Threads
 from kernelfields.fields.segments import DurationCliques, SegmentedChains, begins_of, read_segments
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 
@@ -25,7 +26,7 @@ def fitted():
 def potentials_of(model, x):
     """Node, edge and duration potentials of one sequence, constraints included."""
     answers = next(model._answers([x]))
-    return answers.node, answers.edge, answers.duration
+    return answers.family.with_base(answers.potentials).arrays[:3]
 
 
 def test_answers_are_those_of_enumeration(fitted):
@@ -80,9 +81,9 @@ def test_gradients_and_curvature_are_differences(shared, segment_kernel):
     chains = SegmentedChains(np.concatenate(X), np.cumsum([0, *map(len, X)]), np.concatenate(Y))
     chains = SegmentedChains.of(chains, begins_of(chains.labels, chains.offsets))
     model = SegmentCRF("rbf", segment_kernel=segment_kernel, max_duration=8, shared_duration=shared, rank=4)
-    structure = model._structure(np.arange(2), chains)
+    spec = model._family_spec(np.arange(2), chains)
     settings = model._sample_settings()
-    sample = Threads().place(chains, structure, settings)
+    sample = Threads().place(chains, spec, settings)
     designs = build_designs(name_cliques(model._described_cliques(8)), sample, np.random.default_rng(0))
     datafit = sample.datafit(designs)
     random = np.random.default_rng(1)
@@ -197,9 +198,9 @@ def test_no_path_is_left():
 
 
 def test_structures_count_segmentations_at_zero():
-    structure = SegmentStructure(2, SegmentCRF()._structure(np.arange(2), _one(5)).masks, 3)
-    likelihood = structure.likelihood(_one(5), [], Workers(1))
-    truth = Enumerated(np.zeros((5, 2)), structure.edge_penalties[None], np.zeros((3, 2)))
+    spec = FamilySpec("segments", 2, max_duration=3)
+    likelihood = likelihood_of(_one(5), [], spec, Workers(1))
+    truth = Enumerated(np.zeros((5, 2)), spec.step_penalties[None], np.zeros((3, 2)))
     np.testing.assert_allclose(likelihood.value_at_zero, truth.log_partition)
 
 

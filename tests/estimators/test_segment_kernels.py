@@ -28,7 +28,7 @@ def fitted():
 def enumerated(model, x):
     """What enumeration says of one sequence under a fitted field."""
     answers = next(model._answers([x]))
-    return Enumerated(answers.node, answers.edge, answers.duration, answers.mean)
+    return Enumerated(*answers.family.with_base(answers.potentials).arrays)
 
 
 def segments_of(labels):

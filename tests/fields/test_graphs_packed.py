@@ -156,7 +156,7 @@ def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
 def test_graphs_of_chains_keep_what_the_chains_have():
     chains = Chains(np.arange(16.0).reshape(8, 2), OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0]))
     graphs = Graphs.from_chains(chains)
-    assert [factors.name for factors in graphs.factors] == ["lag1"]
+    assert [factors.name for factors in graphs.factors] == ["edge"]
     assert graphs.inputs is chains.inputs
     np.testing.assert_array_equal(graphs.labels, chains.labels)
     np.testing.assert_array_equal(graphs.weights, chains.weights)

@@ -179,9 +179,10 @@ class LabelFamily(ABC):
         Cliques that belong to no item have the weight of all positions.
         """
         group = self.group(term.group)
-        if group.items is None:
-            return np.full(group.n_rows, float(weights @ np.diff(self.offsets)))
         chosen = self._rows(group, term)
+        if group.items is None:
+            n_cliques = group.n_rows if chosen is None else len(chosen)
+            return np.full(n_cliques, float(weights @ np.diff(self.offsets)))
         return weights[group.items if chosen is None else group.items[chosen]]
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
@@ -232,10 +233,11 @@ class LabelFamily(ABC):
 
     def _steps(self) -> np.ndarray:
         """Return positions and those that follow them in their item, (M, 2)."""
-        return self._following()[:, None] + np.array([-1, 0])
+        return self._following[:, None] + np.array([-1, 0])
 
+    @cached_property
     def _following(self) -> np.ndarray:
-        """Return the positions that follow another one of their item."""
+        """The positions that follow another one of their item."""
         follows = np.ones(self.n_positions, dtype=bool)
         follows[self.offsets[:-1]] = False
         return np.flatnonzero(follows)

@@ -39,12 +39,17 @@ def _infeasible(item: int) -> ValueError:
     return ValueError(f"instance {item}: every label is forbidden, so it has no probabilities")
 
 
+def _refuse_infeasible(family: LabelFamily, node: np.ndarray) -> None:
+    """Raise ValueError naming the first item whose labels are all forbidden; only a base measure forbids."""
+    if family.base is not None:
+        raise_if_infeasible(node.max(axis=1), _infeasible)
+
+
 class SingleMember(Member):
     """Probabilities of labels that meet no others."""
 
     def __init__(self, family: LabelFamily, potentials: Potentials, weights: np.ndarray | None):
-        if family.base is not None:
-            raise_if_infeasible(potentials.node.max(axis=1), _infeasible)
+        _refuse_infeasible(family, potentials.node)
         total, self._marginals = softmax(potentials.node)
         super().__init__(family, potentials, total, weights)
 
@@ -85,16 +90,19 @@ class SingleFamily(LabelFamily):
         return SingleMember(self, potentials, weights)
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        _refuse_infeasible(self, potentials.node)
         labels = potentials.node.argmax(axis=1)
         return labels, potentials.node[np.arange(self.n_items), labels]
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        _refuse_infeasible(self, potentials.node)
         ranked = [best_labels_first(row, k) for row in potentials.node]
         return [labels for labels, _ in ranked], [scores for _, scores in ranked]
 
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
+        _refuse_infeasible(self, potentials.node)
         ends = np.cumsum(softmax(potentials.node)[1], axis=1)
         # Scaled by the last sum, a draw never lands behind it, nor on a label of probability zero.
         shares = random.random((n_samples, self.n_items)) * ends[:, -1]

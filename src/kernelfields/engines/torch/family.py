@@ -221,8 +221,9 @@ class TorchChainFamily(ChainFamily):
     def _rows(self, group: Group, term: Placed) -> Any:
         rows = super()._rows(group, term)
         # What is tied is added everywhere: nothing reads the steps into the start of a sequence.
-        everywhere = group.name == EDGE and term.tied_everywhere
-        return None if rows is None or everywhere else self._place(rows)
+        if rows is None or (term.tied_everywhere and self._holds_all_cliques(group.name, rows)):
+            return None
+        return self._place(rows)
 
     def _place(self, positions: np.ndarray) -> torch.Tensor | slice:
         """Return rows (n,) as an index on the device, a slice where they follow each other."""

@@ -291,16 +291,16 @@ class ChainFamily(LabelFamily):
 
     def clique_members(self, group: str) -> np.ndarray:
         """Return the neighbouring positions of each step, (M, 2)."""
-        steps = self._following()
+        steps = self._following
         return np.stack([steps - 1, steps], axis=1)
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
-        return self._following() if group == EDGE else None
+        return self._following if group == EDGE else None
 
     def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
         """Return the labels and the steps between them."""
-        steps, items = self._following(), self.position_items
+        steps, items = self._following, self.position_items
         return {
             None: Observed(np.arange(self.n_positions), labels, items),
             EDGE: Observed(steps, labels[steps - 1] * self.n_labels + labels[steps], items[steps]),

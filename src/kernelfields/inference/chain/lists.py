@@ -151,9 +151,17 @@ class ListMember(Member):
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
         family = self.family
-        dense = Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
-        response = self._dense.covariance_product(dense)
+        response = self._dense.covariance_product(self._dense_direction(direction))
         return Potentials(family.laid_out(family.lists.taken(response.node)), response.tables)
+
+    def _dense_direction(self, direction: Potentials) -> Potentials:
+        """Return a direction with a row for every label, zero for those that are not allowed."""
+        family = self.family
+        return Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
+
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
+        """Return E <Phi, d> of each sequence, (S,)."""
+        return self._dense.expected_scores(self._dense_direction(direction))
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,)."""
@@ -244,13 +252,26 @@ class ListFamily(ChainFamily):
         keep: bool = True,
     ) -> ListMember:
         """Return the distribution at potentials; with ``keep=False`` expected steps are counted at once."""
+        self._refuse_empty_lists()
         entries, steps = self._entries(potentials), self._step_table(potentials)
         return ListMember(self, entries, steps, weights, workers or Workers(1), not keep)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
+        self._refuse_empty_lists()
         edge = self._step_table(potentials).edge
         return best_in_lists(self._entries(potentials), edge, self.offsets, self.lists, workers)
+
+    @cached_property
+    def _first_without_labels(self) -> int | None:
+        """The first sequence that has a position without labels."""
+        empty = np.flatnonzero(np.diff(self.lists.begin) == 0)
+        return int(self.position_items[empty[0]]) if empty.size else None
+
+    def _refuse_empty_lists(self) -> None:
+        """Raise ValueError naming the first sequence that has a position without labels."""
+        if self._first_without_labels is not None:
+            raise infeasible(self._first_without_labels)
 
     def max_marginals(self, potentials: Potentials, workers: Workers) -> np.ndarray:
         """Return, for each allowed label, the score of the best labelling with it less the best of all, (A,)."""
@@ -259,7 +280,7 @@ class ListFamily(ChainFamily):
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
         """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
-        places, steps = self.lists.places(labels), self._following()
+        places, steps = self.lists.places(labels), self._following
         scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
         edge = self._step_table(potentials).edge
         scores[steps] += edge[steps if len(edge) > 1 else 0, labels[steps - 1], labels[steps]]

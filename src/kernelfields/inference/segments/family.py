@@ -435,7 +435,7 @@ class SegmentFamily(LabelFamily):
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
-        return self._following() if group == EDGE else None
+        return self._following if group == EDGE else None
 
     def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels of positions, first rows of segments and the rows after their last ones."""
