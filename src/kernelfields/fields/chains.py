@@ -85,6 +85,19 @@ class Packed:
         """What is observed of labels: those of rows, (N,); for segments also where these begin."""
         return self.labels
 
+    def following(self, reach: int = 1) -> np.ndarray:
+        """Return the rows that have so many others, or more, before them in their sequence or graph."""
+        places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
+        return np.flatnonzero(places >= reach)
+
+    def before(self, rows: np.ndarray, steps: Any) -> np.ndarray:
+        """Return the rows so many steps before others; shapes are broadcast."""
+        return np.asarray(rows - steps)
+
+    def windows(self, window: int | tuple[int, int] | None) -> Any:
+        """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
+        return window_view(self.inputs, self.offsets, window)
+
     def split(self, array: Any) -> list:
         """Cut an array with N rows into one view per sequence or graph."""
         if array.shape[0] != self.n_positions:
@@ -129,19 +142,6 @@ class Chains(Packed):
         mask = np.zeros(self.n_positions, dtype=bool)
         mask[self.starts] = True
         return mask
-
-    def following(self, reach: int = 1) -> np.ndarray:
-        """Return the rows that have so many others, or more, before them in their sequence."""
-        places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
-        return np.flatnonzero(places >= reach)
-
-    def before(self, rows: np.ndarray, steps: Any) -> np.ndarray:
-        """Return the rows so many steps before others; shapes are broadcast."""
-        return np.asarray(rows - steps)
-
-    def windows(self, window: int | tuple[int, int] | None) -> Any:
-        """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
-        return window_view(self.inputs, self.offsets, window)
 
     def subset(self, indices: Any) -> Chains:
         """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""

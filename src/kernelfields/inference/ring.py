@@ -50,9 +50,8 @@ class RingFamily(JunctionFamily):
     def _impossible(self) -> np.ndarray:
         assert self.base is not None
         steps = np.ones((self.n_labels, self.n_labels)) if self.base.step is None else self.base.step == 0
-        allowed = np.ones((self.n_positions, self.n_labels))
-        if self.base.position is not None:
-            allowed = self.base.position > -np.inf
+        penalties = self.base.position
+        allowed = np.ones((self.n_positions, self.n_labels)) if penalties is None else np.exp(penalties) > 0
         return np.array([not _has_closed_path(rows, steps) for rows in np.split(allowed, self.offsets[1:-1])])
 
 
