@@ -38,8 +38,8 @@ try:
 except ImportError:  # the device is left out
     torch = None
 
-#: What the measure of a setting may hold.
-CONSTRAINTS, ALLOWED, WEIGHTS = "constraints", "allowed", "weights"
+#: What the measure of a setting may hold: forbidden steps, forbidden first and last labels, lists, log-weights.
+STEPS, ENDS, ALLOWED, WEIGHTS = "steps", "ends", "allowed", "weights"
 
 
 class Setting(NamedTuple):
@@ -179,7 +179,7 @@ class Case:
 
     family: Callable
     enumeration: Callable
-    measures: tuple[str, ...] = (CONSTRAINTS, ALLOWED, WEIGHTS)
+    measures: tuple[str, ...] = (STEPS, ENDS, ALLOWED, WEIGHTS)
     layout: Host = HOST
     lengths: tuple[int, ...] | None = None
     n_labels: int | None = None
@@ -266,9 +266,11 @@ def _items(case, setting, random):
     n_labels = setting.n_labels if case.n_labels is None else case.n_labels
     items = Items(offsets_of(lengths), n_labels)
     shape = items.n_positions, n_labels
-    if setting.measured and CONSTRAINTS in case.measures:
+    if setting.measured and STEPS in case.measures:
         edge, start, end = np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels)
-        edge[0, -1], start[-1], end[0] = -np.inf, -np.inf, -np.inf
+        edge[0, -1] = -np.inf
+        if ENDS in case.measures:
+            start[-1], end[0] = -np.inf, -np.inf
         items = replace(items, masks=ConstraintMasks(edge, start, end, np.zeros(n_labels)))
     if setting.measured and ALLOWED in case.measures:
         mask = random.random(shape) < 0.7
@@ -457,6 +459,27 @@ def far_reaching_family(items):
     return family if items.log_weights is None else family.given(items.log_weights)
 
 
+def around(offsets, reach):
+    """Positions so many steps apart around each ring that is longer, (M, 2)."""
+    bounds = pairwise(offsets.tolist())
+    pairs = [(a + (t - reach) % (b - a), a + t) for a, b in bounds if b - a > reach for t in range(b - a)]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def rings(items):
+    """Rings with neighbours, and labels two steps apart that see inputs."""
+    steps = around(items.offsets, 1)
+    groups = [Cliques(EDGE, steps, True), Cliques("lag2", around(items.offsets, 2))]
+    return Enumeration(items.offsets, items.n_labels, groups, steps)
+
+
+def ring_family(items):
+    placed = [Placement(1, None, None, False), Placement(2, EDGE, None, True), Placement(2, "lag2", None, False)]
+    data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
+    family = family_of(data, placed, FamilySpec("ring", items.n_labels, items.masks))
+    return family if items.log_weights is None else family.given(items.log_weights)
+
+
 PAIRS = {"a b": (0, 1), "c b": (2, 1), "a c": (0, 2)}
 
 
@@ -580,6 +603,7 @@ CASES = {
     "rings": Case(ring_family(tied=True), rings(tied=True), POSITIONS),
     "rings, a table each": Case(ring_family(tied=False), rings(tied=False), POSITIONS),
     "chains of long reach": Case(far_reaching_family, far_reaching),
+    "rings": Case(ring_family, rings, (STEPS, ALLOWED, WEIGHTS)),
     "instances": Case(instance_family(tied=False), instances(tied=False), (WEIGHTS,), lengths=(3, 3, 3, 3), n_labels=2),
     "instances, a tree": Case(
         instance_family(tied=True, names=("a b", "c b"), chosen="tree"),

@@ -367,7 +367,7 @@ def test_items_without_a_labelling_are_found_and_named(case, setting):
             ask(solved.case.layout.put(barred, solved.potentials))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "constraints" in CASES[case].measures])
+@pytest.mark.parametrize("case", [case for case in CASES if "steps" in CASES[case].measures])
 def test_steps_that_constraints_forbid_leave_no_labelling(case):
     """Known labels with a step between them that may not be taken."""
     solved = problem(case, "measured")

@@ -53,8 +53,13 @@ class Enumeration:
     #: Whether rows of a group belong to no item.
     shared_rows: frozenset = frozenset()
 
-    def __init__(self, offsets, n_labels, groups):
+    def __init__(self, offsets, n_labels, groups, steps=None):
+        """Items end to end; ``steps`` (M, 2) are the neighbours that p0 weighs, None for those in a row."""
         self.offsets, self.n_labels = np.asarray(offsets), n_labels
+        if steps is None:
+            later = np.setdiff1d(np.arange(self.offsets[-1]), self.offsets[:-1])
+            steps = np.column_stack([later - 1, later])
+        self._steps = steps
         nodes = Cliques(None, np.arange(self.offsets[-1])[:, None])
         self.groups = {group.name: group for group in (nodes, *groups)}
         self.items = [self._item(begin, end) for begin, end in pairwise(self.offsets.tolist())]
@@ -77,8 +82,9 @@ class Enumeration:
                     table[:, row] += numbers[:, None] == np.asarray(listed)
             counts[name] = table.reshape(len(labels), -1)
         steps = np.zeros((len(labels), self.n_labels, self.n_labels))
-        for t in range(1, end - begin):
-            np.add.at(steps, (np.arange(len(labels)), labels[:, t - 1], labels[:, t]), 1.0)
+        for before, after in self._steps - begin:
+            if 0 <= after < end - begin:
+                np.add.at(steps, (np.arange(len(labels)), labels[:, before], labels[:, after]), 1.0)
         return Item(labels, counts, steps.reshape(len(labels), -1))
 
     def base_scores(self, position, step):
