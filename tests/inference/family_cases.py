@@ -535,31 +535,6 @@ def answering_family(items):
     return AnsweredChains(items.offsets, items.n_labels, base=items.base)
 
 
-def closed_steps(offsets):
-    """Positions of neighbours, the last and the first of an item among them, (M, 2)."""
-    pairs = [(v - 1 if v > a else b - 1, v) for a, b in pairwise(offsets.tolist()) if b - a > 1 for v in range(a, b)]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def rings(*, tied):
-    """Closed chains."""
-
-    def enumeration(items):
-        return Enumeration(items.offsets, items.n_labels, [Cliques(EDGE, closed_steps(items.offsets), tied)])
-
-    return enumeration
-
-
-def ring_family(*, tied):
-    def family(items):
-        data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
-        placed = [Placement(1, None, None, tied_everywhere=False), Placement(2, EDGE, None, tied_everywhere=tied)]
-        found = family_of(data, placed, FamilySpec("ring", items.n_labels, items.masks))
-        return found if items.log_weights is None else found.given(items.log_weights)
-
-    return family
-
-
 POSITIONS = (ALLOWED, WEIGHTS)
 ORDERS = ("order2", "order3")
 #: A line for every family that is exact. See tests/inference/test_family_conformance.py.
@@ -600,8 +575,6 @@ CASES = {
     "junction trees": Case(graph_family(ring, "junction"), graphs(ring), POSITIONS),
     "tables": Case(graph_family(ring, "table"), graphs(ring), POSITIONS, lengths=(4, 4, 4)),
     "tables, tied": Case(graph_family(all_tied(ring), "table"), graphs(all_tied(ring)), POSITIONS, lengths=(4, 4, 4)),
-    "rings": Case(ring_family(tied=True), rings(tied=True), POSITIONS),
-    "rings, a table each": Case(ring_family(tied=False), rings(tied=False), POSITIONS),
     "chains of long reach": Case(far_reaching_family, far_reaching),
     "rings": Case(ring_family, rings, (STEPS, ALLOWED, WEIGHTS)),
     "instances": Case(instance_family(tied=False), instances(tied=False), (WEIGHTS,), lengths=(3, 3, 3, 3), n_labels=2),
