@@ -325,7 +325,7 @@ def test_parts(case, setting):
     solved = problem(case, setting)
     whole, potentials, n_items = solved.at(weights=solved.weights), solved.put(solved.potentials), solved.family.n_items
     labels, scores = solved.family.best(potentials)
-    for first, last in ((0, 1), (1, n_items), (0, n_items)):
+    for first, last in ((0, 1), (1, 2), (1, n_items), (0, n_items)):
         part, own = solved.family.part(first, last), solved.family.cut(potentials, first, last)
         rows = slice(solved.items.offsets[first], solved.items.offsets[last])
         assert (part.n_items, part.n_positions) == (last - first, rows.stop - rows.start)
