@@ -29,7 +29,7 @@ from kernelfields import (
     SequenceClassifier,
     TextFeatures,
 )
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from tests.cli.command_files import run, sentences, write_columns_file
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
