@@ -37,6 +37,8 @@ _HOMES = {
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
     "NgramCliques": "kernelfields.fields",
+    "DurationCliques": "kernelfields.fields",
+    "SegmentCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
@@ -56,6 +58,7 @@ __all__ = [
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
@@ -80,6 +83,7 @@ __all__ = [
     "PrunedBy",
     "SegmentCRF",
     "SegmentCRFCV",
+    "SegmentCliques",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -120,6 +124,7 @@ if TYPE_CHECKING:
     )
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels

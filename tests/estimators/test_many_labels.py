@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
+from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
-from kernelfields.inference.chain import allowed_steps as steps_module
+from kernelfields.inference.chain import listed_steps as steps_module
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.lists import gathered_scores
@@ -69,7 +69,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     fitted = ChainCRF("linear", allowed=rule, constraints=constraints, **SETTINGS).fit(X, y)
     tagged = X, y
     data = fitted._read_fitted(*tagged, None)
-    sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
+    sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
     assert isinstance(datafit.fused, ListPasses)
     assert (datafit.fused._steps.blocks is not None) == listed
@@ -99,7 +99,7 @@ def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
 
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     data = fitted._read_fitted(*tagged, None)
-    sample = fitted._engine(data).place(data, fitted.field_.structure, fitted._sample_settings(2))
+    sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
     assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
     descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
@@ -232,7 +232,7 @@ def test_labels_of_a_fit_without_a_path_and_cliques_of_longer_reach_are_refused(
 class TestPruning:
     def test_a_coarse_field_prunes_and_is_kept(self, tagged, tmp_path):
         X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0, edge_prior_variance=0.1).fit(X, y)
+        coarse = ChainCRF("linear", prior_variance=1.0, edges=EdgeCliques(prior_variance=0.1)).fit(X, y)
         crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
         report = crf.allowed_.report(X)
         assert 1 <= report["labels_per_position"] < 12

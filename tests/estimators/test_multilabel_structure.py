@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from kernelfields.objective.likelihoods.graph import labels_fit
 
 from kernelfields import MultiLabelCRF
+from kernelfields.inference.choice import labels_fit
 from kernelfields.structure.search import StructureSearch
 
 

@@ -6,10 +6,10 @@ import pickle
 import re
 
 import pytest
-from kernelfields.estimators.habits import ATTRIBUTES, PARAMETERS, advice
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, ExponentialFamilyDensity, FrameCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields.estimators.hints import ATTRIBUTES, PARAMETERS, advice
 from tests.samples import labelled_instances, labelled_sequences
 
 FIELDS = [ChainCRF, GraphCRF, MultiLabelCRF, KernelClassifier]
