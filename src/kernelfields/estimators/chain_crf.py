@@ -23,6 +23,7 @@ from kernelfields.estimators.declared import (
     or_none,
     parameter,
     variances_or_auto,
+    window_of_inputs,
 )
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
@@ -155,7 +156,7 @@ class ChainCRF(LabelledField):
     _family_kind: ClassVar[str] = "chain"
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
     edges: EdgeCliques | None = parameter(None)
     support: str | float = parameter("all", check_support)
     l1: float = parameter(0.0, check_penalty)

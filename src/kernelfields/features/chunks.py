@@ -109,6 +109,11 @@ def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
     return Chunk(join_names(names), np.array(weights), counts)
 
 
+def number_word(value: np.floating | float) -> str:
+    """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
+    return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero
+
+
 def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yield names and weights of a position, in order, ``prefix`` before every name."""
     if isinstance(position, _MAPPINGS):

@@ -36,7 +36,7 @@ class Rings(Chains):
         starts = self.offsets[items]
         return starts + (rows - starts - steps) % self.lengths[items]
 
-    def windows(self, window: int | tuple[int, int] | None) -> Any:
+    def windows(self, window: int | tuple[int, int]) -> Any:
         """Return the inputs around each position side by side, those beyond an end from the other one."""
         before, after = check_window(window)
         rows = np.arange(self.n_positions)
