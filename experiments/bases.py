@@ -29,7 +29,7 @@ from experiments.bases_page import write_page
 from kernelfields import ChainCRF
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.fields.cliques import window_view
+from kernelfields.features import window_view
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import ChainCRFCV
 

@@ -30,6 +30,7 @@ _HOMES = {
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
+    "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
     "SoftTargets": "kernelfields.fields.soft_targets",
     "StartCliques": "kernelfields.fields",
@@ -48,6 +49,7 @@ _HOMES = {
     "RingCRF": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
     "SegmentCRFCV": "kernelfields.selection",
+    "SegmentCliques": "kernelfields.fields",
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
@@ -57,6 +59,7 @@ __all__ = [
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
@@ -82,6 +85,7 @@ __all__ = [
     "RingCRF",
     "SegmentCRF",
     "SegmentCRFCV",
+    "SegmentCliques",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -123,6 +127,7 @@ if TYPE_CHECKING:
     )
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
