@@ -38,6 +38,8 @@ _HOMES = {
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
     "NgramCliques": "kernelfields.fields",
+    "DurationCliques": "kernelfields.fields",
+    "SegmentCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",

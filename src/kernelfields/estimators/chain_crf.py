@@ -301,7 +301,7 @@ class ChainCRF(LabelledField):
 
     def _cliques(self, training: Training) -> NamedCliques:
         described = self._described_cliques()
-        if not self._learns_cliques:
+        if not isinstance(self.cliques, str | StructureSearch):
             return name_cliques(described)
         if self._continues:
             training.structure_path = self.structure_path_
