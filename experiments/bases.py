@@ -29,10 +29,6 @@ from experiments.bases_page import write_page
 from kernelfields import ChainCRF
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.evaluation import evaluate
-<<<<<<< HEAD
-from kernelfields.features import window_view
-=======
->>>>>>> families
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.windows import window_view
 from kernelfields.selection import ChainCRFCV

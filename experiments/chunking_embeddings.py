@@ -29,10 +29,6 @@ from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.features.dicts import FeatureDictEncoder
-<<<<<<< HEAD
-from kernelfields.features import window_view
-=======
->>>>>>> families
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF

@@ -36,10 +36,6 @@ from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import figures
 from experiments.word_vectors import Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-<<<<<<< HEAD
-from kernelfields.features import window_view
-=======
->>>>>>> families
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial

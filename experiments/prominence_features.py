@@ -24,11 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.shared_data import sequence_identifiers, token_columns
-<<<<<<< HEAD
-from kernelfields.features import window_view
-=======
 from kernelfields.numerics.windows import window_view
->>>>>>> families
 
 #: Classes of English function words; a word may be in several.
 ENGLISH = {

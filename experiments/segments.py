@@ -184,8 +184,8 @@ def page() -> None:
         f"The {n_videos} videos, features and folds of [gestures](gestures.md): each of {len(PERSONS)} people is left "
         "out in turn. `ChainCRF` and `SegmentCRF` have the RBF kernel and the features that were chosen for the chain "
         "between the training people; decoding, and the prior variances of segments, are chosen there as well. "
-        "Segments and means have the same kernel between whole segments besides (`segments=SegmentCliques(...)`), and its prior "
-        "variance is chosen, all else being that of segments. A "
+        "Segments and means have the same kernel between whole segments besides (`segments=SegmentCliques(...)`), and "
+        "its prior variance is chosen, all else being that of segments. A "
         f"segment is found if its label is right and it shares {OVERLAP:.0%} of what it and a true one cover together."
     )
     right = {name: _chosen(found, "right") for name, found in by_field.items()}
