@@ -19,9 +19,9 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from kernelfields.features.chunks import first_position, is_feature_position
+from kernelfields.features.chunks import is_feature_position
 from kernelfields.features.column_names import check_columns, shared_columns
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.dicts import FeatureDictEncoder, first_position
 from kernelfields.features.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains

@@ -146,8 +146,8 @@ def _chain_family(
         graphs = chain_graphs(chains, placed)
         plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], n_labels, "junction")
         return named_plan(plan, graphs, placed, base)
-    from kernelfields.inference.chain.family import ChainFamily
-    from kernelfields.inference.chain.lists import ListFamily, worth_lists
+    from kernelfields.inference.chain.family import ChainFamily, ListFamily
+    from kernelfields.inference.chain.lists import worth_lists
 
     tied = _all_tied(placed, EDGE)
     if base.lists is not None and worth_lists(base.lists):

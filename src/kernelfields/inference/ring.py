@@ -16,9 +16,8 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan
+from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
 from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.junction.family import JunctionFamily
 from kernelfields.inference.potentials import Placed
 from kernelfields.numerics.windows import check_window
 
@@ -44,27 +43,6 @@ class Rings(Chains):
         return scipy.sparse.hstack(shifted, format="csr") if scipy.sparse.issparse(self.inputs) else np.hstack(shifted)
 
 
-class RingFamily(JunctionFamily):
-    """Labellings of rings."""
-
-    def _impossible(self) -> np.ndarray:
-        assert self.base is not None
-        steps = np.ones((self.n_labels, self.n_labels)) if self.base.step is None else self.base.step == 0
-        penalties = self.base.position
-        allowed = np.ones((self.n_positions, self.n_labels)) if penalties is None else ~np.isneginf(penalties)
-        return np.array([not _has_closed_path(rows, steps) for rows in np.split(allowed, self.offsets[1:-1])])
-
-
-def _has_closed_path(allowed: np.ndarray, steps: np.ndarray) -> bool:
-    """Whether labels among those allowed at T positions, (T, L), follow each other around the ring."""
-    if len(allowed) == 1:
-        return bool(allowed.any())
-    reached = np.diag(allowed[0].astype(float))
-    for row in allowed[1:]:
-        reached = ((reached @ steps) > 0) * row.astype(float)
-    return bool(np.einsum("ab,ba->", reached, steps) > 0)
-
-
 @builds("ring")
 def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **options: Any) -> LabelFamily:
     masks = spec.masks
@@ -74,5 +52,5 @@ def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **op
             "labels do: forbid pairs of labels instead"
         )
     graphs = chain_graphs(rings, placed)
-    members = [factors.members for factors in graphs.factors]
-    return named_plan(RingFamily(graphs.offsets, members, spec.n_labels), graphs, placed, spec.base_measure(rings))
+    plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], spec.n_labels, "junction")
+    return named_plan(plan, graphs, placed, spec.base_measure(rings))
