@@ -23,7 +23,17 @@ from kernelfields.numerics.windows import check_window
 
 
 class Rings(Chains):
-    """Packed sequences that are closed: the first position follows the last."""
+    """Packed sequences that are closed: the first position follows the last, so that none begins or ends a ring."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Rows that begin a ring: none."""
+        return self.offsets[:0]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Rows that end a ring: none."""
+        return self.offsets[:0]
 
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows of rings that are longer than the reach: each has so many others before it."""
