@@ -8,6 +8,7 @@ import pytest
 from search_sequences import per_token, search_sequences
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import (
@@ -105,8 +106,22 @@ def test_what_is_no_estimator_of_labels_is_refused(wrong):
         FieldSearchCV(wrong).fit(X, y)
 
 
+def test_groups_of_tables_and_frames_are_searched():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.vstack(X), columns=list("abc"))
+    table["sequence"] = np.repeat(np.arange(len(X)), [len(x) for x in X])
+    table["label"] = np.concatenate(y)
+    groups = table.groupby("sequence")
+    plain = FieldSearchCV(SegmentCRF(rank=8, max_duration=9), **QUICK).fit(X, y)
+    grouped = clone(plain).fit(groups[list("abc")], groups["label"])
+    np.testing.assert_allclose(grouped.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=1e-9)
+    assert FrameCRF(clone(plain)).fit(table).score(table) == plain.score(X, y)
+
+
 def test_methods_are_there_before_the_fit():
-    assert hasattr(KernelClassifierCV(), "predict_proba")
+    assert KernelClassifierCV().predict_proba.__name__ == "predict_proba"
+    search = KernelClassifierCV(KernelClassifier("linear"), prior_variances=[1.0], cv=2, random_state=0)
+    assert StackingClassifier([("search", search)], cv=2).fit(*IRIS).stack_method_ == ["predict_proba"]
     assert not hasattr(ChainCRFCV(), "predict_proba")
     assert is_classifier(FieldSearchCV(KernelClassifier()))
     assert not is_classifier(FieldSearchCV(SegmentCRF()))
