@@ -92,6 +92,6 @@ def test_bad_windows(window, words):
 
 def test_only_clique_sets_may_leave_the_window_open():
     X, y = [np.eye(2)], [["a", "b"]]
-    with pytest.raises(ValueError, match="window must be .* got None"):
+    with pytest.raises(ValueError, match=r"window must be .* got None"):
         ChainCRF("linear", window=None).fit(X, y)
     assert NodeCliques("linear").neighbours == NodeCliques("linear", window=1).neighbours == (0, 0)

@@ -42,7 +42,8 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
 _MOST_FEATURES = 2**31 - 1
 # What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
-_DAMAGE = (ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, RuntimeError, SyntaxError) + (
+_DAMAGE = (
+    *(ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, RuntimeError, SyntaxError),
     *(MemoryError, TokenError, zlib.error, zipfile.BadZipFile, struct.error),
 )
 
