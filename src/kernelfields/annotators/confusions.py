@@ -16,6 +16,7 @@ Cost: one fit to labels that are partly known, and an inference for each update 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from kernelfields.annotators.annotations import UNSAID, Annotations
 from kernelfields.models.partial import FittingSteps, PartialLabels
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.loop import Solution
+from kernelfields.solvers.loop import Monitor, Solution, Watcher
 
 # The objective counts as settled when two steps bring less than this share of the tolerance.
 _SETTLED = 0.1
@@ -81,7 +82,7 @@ def prior_counts(right: float, wrong: float, n_labels: int) -> np.ndarray:
 
 
 class AnnotatedLabels(PartialLabels):
-    """What a fit is told in the place of :class:`PartialLabels`: it estimates confusions on the way.
+    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions on the way.
 
     ``path`` has the value of J after each step, the start first.
     """
@@ -98,7 +99,7 @@ class AnnotatedLabels(PartialLabels):
         self.updates = updates
         self.path: list[float] = []
 
-    def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
+    def minimize(self, posterior: LogPosterior, solver: object, **options: Any) -> Solution:
         """Return the lowest of the minima that were found, and keep the confusions that belong to it."""
         if options.pop("keep", None) is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
@@ -118,22 +119,22 @@ class AnnotatedLabels(PartialLabels):
                 break
         assert best is not None
         solution, self.confusions.matrices = best
-        self.path = [each.value for each in solution.history]
+        self.path = [iteration.value for iteration in solution.history]
         self._set_evidence(posterior)
         return replace(solution, reason=found.reason) if found.reason in ("interrupted", "callback") else solution
 
     def _descend(
         self,
         posterior: LogPosterior,
-        solver: Any,
+        solver: object,
         start: np.ndarray | None,
         *,
         tol: float,
         max_iter: int,
         random: np.random.Generator,
-        watch: Any = None,
-        monitor: Any = None,
-        say: Any = None,
+        watch: Watcher | None = None,
+        monitor: Monitor | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> Solution:
         """Fit field and confusions in turn, from one start, until neither brings anything."""
         tol = max(tol, _FINEST)
@@ -165,7 +166,7 @@ class AnnotatedLabels(PartialLabels):
             self._set_evidence(posterior)
 
     def _end(self, steps: FittingSteps, tol: float, max_iter: int) -> str | None:
-        before, last = (each.value for each in steps.history[-2:])
+        before, last = (iteration.value for iteration in steps.history[-2:])
         if steps.stationary and before - last <= _SETTLED * tol * abs(last):
             return "stationary"
         out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= max_iter

@@ -1,24 +1,27 @@
-"""Reliability of annotators: how often each says the label that the field and the others settle on.
+"""Reliability of annotators: how often each gives the label that the field and the others settle on.
 
     accuracy_r = sum_a share(a) pi^r(a, a),     share(a) = mean_t p(y_t = a | x, z)
     kappa_r    = (accuracy_r - chance_r) / (1 - chance_r),     chance_r = sum_a share(a) sum_a' share(a') pi^r(a', a)
 
-Accuracy is that of a position drawn at random; kappa is what is left of it beyond saying labels as often without
-looking. Neither is known but through the model: where annotators share an error, nothing tells that it is one.
+Accuracy is that of a position drawn at random; kappa is what is left of it beyond giving labels as often without
+looking. Both are estimates by the model: an error that annotators share cannot be recognised as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map
 from kernelfields.reports.page import Shown
-from kernelfields.reports.tables import Table, json_value
+from kernelfields.reports.tables import PlainValues, Table, json_value
+
+if TYPE_CHECKING:
+    from kernelfields.reports.figures import AxesOrNone
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +72,7 @@ class AnnotatorTable(Shown):
         table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)
         return [f"{heading}; as far as field and annotators together can tell", table]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON."""
         columns = ("annotator", "n_labelled", "accuracy", "kappa", "worst")
         return json_value(
@@ -80,7 +83,7 @@ class AnnotatorTable(Shown):
             }
         )
 
-    def plot(self, annotator: Hashable | None = None, ax: Any = None) -> Picture:
+    def plot(self, annotator: Hashable | None = None, ax: AxesOrNone = None) -> Picture:
         """Return a picture of confusions, p(said | label), by default those of the least reliable annotator."""
         chosen = self.rows[-1].annotator if annotator is None else annotator
         if chosen not in self.confusions:

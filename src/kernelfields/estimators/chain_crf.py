@@ -1,39 +1,30 @@
-"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator."""
+"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator; RingCRF: on closed ones."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import Training, learnt_cliques
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
-from kernelfields.estimators.declared import (
-    attribute,
-    declares_parameters,
-    one_of,
-    or_none,
-    parameter,
-    variances_or_auto,
-    window_of_inputs,
-)
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, Start
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.fields.constraints import guess_scheme, resolve_constraints
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.ring import Rings
 from kernelfields.models.batches.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.callbacks import Checkpoint, patience_of
@@ -43,12 +34,23 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stream import LabelStream
 from kernelfields.models.unlabelled import with_unlabelled
+from kernelfields.numerics.declared import (
+    Check,
+    attribute,
+    declares_parameters,
+    one_of,
+    or_none,
+    parameter,
+    variances_or_auto,
+    window_of_inputs,
+)
 from kernelfields.numerics.parameters import check_callbacks, check_penalty, check_support, is_auto
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.designs.design import Design
+from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 
+ChainTraining: TypeAlias = Training[Chains, ChainReader]
 #: Parameters that describe the field; those of the first batch of partial_fit must not change.
 _DESCRIBING = (
     "kernel",
@@ -67,8 +69,60 @@ _DESCRIBING = (
 )
 
 
+def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
+    """Return a check for a clique set of a kind or None; ``auto`` allows "auto" as well."""
+
+    def check(value: object, name: str) -> None:
+        if not (value is None or isinstance(value, kind) or (auto and is_auto(value))):
+            raise TypeError(f"{name} must be a {kind.__name__}(...) or None, got {value!r}")
+
+    return check
+
+
 @declares_parameters
-class ChainCRF(LabelledField):
+class SequenceField(LabelledField[Chains, ChainReader]):
+    """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
+
+    _reads = ChainReader
+
+    kernel: KernelLike = parameter("auto", first=True)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    label_kernel: LabelKernelLike = parameter("delta")
+    constraints: object = parameter(None)
+    decode: str = parameter("auto", one_of(*DECODINGS))
+
+    transitions_: np.ndarray | None = attribute()
+
+    def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
+        """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
+        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
+        kernel = "rbf" if is_auto(self.kernel) else self.kernel
+        edges = EdgeCliques() if self.edges is None else self.edges
+        return [
+            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **shared),
+            edges.filled(prior_variance=self._first_variance, **shared),
+        ]
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
+        data = self._read(X, y, sample_weight).admitting_labels()
+        check_labels(data, self.field_.spec, self.classes_)
+        return weigh_classes(data, self.classes_, self.class_weight)
+
+    def _set_views(self) -> None:
+        super()._set_views()
+        spec, terms = self.field_.spec, self.field_.terms
+        tied = [
+            term.tied_scores.reshape(spec.n_labels, -1)
+            for term in terms
+            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
+        ]
+        self.transitions_ = np.sum(tied, axis=0) if tied else None
+
+
+@declares_parameters
+class ChainCRF(SequenceField):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -96,7 +150,7 @@ class ChainCRF(LabelledField):
     prior_variance : "auto", float or tuple, default "auto"
         Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
         c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
-        part of the data (1 for fewer than 200 positions); ``prior_variance_`` tells which.
+        part of the data (1 for fewer than 200 positions); ``prior_variance_`` is the result.
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
         spreads differ by more than a factor of ten and the kernel is given by its name.
@@ -151,27 +205,17 @@ class ChainCRF(LabelledField):
     """
 
     kind = "ChainCRF"
-    #: How sequences are read, and the kind of their families.
-    _reads: ClassVar[type[ChainReader]] = ChainReader
-    _family_kind: ClassVar[str] = "chain"
+    _family_kind = "chain"
 
-    kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1, window_of_inputs)
-    edges: EdgeCliques | None = parameter(None)
     support: str | float = parameter("all", check_support)
     l1: float = parameter(0.0, check_penalty)
-    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
-    label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
-    constraints: object = parameter(None)
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
-    decode: str = parameter("auto", one_of(*DECODINGS))
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
     dev_log_likelihoods_: np.ndarray | None = attribute()
-    transitions_: np.ndarray | None = attribute()
     continuation_: Continuation = attribute()
 
     def fit(
@@ -199,8 +243,6 @@ class ChainCRF(LabelledField):
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
-        if self.edges is not None and not isinstance(self.edges, EdgeCliques):
-            raise TypeError(f"edges must be an EdgeCliques(...) or None, got {self.edges!r}")
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         super()._check_parameters()
@@ -212,35 +254,25 @@ class ChainCRF(LabelledField):
         """Whether a search chooses clique sets beside those that the parameters describe."""
         return isinstance(self.cliques, str | StructureSearch)
 
-    def _described_cliques(self) -> Any:
+    def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
-        if self.cliques is not None and not self._learns_cliques:
+        if self.cliques is not None and not isinstance(self.cliques, str | StructureSearch):
             return self.cliques
-        own: Any = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
-        shared: dict[str, Any] = {
-            "basis": self.basis,
-            "rank": self.rank,
-            "window": self.window,
-            "support": self.support,
-            "l1": self.l1,
-        }
-        kernel = "rbf" if is_auto(self.kernel) else self.kernel
-        edges = EdgeCliques() if self.edges is None else self.edges
-        first = own[0] if isinstance(own, list | tuple) else own
-        return [
-            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **shared),
-            edges.filled(prior_variance=first, **shared),
-        ]
+        return self._nodes_and_edges(
+            basis=self.basis, rank=self.rank, window=self.window, support=self.support, l1=self.l1
+        )
 
     def _runs_anywhere(self) -> bool:
         chosen = self.allowed is None and not self._learns_cliques
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     @property
-    def _continues(self) -> bool:  # type: ignore[override]
+    def _continues(self) -> bool:
         return bool(self.warm_start) and hasattr(self, "field_")
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
+    ) -> tuple[ChainReader, Chains, np.ndarray]:
         if is_collection(X) or is_collection(y):
             refuse_elsewhere(self.allowed)
             from kernelfields.engines.dask.data import read_collection
@@ -248,7 +280,8 @@ class ChainCRF(LabelledField):
 
             client = connected_client(getattr(self.engine, "client", None))
             settings = {"constraints": self.constraints, "class_weight": self.class_weight}
-            return read_collection(client, X, y, sample_weight, **settings)
+            # Shards answer to what a fit asks of chains.
+            return read_collection(client, X, y, sample_weight, **settings)  # type: ignore[return-value]
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)
@@ -271,15 +304,10 @@ class ChainCRF(LabelledField):
         check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
         return labels, evidence
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
-        chains = self._reader.read(X, y, sample_weight, self.classes_).admitting_labels()
-        check_labels(chains, self.field_.spec, self.classes_)
-        return weigh_classes(chains, self.classes_, self.class_weight)
-
-    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
-    def _development_chains(self, training: Training) -> Chains | None:
+    def _development_chains(self, training: ChainTraining) -> Chains | None:
         X, y = training.held_out
         if (X is None) != (y is None):
             raise ValueError("a development set needs both X_dev and y_dev")
@@ -292,7 +320,7 @@ class ChainCRF(LabelledField):
         check_labels(chains, training.spec, training.classes)
         return chains
 
-    def _place_development(self, training: Training) -> int:
+    def _place_development(self, training: ChainTraining) -> int:
         chains = self._development_chains(training)
         if chains is None:
             return 0
@@ -300,20 +328,38 @@ class ChainCRF(LabelledField):
         training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
         return chains.n_positions
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: ChainTraining) -> NamedCliques:
         described = self._described_cliques()
         if not isinstance(self.cliques, str | StructureSearch):
             return name_cliques(described)
         if self._continues:
             training.structure_path = self.structure_path_
             return [(term.name, term.clique) for term in self.field_.terms]
-        held_out = self._development_chains(training)
-        return learnt_cliques(self.cliques, self.prior_variance, self.window, training, described, held_out)
+        if not isinstance(training.data, Chains):
+            raise ValueError(
+                "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
+            )
+        search = resolve_search(self.cliques)
+        candidates = search.candidates
+        if candidates is None:
+            candidates = default_candidates(self._first_variance, self.window, len(training.classes))
+        named = name_cliques([*described, *candidates])
+        chosen, training.structure_path = learn_chain_cliques(
+            search,
+            described,
+            candidates,
+            training.data,
+            self._development_chains(training),
+            place_chains=lambda chains: training.place(chains, named),
+            options=replace(training.options, watch=None, criteria=None),
+            say=training.say,
+        )
+        return chosen
 
     def _names_cliques(self) -> bool:
         return self.cliques is not None and not self._learns_cliques
 
-    def _for_pilot(self) -> ChainCRF:
+    def _for_pilot(self) -> Self:
         piloted = super()._for_pilot()
         piloted.cliques = None
         return piloted
@@ -321,13 +367,13 @@ class ChainCRF(LabelledField):
     def _decodes_jointly(self) -> bool:
         return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+    def _designs(self, training: ChainTraining, sample: Sample) -> Start:
         if not self._continues:
             return super()._designs(training, sample)
         designs = continued_designs(training.cliques, self.field_.terms, sample)
         return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> ChainCRF:
+    def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
         development = training.development
@@ -337,15 +383,6 @@ class ChainCRF(LabelledField):
     def _set_views(self) -> None:
         super()._set_views()
         self.allowed_ = self._reader.allowed
-        self.transitions_ = tied_transitions(self.field_)
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the features; only for fields fitted on feature dicts, strings or data frames."""
-        check_is_fitted(self, "field_")
-        if self._reader.names is None:
-            raise AttributeError("feature_names_in_: this field was fitted on arrays, whose columns have no names")
-        return np.array(self._reader.names)
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
@@ -355,7 +392,7 @@ class ChainCRF(LabelledField):
     # ---- batches, see docs/partial_fit.md
 
     def partial_fit(
-        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md.
 
@@ -448,45 +485,41 @@ class ChainCRF(LabelledField):
         self._set_views()
         warn_of_solution(solution, self.tol, stacklevel=3)
 
-    # ---- files
-
-    def _describe_spec(self) -> dict[str, Any]:
-        return {"masks": described_masks(self.field_.spec.masks)}
-
-    @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
-        return cls._reads.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
-        masks = ConstraintMasks(**described["masks"])
-        masks.check(len(classes))
-        return FamilySpec(cls._family_kind, len(classes), masks)
-
     @classmethod
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
+        if "continuation" in document:
+            estimator.continuation_ = Continuation.rebuild(document["continuation"], estimator.field_.terms)
         return estimator
-
-
-def described_masks(masks: ConstraintMasks | None) -> dict[str, np.ndarray]:
-    """Return the penalties of constraints as arrays."""
-    assert masks is not None
-    return {name: getattr(masks, name) for name in ("edge", "start", "end", "label")}
-
-
-def tied_transitions(field: Field) -> np.ndarray | None:
-    """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
-    tied = [
-        term.tied_scores.reshape(field.spec.n_labels, -1)
-        for term in field.terms
-        if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
-    ]
-    return np.sum(tied, axis=0) if tied else None
 
 
 def _refuse_unknown(data: Chains) -> None:
     if data.evidence is not None:
         raise ValueError("partial_fit needs labels that are all known; fit takes partly known ones")
+
+
+class RingReader(ChainReader):
+    """Reads sequences as :class:`ChainReader` does, and closes them."""
+
+    packs = Rings
+
+
+@declares_parameters
+class RingCRF(ChainCRF):
+    """Conditional random field on rings: sequences whose last position is followed by the first.
+
+    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
+    them. See inference/ring.py for the field.
+    """
+
+    kind = "RingCRF"
+    _reads = RingReader
+    _family_kind = "ring"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for clique in self._described_cliques():
+            if isinstance(clique, StartCliques | EndCliques):
+                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

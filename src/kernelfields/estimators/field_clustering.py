@@ -1,11 +1,11 @@
-"""FieldClustering: clusters of single inputs, or of the positions of sequences, by what a field can tell of them."""
+"""FieldClustering: clusters of single inputs, or of the positions of sequences, by information maximisation."""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -13,19 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import Training, suitable_kernels
-from kernelfields.estimators.base import FieldEstimator, KernelLike
-from kernelfields.estimators.declared import (
-    attribute,
-    count,
-    count_or_none,
-    declares_parameters,
-    one_of,
-    parameter,
-    variance,
-    variances_or_auto,
-    window_of_inputs,
-)
+from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.base import ByItem, FieldEstimator, KernelLike, Start
+from kernelfields.estimators.kernel_classifier import single_nodes
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
@@ -38,10 +28,24 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
-from kernelfields.numerics.parameters import check_tolerance, is_auto
+from kernelfields.models.fit import FittedBy
+from kernelfields.numerics.declared import (
+    attribute,
+    count_or_none,
+    declares_parameters,
+    one_of,
+    parameter,
+    variances_or_auto,
+    window_of_inputs,
+)
+from kernelfields.numerics.parameters import check_count, check_prior_variance, check_tolerance, is_auto
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.designs.design import Design
 
+if TYPE_CHECKING:
+    from kernelfields.reports.progress import FitProgress
+
+ClusterTraining: TypeAlias = Training[Chains | Graphs, ChainReader | TableReader]
 #: The prior variance of functions whose kernel has k(x, x) = 1, and of transitions.
 USUAL_VARIANCE = 1000.0
 # A field that tells less of its inputs, as a share of what it could, has found nothing.
@@ -49,7 +53,7 @@ _NOTHING = 1e-3
 
 
 @declares_parameters
-class FieldClustering(ClusterMixin, FieldEstimator):
+class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader | TableReader]):
     """Clusters by regularised information maximisation, of single inputs or of the positions of sequences.
 
     Maximises H(mean_t p_t) - mean_t H(p_t) - ||theta||^2 / (2 s): p_t, the probabilities of the clusters at t, are to
@@ -109,19 +113,19 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     solver = "auto"
     callbacks = None
 
-    n_clusters: int = parameter(8, count, first=True)
+    n_clusters: int = parameter(8, check_count, first=True)
     kernel: KernelLike = parameter("auto")
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
     rank: int | None = parameter(500, count_or_none)
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
-    edge_prior_variance: float = parameter(USUAL_VARIANCE, variance)
+    edge_prior_variance: float = parameter(USUAL_VARIANCE, check_prior_variance)
     init: str = parameter("spectral", one_of(*STARTS))
-    n_init: int = parameter(5, count)
+    n_init: int = parameter(5, check_count)
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
-    max_iter: int = parameter(300, count)
+    max_iter: int = parameter(300, check_count)
 
-    labels_: Any = attribute()
+    labels_: ByItem = attribute()
     information_: float = attribute()
     objectives_: np.ndarray = attribute()
     transitions_: np.ndarray | None = attribute()
@@ -145,7 +149,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         self._warn(found)
         return self
 
-    def _search(self, training: Training, progress: Any) -> tuple[Clusters, list[Design]]:
+    def _search(self, training: ClusterTraining, progress: FitProgress | NoProgress) -> tuple[Clusters, list[Design]]:
         settled = copy.copy(self)
         if is_auto(self.kernel):
             settled.kernel = suitable_kernels(training.reader)[0]
@@ -158,7 +162,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         data, spec = training.data, training.spec
         return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+    def _designs(self, training: ClusterTraining, sample: Sample) -> Start:
         designs, _ = super()._designs(training, sample)
         if any(design.panel is not None for design in designs):
             raise ValueError("basis='gradient' grows by the gradient of a likelihood: choose another to find clusters")
@@ -166,27 +170,21 @@ class FieldClustering(ClusterMixin, FieldEstimator):
             designs = [_at_usual_variance(design, training.data) for design in designs]
         return designs, None
 
-    def _set_clusters(self, training: Training, designs: Sequence[Design], found: Clusters) -> None:
+    def _set_clusters(
+        self,
+        training: ClusterTraining,
+        designs: Sequence[Design],
+        found: Clusters,
+    ) -> None:
         """Take what a search has found for the fitted attributes."""
         terms = [design.term.fitted(own) for design, own in zip(designs, found.coefficients, strict=True)]
-        self._reader = training.reader
-        self.classes_ = training.classes
-        self.n_features_in_ = training.reader.n_features
-        self.field_ = Field(terms, training.spec)
-        self.solution_ = found.solution
-        self._name_features()
-        self._certificates, self.evidence_path_ = None, None
+        field = Field(terms, training.spec)
+        inference = FittedBy.of(field.family(training.data))
+        self._set_field(training.reader, training.classes, field, inference, found.solution, None)
+        self.evidence_path_ = None
         self.information_, self.objectives_ = found.information, np.array(found.objectives)
         labels = found.marginals.argmax(axis=1)
         self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels
-        self._set_views()
-
-    def _name_features(self) -> None:
-        """Set feature_names_in_ where features have names; scikit-learn has done so for those of a table already."""
-        names = self._reader.names
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _set_views(self) -> None:
         super()._set_views()
@@ -212,15 +210,21 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         if not all(is_auto(value) or np.isfinite(value) for value in (*given, self.edge_prior_variance)):
             raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")
 
-    def _progress(self) -> Any:
+    def _progress(self) -> FitProgress | NoProgress:
         if not self.verbose:
             return super()._progress()
         from kernelfields.reports.progress import FitProgress
 
-        # Without a tolerance: the gap to log(n_clusters) does not close, and says nothing of the time that is left.
+        # Without a tolerance: the gap to log(n_clusters) does not close, and is no measure of the time that is left.
         return FitProgress(self.verbose)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object,
+        part_of: tuple[ChainReader | TableReader, np.ndarray] | None = None,
+    ) -> tuple[ChainReader | TableReader, Chains | Graphs, np.ndarray]:
         X, _ = open_groups(X)
         reader: ChainReader | TableReader
         if holds_sequences(X):
@@ -230,7 +234,8 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         else:
             _refuse_nothing(X)
             reader = TableReader()
-            data = _single_nodes(reader.learn(self, X)[0])
+            inputs = reader.learn(self, X)[0]
+            data = single_nodes(inputs, weights=_shares(inputs.shape[0], inputs.shape[0]))
         if data.n_positions < self.n_clusters:
             part = "positions" if isinstance(data, Chains) else "samples"
             raise ValueError(
@@ -243,16 +248,18 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         if holds_sequences(X) != self._on_sequences:
             expected = "a list of sequences" if self._on_sequences else "a table (n, d) of single inputs"
             raise ValueError(f"these clusters were found in other inputs: X must be {expected}")
-        return self._reader.read(X) if self._on_sequences else _single_nodes(self._reader.read(self, X)[0])
+        if isinstance(self._reader, ChainReader):
+            return self._reader.read(X)
+        return single_nodes(self._reader.read(self, X)[0])
 
     @property
     def _on_sequences(self) -> bool:
         return isinstance(self._reader, ChainReader)
 
-    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+    def _family_spec(self, classes: np.ndarray, data: Chains | Graphs) -> FamilySpec:
         return FamilySpec("chain" if isinstance(data, Chains) else "single", len(classes))
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: ClusterTraining) -> NamedCliques:
         variance = USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
         if isinstance(training.data, Chains):
@@ -270,7 +277,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         check_is_fitted(self, "field_")
         return -self.solution_.value
 
-    def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> Any:
+    def _presented(self, parts: Iterable[tuple[Chains | Graphs, np.ndarray]]) -> ByItem:
         return super()._presented(parts) if self._on_sequences else np.concatenate([rows for _, rows in parts])
 
     def predict_proba(self, X: object) -> np.ndarray:
@@ -282,7 +289,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
 
     def predict_marginals(
         self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
-    ) -> Any:
+    ) -> ByItem:
         """Return the probabilities of the clusters at each position of sequences, (T, n_clusters) arrays."""
         check_is_fitted(self, "field_")
         if not self._on_sequences:
@@ -318,7 +325,6 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        estimator._name_features()
         found = document["clusters"]
         labels, lengths = np.asarray(found["labels"]), np.asarray(found["lengths"])
         if labels.ndim != 1 or lengths.sum() != len(labels) or not np.isin(labels, estimator.classes_).all():
@@ -353,15 +359,9 @@ def holds_sequences(X: Any) -> bool:
     return is_sequence(first) and len(first) > 0 and (is_sequence(first[0]) or isinstance(first[0], Mapping))
 
 
-def _refuse_nothing(X: Any) -> None:
+def _refuse_nothing(X: object) -> None:
     if is_sequence(X) and not hasattr(X, "shape") and not len(X):
         raise ValueError("X is empty: pass a table (n, d) of single inputs, or a list of sequences")
-
-
-def _single_nodes(inputs: Any) -> Graphs:
-    """Return inputs as graphs of one node each, with weights of sum one."""
-    rows = inputs.shape[0]
-    return Graphs(inputs, np.arange(rows + 1), (), None, _shares(rows, rows))
 
 
 def _shares(count: int, n_positions: int) -> np.ndarray:
@@ -369,12 +369,11 @@ def _shares(count: int, n_positions: int) -> np.ndarray:
     return np.full(count, 1.0 / max(1, n_positions))
 
 
-def _at_usual_variance(design: Any, data: Any) -> Design:
+def _at_usual_variance(design: Design, data: Chains | Graphs) -> Design:
     """Return a design whose functions have the usual variance at a training input, in the mean over them."""
     term = design.term
     if term.tied_everywhere:
         return design
     size = float(np.mean(term.subspace.kernel.diag(term.clique.view(data))))
-    clique = copy.copy(term.clique)
-    clique.prior_variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
-    return design.for_term(term.with_clique(clique), design.positions)
+    variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
+    return design.with_clique(copy.copy(term.clique).set_params(prior_variance=variance))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,13 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
-from kernelfields.estimators.declared import (
-    attribute,
-    declares_parameters,
-    one_of,
-    parameter,
-    variance_or_auto,
-)
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
@@ -29,16 +21,18 @@ from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.field import Field
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled
+from kernelfields.numerics.declared import attribute, declares_parameters, one_of, parameter, variance_or_auto
 from kernelfields.numerics.parameters import check_support
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 
+Value = TypeVar("Value")
+
 
 @declares_parameters
-class GraphCRF(LabelledField):
+class GraphCRF(LabelledField[Graphs, GraphReader]):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
@@ -90,6 +84,10 @@ class GraphCRF(LabelledField):
     """
 
     kind = "GraphCRF"
+    _reads = GraphReader
+    _family_kind = "graph"
+    _nouns = GRAPHS
+    _places = ("graph", "node")
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True)
     edge_kernel: KernelLike | Mapping[str, KernelLike | None] | None = parameter("auto")
@@ -124,7 +122,9 @@ class GraphCRF(LabelledField):
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
+    ) -> tuple[GraphReader, Graphs, np.ndarray]:
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
             reader, classes = part_of
@@ -134,28 +134,17 @@ class GraphCRF(LabelledField):
             graphs, classes = reader.learn(X, y, sample_weight, declared)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
-        return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
-
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
-    _nouns = GRAPHS
-    _places = ("graph", "node")
-
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        return FamilySpec("graph", len(classes), method=self.inference)
+        return FamilySpec(self._family_kind, len(classes), method=self.inference)
 
-    def _field(self) -> Field:
-        check_is_fitted(self, "field_")
-        # How graphs are inferred may change after the fit.
-        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
-
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
         graphs = training.data
         if self.cliques is not None:
             return name_cliques(_named_by_type(self.cliques))
-        shared = {"basis": self.basis, "rank": self.rank, "support": self.support}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support}
         cliques: list = [
             GraphNodes(
                 kernel,
@@ -168,12 +157,12 @@ class GraphCRF(LabelledField):
             for kind, kernel in _node_kernels(self.kernel, graphs)
         ]
         names = [factors.name for factors in graphs.factors]
-        for given in ("edge_kernel", "edge_prior_variance", "symmetric"):
-            _check_types(getattr(self, given), given, names)
+        for parameter_name in ("edge_kernel", "edge_prior_variance", "symmetric"):
+            _check_types(getattr(self, parameter_name), parameter_name, names)
         for factors in graphs.factors:
             name = factors.name
             variance = _of_type(self.edge_prior_variance, name, None)
-            settings = {
+            settings: dict[str, Any] = {
                 "group": name,
                 "order": factors.labels_per_clique,
                 "symmetric": bool(_of_type(self.symmetric, name, False)),
@@ -196,7 +185,7 @@ class GraphCRF(LabelledField):
     def _names_cliques(self) -> bool:
         return self.cliques is not None
 
-    def _approximate_method(self, training: Training) -> str | None:
+    def _approximate_method(self, training: Training[Graphs, GraphReader]) -> str | None:
         family = family_of(training.data, (), training.spec)
         return None if family.exact else family.method
 
@@ -209,13 +198,13 @@ class GraphCRF(LabelledField):
             if term.group is not None and term.tied_everywhere
         }
 
-    def _feature_names(self, term: Term, given: Any) -> Sequence[str]:
+    def _feature_names(self, term: Term, given: object) -> Sequence[str]:
         kind, width = term.group, self._reader.width(term.clique) or 0
         own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
         known = self._reader.columns_of(kind)
         return input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
 
-    def _one_item(self, x: Any, y: Any, caller: str) -> Graphs:
+    def _one_item(self, x: object, y: object, caller: str) -> Graphs:
         return self._read([x], None if y is None else [y])
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
@@ -231,16 +220,16 @@ class GraphCRF(LabelledField):
     def show(
         self,
         x: object,
-        y: Any = None,
+        y: Sequence | None = None,
         *,
-        tokens: Any = None,
+        tokens: Sequence | None = None,
         positions: ArrayLike | None = None,
         caption: str = "",
     ) -> LabelledGraph:
         """Return one graph as the field labels it, for a notebook or a page: nodes in the colours of their labels.
 
         Grids numbered row by row are images of cells. ``y`` are the true labels, ``tokens`` the names of the nodes, and
-        ``positions`` (n, 2) say where to draw them; None for a layout by distances along edges.
+        ``positions`` (n, 2) are the places where to draw them; None for a layout by distances along edges.
         """
         check_is_fitted(self, "field_")
         graphs = self._reader.read([x])
@@ -249,14 +238,6 @@ class GraphCRF(LabelledField):
         classes = self.classes_.tolist()
         places = None if positions is None else np.asarray(positions, dtype=np.float64)
         return LabelledGraph(list(labels), marginals, classes, tokens, y, caption, edges=edges, positions=places)
-
-    @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> GraphReader:
-        return GraphReader.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
-        return FamilySpec("graph", len(classes))
 
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, spec: FamilySpec) -> None:
@@ -271,7 +252,7 @@ class GraphCRF(LabelledField):
                 raise ValueError(f"set {term.name!r} scores nodes of the unknown type {kind!r}")
 
 
-def _node_kernels(given: Any, graphs: Graphs) -> list[tuple[str | None, Any]]:
+def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) -> list[tuple[str | None, KernelLike]]:
     """Return the kernel on the nodes of each type; for nodes without types that of all, under None."""
     if graphs.node_types is None:
         if isinstance(given, Mapping):
@@ -291,24 +272,24 @@ def _node_name(kind: str | None) -> str | None:
     return None if kind is None else f"node {kind}"
 
 
-def _named_by_type(cliques: Any) -> Any:
+def _named_by_type(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
     """Return clique sets as they are, those of a type of nodes named by it if they have no name."""
     if not isinstance(cliques, list | tuple):
         return cliques
     return [
-        clone(each).set_params(name=_node_name(each.node_type))
-        if isinstance(each, GraphNodes) and each.name is None
-        else each
-        for each in cliques
+        clone(clique).set_params(name=_node_name(clique.node_type))
+        if isinstance(clique, GraphNodes) and clique.name is None
+        else clique
+        for clique in cliques
     ]
 
 
-def _of_type(given: Any, name: str, default: Any) -> Any:
+def _of_type(given: Value | Mapping[str, Value], name: str, default: Value) -> Value:
     """Return what is given for a type: by name, or the same for all."""
     return given.get(name, default) if isinstance(given, Mapping) else given
 
 
-def _check_types(given: Any, parameter: str, names: list[str], what: str = "edges") -> None:
+def _check_types(given: object, parameter: str, names: list[str], what: str = "edges") -> None:
     unknown = sorted(set(given) - set(names)) if isinstance(given, Mapping) else []
     if unknown:
         known = ", ".join(map(repr, names)) or "none"

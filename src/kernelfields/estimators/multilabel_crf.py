@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
+from kernelfields.engines.threads import LocalSample
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, LabelledField
-from kernelfields.estimators.declared import attribute, declares_parameters, one_of, or_none, parameter, variance
+from kernelfields.estimators.base import KernelLike, LabelledField, Tokens
 from kernelfields.estimators.inspecting.explanations import Compared, one_row
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.stored import Functions
@@ -32,18 +31,20 @@ from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.declared import attribute, declares_parameters, one_of, or_none, parameter
+from kernelfields.numerics.parameters import check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 
+InstanceTraining: TypeAlias = Training[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny
 
 
 @declares_parameters
-class MultiLabelCRF(ClassifierMixin, LabelledField):
+class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReader]):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -99,21 +100,24 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
     """
 
     kind = "MultiLabelCRF"
+    _reads = TableReader
+    _family_kind = "instances"
+    _places = ("instance", "label name")
 
     kernel: KernelLike = parameter("auto", first=True)
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edge_kernel: KernelLike | None = parameter(None)
     prior_variance: float | str | Sequence[float] = parameter("auto")
-    edge_prior_variance: float = parameter(10.0, variance)
-    bias_prior_variance: float | None = parameter(10.0, or_none(variance))
+    edge_prior_variance: float = parameter(10.0, check_prior_variance)
+    bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
     inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
     decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
     partial_labels: PartialLabels | None = parameter(None)
 
     n_labels_: int = attribute()
     label_names_: np.ndarray = attribute()
-    label_edges_: list[tuple[Any, Any]] = attribute()
-    edge_scores_: dict[tuple[Any, Any], float] = attribute()
+    label_edges_: list[tuple[Hashable, Hashable]] = attribute()
+    edge_scores_: dict[tuple[Hashable, Hashable], float] = attribute()
     structure_path_: StructurePath | None = attribute()
     threshold_: float = attribute()
 
@@ -124,7 +128,9 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         """
         return self._fit(X, y, sample_weight)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
+    ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         reader = TableReader()
         inputs, _ = reader.learn(self, X)
         labels, evidence, columns = read_partial_indicator(y, inputs.shape[0])
@@ -142,12 +148,10 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
-    _places = ("instance", "label name")
-
     def _label_names(self) -> np.ndarray:
         return np.arange(2)
 
-    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
@@ -161,7 +165,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
     def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
-        # Which labels meet is learnt when the data are placed, if that is asked for.
+        # A search for the pairs of labels that meet begins when the data are placed.
         edges = []
         if resolve_label_search(self.label_graph) is None:
             table = data.labels.reshape(-1, len(classes))
@@ -171,24 +175,18 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
 
     def _spec_of(self, edges: Sequence[Edge], names: list) -> FamilySpec:
         pairs = pair_names(edges, names)
-        return FamilySpec("instances", 2, method=self.inference, n_names=len(names), pairs=pairs)
-
-    def _field(self) -> Field:
-        check_is_fitted(self, "field_")
-        # How labels are inferred may change after the fit.
-        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
+        return FamilySpec(self._family_kind, 2, method=self.inference, n_names=len(names), pairs=pairs)
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
-        """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""
+        """Return the clique sets of every label and of every pair of labels, with the names of their kinds."""
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
-        labels: list = []
+        labels: NamedCliques = [("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared))]
         if self.bias_prior_variance is not None:
-            labels.append(("bias", LabelCliques(prior_variance=self.bias_prior_variance)))
-        labels.append(("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared)))
+            labels = [("bias", LabelCliques(prior_variance=self.bias_prior_variance)), *labels]
         variance = self.edge_prior_variance
-        pairs: list = [("pair", LabelPairs(prior_variance=variance))]
+        pairs: NamedCliques = [("pair", LabelPairs(prior_variance=variance))]
         if self.edge_kernel is not None:
-            pairs.append(("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared)))
+            pairs = [*pairs, ("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared))]
         return labels, pairs
 
     def _for_pilot(self) -> Self:
@@ -198,10 +196,10 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         return piloted
 
     @property
-    def _learns_in_pilot(self) -> bool:  # type: ignore[override]
+    def _learns_in_pilot(self) -> bool:
         return self.decision in ("auto", "f1")
 
-    def _learn_from_pilot(self, training: Training, field: Field, held_out: LabelledInstances) -> None:
+    def _learn_from_pilot(self, training: InstanceTraining, field: Field, held_out: LabelledInstances) -> None:
         if not self._learns_in_pilot:
             return
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
@@ -211,7 +209,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
             weights = weights * informative(held_out.evidence)
         training.threshold = learn(marginals[:, 1], held_out.labels, weights)
 
-    def _item_labels(self, training: Training, y: object) -> list[np.ndarray]:
+    def _item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
         data = training.data
         table = data.labels.reshape(data.n_instances, -1)
         if data.evidence is not None:
@@ -219,13 +217,13 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         # One more label for instances that have none, so that folds share them as well.
         return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
 
-    def _approximate_method(self, training: Training) -> str | None:
+    def _approximate_method(self, training: InstanceTraining) -> str | None:
         one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs).graphs
         members = [factors.members for factors in one.factors]
         family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
         return None if family.exact else family.method
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: InstanceTraining) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
         search = resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
@@ -249,7 +247,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         training.spec = self._spec_of(edges, names)
         return kinds
 
-    def _term_variances(self, training: Training) -> list[float]:
+    def _term_variances(self, training: InstanceTraining) -> list[float]:
         counts = len(training.classes), len(training.spec.pairs)
         return [
             part.prior_variance
@@ -259,14 +257,15 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
             for _ in range(count)
         ]
 
-    def _terms(self, sample: Any, training: Training) -> InstanceTerms:
+    def _terms(self, sample: Sample, training: InstanceTraining) -> InstanceTerms:
         labels, pairs = self._kinds()
+        assert isinstance(sample, LocalSample)
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], None]:
+    def _designs(self, training: InstanceTraining, sample: Sample) -> tuple[list[Design], None]:
         return list(self._terms(sample, training).designs(list(training.spec.pairs.values()))), None
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> Self:
+    def _set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_, self.threshold_ = training.structure_path, training.threshold
         return self
@@ -284,10 +283,10 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
             edge: float(self.coef_[name][0]) for edge, name in zip(self.label_edges_, pairs, strict=True)
         }
 
-    def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> np.ndarray:
+    def _presented(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]]) -> np.ndarray:
         return np.concatenate([rows.reshape(-1, self.n_labels_, *rows.shape[1:]) for _, rows in parts])
 
-    def _presented_draws(self, parts: Iterable[tuple[Any, np.ndarray]], single: bool) -> np.ndarray:
+    def _presented_draws(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]], single: bool) -> np.ndarray:
         drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
         return drawn[0] if single else drawn
 
@@ -370,7 +369,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         labels: Sequence[object] | None = None,
         feature_re: str | re.Pattern[str] | None = None,
         *,
-        feature_names: Any = None,
+        feature_names: object = None,
     ) -> WeightsTable:
         """Return the largest weights of every label, as log odds, biases, and log odds ratios of pairs of labels.
 
@@ -381,7 +380,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         names_of = lambda term: self._feature_names(term, feature_names)  # noqa: E731
         return tabulate_label_weights(field.terms, pairs, known, names_of, top, labels, feature_re)
 
-    def _one_item(self, x: Any, y: Any, caller: str) -> LabelledInstances:
+    def _one_item(self, x: object, y: object, caller: str) -> LabelledInstances:
         data = self._read(one_row(x), None if y is None else np.asarray(y).reshape(1, -1))
         if data.n_instances != 1:
             raise ValueError(f"{caller} takes one instance, got {data.n_instances}: pass one, such as X[:1]")
@@ -397,7 +396,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
     def _usual_tokens(self) -> list[str]:
         return [str(name) for name in self.label_names_.tolist()]
 
-    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> NoReturn:
+    def show(self, *arguments: object, **settings: object) -> NoReturn:
         """Raise: a set of labels has no picture of its own."""
         raise AttributeError("MultiLabelCRF labels instances: explain(x) and predict_proba(X) say what it predicts")
 
@@ -416,16 +415,12 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         return {"pairs": [[name, *edge] for name, edge in pairs.items()], "threshold": float(self.threshold_)}
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
-        return TableReader.rebuild(dict(described))
-
-    @classmethod
     def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
         for name, (j, k) in pairs.items():
             if not 0 <= j < k < len(classes):
                 raise ValueError(f"{name!r} joins labels that do not exist")
-        return FamilySpec("instances", 2, n_names=len(classes), pairs=pairs)
+        return FamilySpec(cls._family_kind, 2, n_names=len(classes), pairs=pairs)
 
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: TableReader, spec: FamilySpec) -> None:
@@ -442,8 +437,6 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
-        if estimator._reader.names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.names, dtype=object)
         return estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -467,5 +460,5 @@ def _half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.
 def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """Return the lowest threshold, of those from 0.1 to 0.5, that makes no more wrong labels than 0.5 does."""
     thresholds = np.linspace(0.1, 0.5, 41)
-    wrong = [float(weights @ ((probabilities > each) != labels)) for each in thresholds]
-    return float(thresholds[next(place for place, value in enumerate(wrong) if value <= wrong[-1])])
+    wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
+    return float(thresholds[np.argmax(wrong <= wrong[-1])])

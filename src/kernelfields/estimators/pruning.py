@@ -19,14 +19,21 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import offsets_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.potentials import Potentials
-from kernelfields.numerics.parameters import check_choice
+from kernelfields.numerics.declared import check_declared, declares_parameters, one_of, parameter
 from kernelfields.numerics.registry import SETTINGS
 
 
+def _check_threshold(value: float, name: str) -> None:
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+
+
 @SETTINGS.register("pruned by")
+@declares_parameters
 class PrunedBy(BaseEstimator):
     """Labels whose probability in a coarse field, fitted to the same labels, is at least ``threshold``.
 
@@ -42,21 +49,18 @@ class PrunedBy(BaseEstimator):
         the best labelling of the coarse field is always among those kept.
     """
 
-    def __init__(self, coarse: Any = None, *, threshold: float = 1e-3, by: str = "max-marginal"):
-        self.coarse = coarse
-        self.threshold = threshold
-        self.by = by
+    coarse: ChainCRF | None = parameter(None, first=True)
+    threshold: float = parameter(1e-3, _check_threshold)
+    by: str = parameter("max-marginal", one_of("max-marginal", "marginal"))
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
-        check_choice(self.by, "by", ("max-marginal", "marginal"))
-        if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold must be above 0 and at most 1, got {self.threshold!r}")
+        check_declared(self)
 
-    def learn(self, X: Any, chains: Chains, classes: np.ndarray) -> FittedPruning:
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedPruning:
         """Return what prunes chains of these classes."""
         self.check()
-        if not hasattr(self.coarse, "predict_marginals"):
+        if self.coarse is None or not hasattr(self.coarse, "predict_marginals"):
             raise ValueError(f"coarse must be a fitted ChainCRF, got {self.coarse!r:.60}")
         check_is_fitted(self.coarse, "field_")
         if not np.array_equal(self.coarse.classes_, classes):
@@ -70,17 +74,16 @@ class FittedPruning:
     #: Whether what is allowed at a position depends on that position alone.
     by_position = False
 
-    def __init__(self, coarse: Any, threshold: float, by: str):
+    def __init__(self, coarse: ChainCRF, threshold: float, by: str):
         self.coarse = coarse
         self.threshold = threshold
         self.by = by
 
-    def lists(self, X: Any, chains: Chains) -> AllowedLabels:
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that are kept at each position."""
         parts = [self._kept(answers)[0] for answers in self.coarse._answers(X)]
-        sizes = np.concatenate([np.diff(each.begin) for each in parts])
-        begin = np.concatenate([[0], np.cumsum(sizes)])
-        return AllowedLabels(begin, np.concatenate([each.labels for each in parts]), parts[0].n_labels)
+        sizes = np.concatenate([np.diff(lists.begin) for lists in parts])
+        return AllowedLabels(offsets_of(sizes), np.concatenate([lists.labels for lists in parts]), parts[0].n_labels)
 
     def _kept(self, answers: Answers) -> tuple[AllowedLabels, Answers]:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
@@ -104,7 +107,7 @@ class FittedPruning:
         listed = ListFamily(family.offsets, family.n_labels, every, tied=len(whole.edge) == 1)
         return every, np.exp(listed.max_marginals(Potentials(whole.node, whole.tables), answers.workers))
 
-    def report(self, X: Any) -> dict[str, float]:
+    def report(self, X: object) -> dict[str, float]:
         """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""
         entries, positions, masses = 0, 0, []
         for answers in self.coarse._answers(X):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,24 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections, is_collection
 from kernelfields.engines.engine import Engine
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, Seed
-from kernelfields.estimators.chain_crf import described_masks, tied_transitions
-from kernelfields.estimators.declared import (
-    attribute,
-    declares_parameters,
-    one_of,
-    or_none,
-    parameter,
-    variances_or_auto,
-    window_of_inputs,
-)
+from kernelfields.estimators.base import Ranked, Seed
+from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
 from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.reading import plain_label, random_generator
 from kernelfields.fields.segments import (
     DURATION,
@@ -51,16 +42,19 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.pilot_fit import FALLBACK
-from kernelfields.numerics.parameters import check_count, is_auto
+from kernelfields.numerics.declared import attribute, declares_parameters, or_none, parameter
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation
 from kernelfields.reports.sequences import LabelledSequence
 
+#: Begin, end and label of a segment.
+Bounded: TypeAlias = tuple[int, int, Any]
+
 
 @declares_parameters
-class SegmentCRF(LabelledField):
+class SegmentCRF(SequenceField):
     """Conditional random field on segments of sequences, with potentials in reproducing kernel Hilbert spaces.
 
     A sequence is cut into segments (begin, end, label) of at most D positions:
@@ -86,7 +80,7 @@ class SegmentCRF(LabelledField):
         What edges, durations and segments leave open (prior_variance, basis, rank, window) is that of the estimator.
     max_duration : int or None
         D, the most positions of a segment. None for twice the longest segment of the training data, at most the
-        longest sequence; ``max_duration_`` tells which.
+        longest sequence; ``max_duration_`` is the result.
     repeats : bool, default False
         Whether a segment may follow one of the same label. Then labels without (begin, end) are cut into runs, and
         runs longer than ``max_duration`` into pieces of that length.
@@ -110,21 +104,14 @@ class SegmentCRF(LabelledField):
     """
 
     kind = "SegmentCRF"
+    _family_kind = "segments"
 
-    kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1, window_of_inputs)
-    edges: EdgeCliques | None = parameter(None)
-    durations: DurationCliques | str | None = parameter("auto")
-    segments: SegmentCliques | None = parameter(None)
+    durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
+    segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
-    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
-    label_kernel: LabelKernelLike = parameter("delta")
-    constraints: object = parameter(None)
-    decode: str = parameter("auto", one_of(*DECODINGS))
 
     durations_: np.ndarray | None = attribute()
-    transitions_: np.ndarray | None = attribute()
 
     def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> Self:
         """Fit the field to sequences X and labels y: of positions, or lists of (begin, end, label) for each sequence.
@@ -135,24 +122,14 @@ class SegmentCRF(LabelledField):
         return self._fit(X, y, sample_weight, optimize=optimize)
 
     def _check_parameters(self) -> None:
-        for name, kind in (("edges", EdgeCliques), ("durations", DurationCliques), ("segments", SegmentCliques)):
-            value = getattr(self, name)
-            if value is not None and not (name == "durations" and is_auto(value)) and not isinstance(value, kind):
-                raise TypeError(f"{name} must be a {kind.__name__}(...) or None, got {value!r}")
         super()._check_parameters()
         name_cliques(self._described_cliques(1))
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        own: Any = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
-        first = own[0] if isinstance(own, list | tuple) else own
-        kernel = "rbf" if is_auto(self.kernel) else self.kernel
         usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
-        shared = {**usual, "prior_variance": first}
-        cliques: list[CliqueSet] = [
-            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **usual),
-            (EdgeCliques() if self.edges is None else self.edges).filled(**shared),
-        ]
+        shared = {**usual, "prior_variance": self._first_variance}
+        cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
             cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
@@ -160,10 +137,10 @@ class SegmentCRF(LabelledField):
             cliques.append(self.segments.filled(**shared))
         return cliques
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: ChainTraining) -> NamedCliques:
         return name_cliques(self._described_cliques(training.spec.max_duration))
 
-    def _engine(self, data: Any) -> Engine:
+    def _engine(self, data: Chains) -> Engine:
         if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
             raise ValueError(
                 f"SegmentCRF is fitted by threads of this process: use engine='threads', got {self.engine!r}"
@@ -188,7 +165,9 @@ class SegmentCRF(LabelledField):
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
         return SegmentedChains.of(chains, begins)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
+    ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
         if is_collection(X) or is_collection(y):
             raise ValueError(
                 "SegmentCRF is fitted by threads of this process, engine='threads': X and y must be here, not in Dask "
@@ -215,14 +194,10 @@ class SegmentCRF(LabelledField):
         check_lengths(data, self.field_.spec)
         return data
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
-        data = self._read(X, y, sample_weight)
-        check_labels(data, self.field_.spec, self.classes_)
-        return weigh_classes(data, self.classes_, self.class_weight)
-
-    def _family_spec(self, classes: np.ndarray, data: Any) -> FamilySpec:
+    def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
         longest = self.max_duration
         if longest is None:
+            assert isinstance(data, SegmentedChains)
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks = resolve_constraints(self.constraints, classes)
@@ -239,7 +214,6 @@ class SegmentCRF(LabelledField):
 
     def _set_views(self) -> None:
         super()._set_views()
-        self.transitions_ = tied_transitions(self.field_)
         durations = [term.scores(None, Workers(1)) for term in self.field_.terms if term.group == DURATION]
         self.durations_ = np.sum(durations, axis=0) if durations else None
 
@@ -260,17 +234,15 @@ class SegmentCRF(LabelledField):
             chances = np.exp(np.minimum(member.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
             places = iter(chances.tolist())
             for segments in self._written(answers.data, labels, mask):
-                found.append([Segment(*segment, next(places)) for segment in segments])
+                found.append([Segment(*bounds, next(places)) for bounds in segments])
         return found
 
-    def _written(self, data: SegmentedChains, labels: np.ndarray, mask: np.ndarray) -> list[list[tuple[int, int, Any]]]:
+    def _written(self, data: SegmentedChains, labels: np.ndarray, mask: np.ndarray) -> list[list[Bounded]]:
         """Return labels (N,) and a mask of where segments begin as (begin, end, label) for each sequence."""
         return [self._segments_of(labels[a:b], mask[a:b]) for a, b in pairwise(data.offsets.tolist())]
 
     @answers_collections
-    def predict_nbest(
-        self, X: object, k: int, *, segments: bool = False, known: object = None
-    ) -> list[list[tuple[Any, float]]]:
+    def predict_nbest(self, X: object, k: int, *, segments: bool = False, known: object = None) -> Ranked:
         """Return, for each sequence, its k most probable segmentations with their log-probabilities.
 
         As labels of positions or, with ``segments``, as lists of (begin, end, label). Where segments of one label may
@@ -280,24 +252,17 @@ class SegmentCRF(LabelledField):
         if not segments:
             return super().predict_nbest(X, k, known=known)
         check_count(k, "k")
-        ranked: list[list[tuple[Any, float]]] = []
+        ranked: Ranked = []
         for batch in self._answers(X, known=known):
             labels, masks, scores = _family(batch).n_best_segmentations(batch.potentials, int(k), batch.workers)
-            counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), batch.data.offsets.tolist()
+            written = [self._written(batch.data, *pair) for pair in zip(labels, masks, strict=True)]
             for sequence, total in enumerate(batch.log_partition.tolist()):
-                rows = slice(bounds[sequence], bounds[sequence + 1])
-                ranked.append(
-                    [
-                        (
-                            self._segments_of(labels[rank, rows], masks[rank, rows]),
-                            float(scores[sequence, rank] - total),
-                        )
-                        for rank in range(counts[sequence])
-                    ]
-                )
+                count = int(np.isfinite(scores[sequence]).sum())
+                logs = (scores[sequence, :count] - total).tolist()
+                ranked.append([(written[rank][sequence], log) for rank, log in enumerate(logs)])
         return ranked
 
-    def _segments_of(self, labels: np.ndarray, mask: np.ndarray) -> list[tuple[int, int, Any]]:
+    def _segments_of(self, labels: np.ndarray, mask: np.ndarray) -> list[Bounded]:
         """Return the labels (T,) of one sequence and a mask of where segments begin as (begin, end, label)."""
         begins, ends = bounds_of(mask)
         names = [plain_label(label) for label in self.classes_[labels[begins]]]
@@ -329,14 +294,16 @@ class SegmentCRF(LabelledField):
     def _drawn_segments(self, X: object, n_samples: int | None, random_state: Seed, known: object) -> list:
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
-        random, drawn = random_generator(random_state), list[Any]()
+        random, drawn = random_generator(random_state), list[list]()
         for batch in self._answers(X, known=known):
             draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
             by_draw = [self._written(batch.data, labels, mask) for labels, mask in zip(*draws, strict=True)]
             drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
         return drawn
 
-    def show(self, x: object, y: Any = None, *, tokens: Any = None, caption: str = "") -> LabelledSequence:
+    def show(
+        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
+    ) -> LabelledSequence:
         """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
         truth = None if y is None else _plain_labels([y])[0][0]
         segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
@@ -346,7 +313,7 @@ class SegmentCRF(LabelledField):
     def explain(  # type: ignore[override]  # what is explained are segments
         self,
         x: object,
-        y: Any = None,
+        y: object = None,
         top: int = 5,
         against: object = None,
         *,
@@ -383,22 +350,16 @@ class SegmentCRF(LabelledField):
 
     def _describe_spec(self) -> dict[str, Any]:
         spec = self.field_.spec
-        return {"masks": described_masks(spec.masks), "max_duration": spec.max_duration, "repeats": spec.repeats}
-
-    @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
-        return ChainReader.rebuild(dict(described))
+        return {**super()._describe_spec(), "max_duration": spec.max_duration, "repeats": spec.repeats}
 
     @classmethod
     def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
-        masks = ConstraintMasks(**described["masks"])
-        masks.check(len(classes))
         check_duration(described["max_duration"])
         longest, repeats = int(described["max_duration"]), bool(described["repeats"])
-        return FamilySpec("segments", len(classes), masks, max_duration=longest, repeats=repeats)
+        return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Any, spec: FamilySpec) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: ChainReader, spec: FamilySpec) -> None:
         for term in terms:
             if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")

@@ -12,54 +12,45 @@ Minima are local; all but the first of ``n_init`` starts are drawn from the prio
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
-from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.declared import (
-    attribute,
-    check_declared,
-    count,
-    declares_parameters,
-    one_of,
-    or_none,
-    parameter,
-    variance,
-    window_of_inputs,
-)
+from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
-from kernelfields.models.documents import (
-    checked_classes,
-    describe_parameters,
-    read_document,
-    rebuild_estimator,
-    write_document,
-)
+from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
-from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.declared import (
+    attribute,
+    declares_parameters,
+    one_of,
+    or_none,
+    parameter,
+    window_of_inputs,
+)
+from kernelfields.numerics.parameters import check_count, check_prior_variance, is_auto
 from kernelfields.solvers.loop import Solution
 
-_KIND = "SequenceClassifier"
+# Parameters of the chain over states.
+_OF_THE_CHAIN = ("scale", "solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
 # A guess is a place to start from, and not worth more.
 _GUESS_TOLERANCE = 0.1
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, BaseEstimator):
+class SequenceClassifier(ClassifierMixin, FieldParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
     Parameters
@@ -67,7 +58,7 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
         Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
     n_states : int, default 3
-        Hidden states of every class. With one, a sequence is the sum of what its positions say.
+        Hidden states of every class. With one, the score of a sequence is the sum over its positions.
     init : "segments", "kmeans" or "random", default "segments"
         What a fit begins with: the states of a class in turn from the first position to the last, clusters of the
         inputs of a class, or states drawn for each position.
@@ -75,7 +66,7 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         Starts, all but the first drawn from the prior; the fit with the lowest objective is kept.
     window, rank, basis : as in ChainCRF
     prior_variance : float, default 1.0
-        Prior variance of what inputs say of states.
+        Prior variance of the functions of the inputs.
     edge_prior_variance : float or None
         Prior variance of transitions and of first states; None means ``prior_variance``.
     scale : "auto", True or False, default "auto"
@@ -91,32 +82,25 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     solution_ : Solution of that chain
     """
 
+    kind = "SequenceClassifier"
+
     kernel: KernelLike = parameter("auto", first=True)
-    n_states: int = parameter(3, count)
+    n_states: int = parameter(3, check_count)
     init: str = parameter("segments", one_of("segments", "kmeans", "random"))
-    n_init: int = parameter(1, count)
+    n_init: int = parameter(1, check_count)
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
-    rank: int | None = parameter(1000)
-    basis: BasisLike = parameter("random-cholesky")
-    prior_variance: float = parameter(1.0, variance)
-    edge_prior_variance: float | None = parameter(None, or_none(variance))
-    scale: bool | str = parameter("auto")
+    prior_variance: float = parameter(1.0, check_prior_variance)
+    edge_prior_variance: float | None = parameter(None, or_none(check_prior_variance))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     solver: object = parameter("auto")
-    tol: float = parameter(1e-3)
-    max_iter: int = parameter(1000)
-    dtype: object = parameter("auto")
-    n_jobs: int | None = parameter(None)
     engine: EngineLike = parameter("auto")
-    random_state: Seed = parameter(None)
-    verbose: int = parameter(0)
 
     classes_: np.ndarray = attribute()
     estimator_: ChainCRF = attribute()
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> SequenceClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
-        check_declared(self)
+        self._check_parameters()
         classes, numbers, lengths = _read_classes(X, y)
         if self.class_weight is not None:
             weights = compute_sample_weight(self.class_weight, classes[numbers])
@@ -156,29 +140,21 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
                 StartCliques(prior_variance=edge_variance),
             ],
             constraints=apart,
-            scale=self.scale,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            dtype=self.dtype,
-            n_jobs=self.n_jobs,
-            engine=self.engine,
-            random_state=self.random_state,
-            verbose=self.verbose,
             partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),
+            **{name: getattr(self, name) for name in _OF_THE_CHAIN},
         )
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
     _places: ClassVar[tuple[str, str]] = ("sequence", "position")
 
-    def _training(self, X: Any, y: Any, sample_weight: Any, progress: Any) -> Training:
+    def _training(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         classes, numbers, lengths = _read_classes(X, y)
         states = [np.full(length, number * self.n_states) for number, length in zip(numbers, lengths, strict=True)]
         return self._chain(X, len(classes))._training(X, states, sample_weight, progress)
 
-    def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
+    def _item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own."""
         return list(np.unique(np.asarray(y), return_inverse=True)[1][:, None])
 
@@ -226,25 +202,20 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.n_features_in_
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "estimator_")
-        document = {
+    def to_document(self) -> dict[str, Any]:
+        """Return the fitted estimator as plain values and arrays."""
+        return {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
             "field": self.estimator_.to_document(),
         }
-        write_document(path, _KIND, document)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
-        """Read a model of :meth:`save`; ``callables`` names kernel functions."""
-        return read_document(path, _KIND, lambda document: cls._rebuilt(document, callables or {}))
-
-    @classmethod
-    def _rebuilt(cls, document: Mapping[str, Any], functions: Functions) -> Self:
+    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
-        check_declared(model)
+        model._check_parameters()
         model.classes_ = checked_classes(document["classes"])
         model.estimator_ = ChainCRF.from_document(document["field"], functions)
         if len(model.estimator_.classes_) != len(model.classes_) * model.n_states:
@@ -263,7 +234,7 @@ def _read_classes(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
     if not is_sequence(y) or len(y) != len(X):
         count = len(y) if is_sequence(y) else repr(y)[:60]
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
-    if any(is_sequence(each) for each in y):
+    if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
     targets = np.asarray(y)
     check_classification_targets(targets)

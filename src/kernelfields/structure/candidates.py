@@ -68,19 +68,17 @@ def resolve_search(cliques: StructureSearch | str) -> StructureSearch:
     return search
 
 
-def default_candidates(prior_variance: Any, window: Any, n_labels: int) -> list[CliqueSet]:
+def default_candidates(prior_variance: float, window: int | tuple[int, int], n_labels: int) -> list[CliqueSet]:
     """Return what is tried if nothing is named: ends, longer reach, transitions that see x, neighbours of x."""
-    several = isinstance(prior_variance, list | tuple)
-    variance: dict[str, Any] = {"prior_variance": prior_variance[0] if several else prior_variance}
     candidates: list[CliqueSet] = [
-        StartCliques(**variance),
-        EndCliques(**variance),
-        SkipCliques(lag=2, **variance),
-        EdgeCliques("linear", window=window, name="edge inputs", **variance),
-        NodeCliques("linear", window=3, name="neighbours", **variance),
+        StartCliques(prior_variance=prior_variance),
+        EndCliques(prior_variance=prior_variance),
+        SkipCliques(lag=2, prior_variance=prior_variance),
+        EdgeCliques("linear", window=window, name="edge inputs", prior_variance=prior_variance),
+        NodeCliques("linear", window=3, name="neighbours", prior_variance=prior_variance),
     ]
     if n_labels**3 <= _MOST_TRIPLES:
-        candidates.append(OrderCliques(order=2, **variance))
+        candidates.append(OrderCliques(order=2, prior_variance=prior_variance))
     return candidates
 
 

@@ -5,17 +5,17 @@
         kernel: KernelLike = parameter("auto", first=True)
         rank: int | None = parameter(1000, count_or_none)
 
-``declares_parameters`` writes ``__init__``, keyword-only but for the ``first`` ones, which stores values untouched, and
-attaches the advice of hints.py for names that other packages use. ``check_declared`` runs the checks before a fit.
+``declares_parameters`` writes ``__init__``, keyword-only but for the ``first`` ones, which stores values untouched.
+``check_declared`` runs the checks before a fit.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, dataclass_transform
 
-from kernelfields.estimators.hints import advised
 from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, check_prior_variances
 from kernelfields.numerics.windows import check_window
 
@@ -24,7 +24,7 @@ Check = Callable[[Any, str], object]
 Class = TypeVar("Class", bound=type)
 
 
-def parameter(default: Any, check: Check | None = None, *, first: bool = False) -> Any:
+def parameter(default: object, check: Check | None = None, *, first: bool = False) -> Any:
     """Declare a parameter of an estimator; ``first`` ones may be passed by position."""
     return dataclasses.field(default=default, kw_only=not first, metadata={"check": check})
 
@@ -36,13 +36,18 @@ def attribute() -> Any:
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def declares_parameters(cls: Class) -> Class:
-    """Write ``__init__`` of an estimator from its declared parameters, those of its bases first."""
-    return advised(dataclasses.dataclass(eq=False, repr=False)(cls))  # type: ignore[return-value]
+    """Write ``__init__`` of an estimator from its declared parameters, those of its bases first.
+
+    A class that has ``_parameters_declared`` is notified by a call of it.
+    """
+    dataclasses.dataclass(eq=False, repr=False)(cls)
+    getattr(cls, "_parameters_declared", lambda: None)()
+    return cls
 
 
-def check_declared(instance: Any) -> None:
+def check_declared(instance: object) -> None:
     """Raise if a declared parameter of an estimator cannot be used."""
-    for declared in dataclasses.fields(instance):
+    for declared in dataclasses.fields(instance):  # type: ignore[arg-type]  # the decorator makes it a dataclass
         check = declared.metadata.get("check")
         if check is not None:
             check(getattr(instance, declared.name), declared.name)
@@ -58,32 +63,14 @@ def or_none(check: Check) -> Check:
     return lambda value, name: None if value is None else check(value, name)
 
 
-def count(value: Any, name: str) -> None:
-    """Raise ValueError unless a value is a whole number of at least one."""
-    check_count(value, name)
-
-
-def count_or_none(value: Any, name: str) -> None:
-    """Raise ValueError unless a value is a whole number of at least one, or None for no limit."""
-    if value is not None:
-        check_count(value, name, " (or None for no limit)")
-
-
 def window_of_inputs(value: Any, name: str) -> None:
     """Raise ValueError unless a value is a window of inputs."""
     check_window(value)
 
 
-def variance(value: Any, name: str) -> None:
-    """Raise ValueError unless a value is one prior variance."""
-    check_prior_variance(value, name)
-
-
-def variance_or_auto(value: Any, name: str) -> None:
-    """Raise ValueError unless a value is one prior variance, or "auto"."""
-    check_prior_variance(value, name, auto=True)
-
-
-def variances_or_auto(value: Any, name: str) -> None:
-    """Raise ValueError unless a value is a prior variance, a tuple of them, or "auto"."""
-    check_prior_variances(value, name, auto=True)
+#: A whole number of at least one, or None for no limit.
+count_or_none: Check = or_none(partial(check_count, otherwise=" (or None for no limit)"))
+#: One prior variance, or "auto".
+variance_or_auto: Check = partial(check_prior_variance, auto=True)
+#: A prior variance, a tuple of them, or "auto".
+variances_or_auto: Check = partial(check_prior_variances, auto=True)
