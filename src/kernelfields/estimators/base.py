@@ -739,18 +739,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         values = np.concatenate(parts)
         return values if per_item else float(values.sum())
 
-    def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
-    ) -> float:
-        """Return the share of positions whose label is the predicted one.
-
-        ``sample_weight`` holds one weight for each sequence or graph. Labels that were never learnt are errors;
-        positions whose label is not known do not count.
-        """
-        check_is_fitted(self, "field_")
-        lengths = self._read(X).lengths
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)
-
     def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
         """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
 
@@ -1168,3 +1156,15 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of positions whose label is the predicted one.
+
+        ``sample_weight`` holds one weight for each sequence or graph. Labels that were never learnt are errors;
+        positions whose label is not known do not count.
+        """
+        check_is_fitted(self, "field_")
+        lengths = self._read(X).lengths
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)
