@@ -74,7 +74,8 @@ def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
 
     def check(value: object, name: str) -> None:
         if not (value is None or isinstance(value, kind) or (auto and is_auto(value))):
-            raise TypeError(f"{name} must be a {kind.__name__}(...) or None, got {value!r}")
+            article = "an" if kind.__name__[0] in "AEIOU" else "a"
+            raise TypeError(f"{name} must be {article} {kind.__name__}(...) or None, got {value!r}")
 
     return check
 
@@ -94,6 +95,12 @@ class SequenceField(LabelledField[Chains, ChainReader]):
     decode: str = parameter("auto", one_of(*DECODINGS))
 
     transitions_: np.ndarray | None = attribute()
+
+    def set_params(self, **settings: object) -> Self:
+        """Set parameters, as in scikit-learn; those of ``edges`` where it is None are set on an ``EdgeCliques()``."""
+        if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
+            self.edges = EdgeCliques()
+        return super().set_params(**settings)
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""

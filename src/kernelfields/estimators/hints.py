@@ -203,7 +203,7 @@ class AdvisedEstimator(BaseEstimator):
                     raise TypeError(_on_parameter(type(self), name, parameters))
             init(self, *arguments, **settings)
 
-        cls.__init__ = advising  # type: ignore[method-assign]
+        cls.__init__ = advising  # type: ignore[method-assign, assignment]
 
     def set_params(self, **settings: object) -> Self:
         """Set parameters, as in scikit-learn; ValueError with advice for those that other packages have."""

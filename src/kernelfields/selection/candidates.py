@@ -34,12 +34,14 @@ from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator, KernelLike
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.fields.cliques import NodeCliques
+from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.models.build import check_pivots_allowed
-from kernelfields.numerics.parameters import check_count, check_prior_variance, is_real
+from kernelfields.numerics.declared import count_or_none
+from kernelfields.numerics.parameters import check_prior_variance, is_real
 
 #: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.
 Searched = FieldEstimator | SequenceClassifier
@@ -104,7 +106,7 @@ def list_candidates(
     listed = _entries(kernels, "kernels", lambda kernel, _: kernel) if isinstance(kernels, list | tuple) else [kernels]
     listed_ranks = [estimator.rank] if ranks is None else _entries(ranks, "ranks", _rank)
     variances = _entries(prior_variances, "prior_variances", _variance)
-    edges: list[dict[str, Any]] = [{}]
+    edges: list[dict[str, object]] = [{}]
     if edge_prior_variances is not None:
         name = next((name for name in _VARIANCES[1:] if hasattr(estimator, name.partition("__")[0])), None)
         if name is None:
@@ -112,7 +114,7 @@ def list_candidates(
         entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
         edges = [{name: variance} for variance in entries]
 
-    def inputs() -> tuple[Any, np.ndarray]:
+    def inputs() -> tuple[Matrix, np.ndarray]:
         data = training.data
         seen = NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
         return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
@@ -126,7 +128,7 @@ def list_candidates(
     return candidates
 
 
-def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Any, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
+def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
     """Return the kernels that a name stands for; objects and dicts stand for themselves.
 
     ``inputs()`` are those that the kernel sees, (N, d), and their weights, (N,).
@@ -180,21 +182,21 @@ def _distinct(values: Sequence[Value]) -> list[Value]:
     return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
-def _variance(value: Any, name: str) -> float | tuple[float, ...]:
+def _variance(value: float | Sequence[float], name: str) -> float | tuple[float, ...]:
     """Return a prior variance as a number, or as a tuple where the parts of a sum have their own."""
-    several = isinstance(value, list | tuple)
-    for part in value if several else [value]:
+    if not isinstance(value, list | tuple):
+        check_prior_variance(value, name)
+        return float(value)  # type: ignore[arg-type]
+    for part in value:
         check_prior_variance(part, name)
-    if several and not len(value):
+    if not value:
         raise ValueError(f"{name} is empty: give one number, or one for each part of a sum")
-    return tuple(map(float, value)) if several else float(value)
+    return tuple(map(float, value))
 
 
-def _rank(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    check_count(value, name, " (or None for no limit)")
-    return int(value)
+def _rank(value: int | None, name: str) -> int | None:
+    count_or_none(value, name)
+    return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
     """Return the ends of the grid at which a candidate lies, and beyond which nothing was ``tried``."""
     ends = []
     kernel = best.params["kernel"]
-    value: Any
+    value: object
     for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
         if name in _VARIANCES:
             value, values = best.params.get(name), [candidate.params.get(name) for candidate in grid]
@@ -228,6 +230,7 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
         moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
         beyond = Candidate({**best.params, **moved})
         if all(candidate.params != beyond.params for candidate in tried):
+            assert is_real(value)
             ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
     return ends
 
@@ -237,7 +240,7 @@ def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
     return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None
 
 
-def _next_value(values: Sequence[Any], value: Any) -> float | None:
+def _next_value(values: Sequence[object], value: object) -> float | None:
     """Return the value beyond ``value`` if it is at an end of the grid of ``values`` or outside, else None."""
     known = sorted({listed for listed in values if is_real(listed) and 0.0 < listed < math.inf})
     if len(known) < 2 or not is_real(value) or known[0] < value < known[-1] or value == math.inf:

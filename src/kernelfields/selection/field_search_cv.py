@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import wraps
-from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,10 +29,10 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.stored import Functions
-from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
+from kernelfields.numerics.declared import attribute, declares_parameters, parameter
 from kernelfields.numerics.parameters import check_count, is_auto, is_whole
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
@@ -46,111 +45,36 @@ _SHOWN_ROWS = 20
 _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
 
-class FieldSearchCV(BaseEstimator):
-    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
-
-    Candidates that differ only in prior variances share the features of their kernel and start from each other's
-    coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
-    graphs, instances or samples. Around a classifier it is a classifier of scikit-learn, in pipelines and in
-    ``cross_val_score``.
-
-    Parameters
-    ----------
-    estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
-        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
-    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
-        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
-        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
-    prior_variances : list of positive numbers
-        For a sum of kernels, entries may be tuples with one number for each part.
-    ranks : list of int or None
-        None means the estimator's rank.
-    edge_prior_variances : list of positive numbers or None
-        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
-        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
-    cv : int, splitter or list of (train, test) indices, default 3
-        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
-        takes; with ``groups``, folds that keep groups together.
-    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
-        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
-        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
-        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
-        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
-        approximate the accuracy, of several labels "hamming".
-    halving : bool, default True
-        False compares all candidates on all items, as GridSearchCV does.
-    factor : int, default 3
-        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
-    min_items : int or None
-        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
-        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
-        then counts as a sequence. The searches of one estimator call it ``min_sequences``, ``min_graphs`` or
-        ``min_samples``.
-    extend : bool, default True
-        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
-        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
-    refit : bool, default True
-        Fit the best candidate to all items. Without it there are no predictions.
-    n_jobs : int or None
-        Threads; None means those of the estimator.
-    random_state : int, Generator, RandomState or None
-        For folds and rungs; also for the fields, unless the estimator has one of its own.
-    verbose : int, default 0
-        1 shows progress, with the time that is left, and the table.
-
-    Attributes
-    ----------
-    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
-    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
-    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
-        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
-        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
-        short of tol.
-    splits_ : list of (train, test) indices of the folds
-    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
-    """
+@declares_parameters
+class FieldSearch(BaseEstimator):
+    """The search behind :class:`FieldSearchCV` and the searches of one estimator, which differ in one parameter."""
 
     #: The estimator that is searched by default, alone; None for any.
     _searches: ClassVar[type[FieldEstimator] | None] = None
     #: The parameter of the smallest rung.
     _least_parameter: ClassVar[str] = "min_items"
 
-    def __init__(
-        self,
-        estimator: Searched | None = None,
-        *,
-        kernels: Kernels | Sequence[Kernels] | None = None,
-        prior_variances: Sequence[float | Sequence[float]] = (0.01, 0.1, 1.0, 10.0, 100.0),
-        ranks: Sequence[int | None] | None = None,
-        edge_prior_variances: Sequence[float | Sequence[float]] | None = None,
-        cv: object = 3,
-        scoring: Scoring = "auto",
-        halving: bool = True,
-        factor: int = 3,
-        min_items: int | None = None,
-        extend: bool = True,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.kernels = kernels
-        self.prior_variances = prior_variances
-        self.ranks = ranks
-        self.edge_prior_variances = edge_prior_variances
-        self.cv = cv
-        self.scoring = scoring
-        self.halving = halving
-        self.factor = factor
-        self.min_items = min_items
-        self.extend = extend
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Searched | None = parameter(None, first=True)
+    kernels: Kernels | Sequence[Kernels] | None = parameter(None)
+    prior_variances: Sequence[float | Sequence[float]] = parameter((0.01, 0.1, 1.0, 10.0, 100.0))
+    ranks: Sequence[int | None] | None = parameter(None)
+    edge_prior_variances: Sequence[float | Sequence[float]] | None = parameter(None)
+    cv: object = parameter(3)
+    scoring: Scoring = parameter("auto")
+    halving: bool = parameter(True)
+    factor: int = parameter(3)
+    extend: bool = parameter(True)
+    refit: bool = parameter(True)
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None) -> Self:
+    best_estimator_: Searched = attribute()
+    best_params_: dict[str, Any] = attribute()
+
+    def fit(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
         """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
 
         ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
@@ -165,7 +89,8 @@ class FieldSearchCV(BaseEstimator):
             raise TypeError(
                 f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
             )
-        X, y = open_groups(*(list(values) if hasattr(values, "__next__") else values for values in (X, y)))
+        X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
+        X, y = open_groups(X, y)
         training = estimator._training(X, y, sample_weight, NoProgress())
         kernels = self._settle(estimator, training)
         if training.reader.is_scaled and not estimator.scale:
@@ -195,7 +120,7 @@ class FieldSearchCV(BaseEstimator):
             # Copies, so that changes to the field later do not reach the results.
             params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
             best = clone(estimator).set_params(**_shown(original), **params)
-            self.best_estimator_: Any = best.fit(X, y, sample_weight)
+            self.best_estimator_ = best.fit(X, y, sample_weight)
             self.refit_time_ = time.perf_counter() - begin
         return self
 
@@ -219,8 +144,6 @@ class FieldSearchCV(BaseEstimator):
         # Callbacks may hold what cannot be copied, such as an open file.
         silent = {name: None if name == "callbacks" else 0 for name in _shown(original)}
         described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
-        if self.edge_prior_variances is not None and getattr(described, "edges", ...) is None:
-            described.set_params(edges=EdgeCliques())
         if self.n_jobs is not None:
             described.set_params(n_jobs=self.n_jobs)
         if described.random_state is None:
@@ -276,7 +199,7 @@ class FieldSearchCV(BaseEstimator):
         self._open_ends = [str(end) for end in search.ends() if self.extend and not search.interrupted]
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-        self.best_params_: dict[str, Any] = dict(self.cv_results_["params"][self.best_index_])
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.splits_ = list(splits)
         self.n_splits_ = len(splits)
@@ -340,7 +263,7 @@ class FieldSearchCV(BaseEstimator):
 
         return of_best
 
-    def _best(self) -> Any:
+    def _best(self) -> Searched:
         if "best_estimator_" not in self.__dict__:
             searched = "cv_results_" in self.__dict__
             advice = "was fitted with refit=False, so it has no fitted field" if searched else "is not fitted yet"
@@ -358,53 +281,109 @@ def _shown(estimator: Searched) -> dict[str, object]:
     return {name: value for name, value in estimator.get_params(deep=False).items() if name in ("callbacks", "verbose")}
 
 
-def _naming(own: str) -> Callable[..., None]:
-    """Return the __init__ of FieldSearchCV with another name for ``min_items``."""
+@declares_parameters
+class FieldSearchCV(FieldSearch):
+    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
 
-    def __init__(self: FieldSearchCV, *arguments: Any, **settings: Any) -> None:
-        if own in settings:
-            settings["min_items"] = settings.pop(own)
-        FieldSearchCV.__init__(self, *arguments, **settings)
-        setattr(self, own, self.__dict__.pop("min_items"))
+    Candidates that differ only in prior variances share the features of their kernel and start from each other's
+    coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
+    graphs, instances or samples. Around a classifier it is a classifier of scikit-learn, in pipelines and in
+    ``cross_val_score``.
 
-    plain = signature(FieldSearchCV.__init__)
-    named = [
-        parameter.replace(name=own if name == "min_items" else name) for name, parameter in plain.parameters.items()
-    ]
-    vars(__init__)["__signature__"] = plain.replace(parameters=named)
-    return __init__
+    Parameters
+    ----------
+    estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
+        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
+    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
+        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
+        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
+    prior_variances : list of positive numbers
+        For a sum of kernels, entries may be tuples with one number for each part.
+    ranks : list of int or None
+        None means the estimator's rank.
+    edge_prior_variances : list of positive numbers or None
+        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
+        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
+    cv : int, splitter or list of (train, test) indices, default 3
+        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
+        takes; with ``groups``, folds that keep groups together.
+    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
+        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
+        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
+        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
+        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
+        approximate the accuracy, of several labels "hamming".
+    halving : bool, default True
+        False compares all candidates on all items, as GridSearchCV does.
+    factor : int, default 3
+        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
+    min_items : int or None
+        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
+        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
+        then counts as a sequence. The searches of one estimator call it ``min_sequences``, ``min_graphs`` or
+        ``min_samples``.
+    extend : bool, default True
+        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
+        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
+    refit : bool, default True
+        Fit the best candidate to all items. Without it there are no predictions.
+    n_jobs : int or None
+        Threads; None means those of the estimator.
+    random_state : int, Generator, RandomState or None
+        For folds and rungs; also for the fields, unless the estimator has one of its own.
+    verbose : int, default 0
+        1 shows progress, with the time that is left, and the table.
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
+    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
+    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
+        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
+        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
+        short of tol.
+    splits_ : list of (train, test) indices of the folds
+    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
+    """
+
+    min_items: int | None = parameter(None)
 
 
-class ChainCRFCV(FieldSearchCV):
+@declares_parameters
+class ChainCRFCV(FieldSearch):
     """:class:`FieldSearchCV` of ``ChainCRF()`` by default; ``min_sequences`` is its ``min_items``."""
 
     _searches, _least_parameter = ChainCRF, "min_sequences"
-    __init__ = _naming("min_sequences")
+    min_sequences: int | None = parameter(None)
 
 
-class SegmentCRFCV(FieldSearchCV):
+@declares_parameters
+class SegmentCRFCV(FieldSearch):
     """:class:`FieldSearchCV` of ``SegmentCRF()`` by default; ``min_sequences`` is its ``min_items``."""
 
     _searches, _least_parameter = SegmentCRF, "min_sequences"
-    __init__ = _naming("min_sequences")
+    min_sequences: int | None = parameter(None)
 
 
-class GraphCRFCV(FieldSearchCV):
+@declares_parameters
+class GraphCRFCV(FieldSearch):
     """:class:`FieldSearchCV` of ``GraphCRF()`` by default; ``min_graphs`` is its ``min_items``."""
 
     _searches, _least_parameter = GraphCRF, "min_graphs"
-    __init__ = _naming("min_graphs")
+    min_graphs: int | None = parameter(None)
 
 
-class MultiLabelCRFCV(FieldSearchCV):
+@declares_parameters
+class MultiLabelCRFCV(FieldSearch):
     """:class:`FieldSearchCV` of ``MultiLabelCRF()`` by default; ``min_samples`` is its ``min_items``."""
 
     _searches, _least_parameter = MultiLabelCRF, "min_samples"
-    __init__ = _naming("min_samples")
+    min_samples: int | None = parameter(None)
 
 
-class KernelClassifierCV(FieldSearchCV):
+@declares_parameters
+class KernelClassifierCV(FieldSearch):
     """:class:`FieldSearchCV` of ``KernelClassifier()`` by default; ``min_samples`` is its ``min_items``."""
 
     _searches, _least_parameter = KernelClassifier, "min_samples"
-    __init__ = _naming("min_samples")
+    min_samples: int | None = parameter(None)

@@ -69,8 +69,8 @@ class Share:
 class Part(NamedTuple):
     """Inputs, labels and weights of some units, and how many positions they have."""
 
-    X: Any
-    y: Any
+    X: object
+    y: object
     weights: np.ndarray | None
     n_positions: int
 
@@ -82,7 +82,7 @@ class Items:
     its positions. Messages call an item ``noun``, results count positions as ``counted``.
     """
 
-    def __init__(self, estimator: Searched, training: Training, X: Any, y: Any, sample_weight: Any):
+    def __init__(self, estimator: Searched, training: Training, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
         self.noun, part = estimator._places
         self.counted = f"{self.noun if self.tables else part}s"
@@ -182,7 +182,7 @@ def _cuts(opens: np.ndarray, length: int, total: int) -> list[int]:
     return cuts
 
 
-def split_items(cv: Any, items: Items, groups: Any, random: np.random.Generator) -> list[Split]:
+def split_items(cv: object, items: Items, groups: object, random: np.random.Generator) -> list[Split]:
     """Return the training and held-out items that ``cv`` describes: a number, a splitter or a list of index pairs."""
     count, noun = items.n_items, items.noun
     if is_whole(cv):
@@ -221,7 +221,7 @@ def spread_folds(labels: list[np.ndarray], n_folds: int, random: np.random.Gener
     return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(n_folds)]
 
 
-def _indices(part: Any, where: str, n_items: int, noun: str) -> np.ndarray:
+def _indices(part: object, where: str, n_items: int, noun: str) -> np.ndarray:
     """Return the indices of one side of a fold as an array; ValueError if they cannot be used."""
     indices = np.asarray(part)
     if indices.dtype == bool and indices.shape == (n_items,):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -78,7 +77,7 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, i
     raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}")
 
 
-def _scorer(function: Callable[..., Any]) -> Scorer:
+def _scorer(function: Callable[..., object]) -> Scorer:
     """Return the scorer of a function of a fitted estimator, held-out inputs and their labels."""
 
     def score(fit: FoldFit) -> float:

@@ -2,7 +2,7 @@
 
 The search ends when no candidate promises more than ``threshold`` nats or when ``max_additions`` sets were added.
 With held-out data, an addition that does not raise their likelihood is taken back, and ``patience`` of those in a
-row end the search as well. Its path tells what was added, what it could have brought, and what it brought.
+row end the search as well. Its path holds what was added, what it could have brought, and what it brought.
 
 Where several may be added at once, a step adds twice as many as the last one that was kept, half as many as one
 that was not, so that M sets that are all worth having take about log2 M fits instead of M. What c = 1 .. m sets
@@ -22,11 +22,12 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.numerics.declared import check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.design import Design
 from kernelfields.reports.page import Shown
-from kernelfields.reports.tables import Table
+from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.structure.bounds import Batches, Promise, by_place, improvement_bounds
 
 
@@ -76,7 +77,7 @@ class StructurePath(Shown):
         """Names of the clique sets that were kept, in the order in which they came."""
         return [name for step in self.steps if step.kept for name in step.names]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON."""
         return {
             "steps": [asdict(step) for step in self.steps],
@@ -105,7 +106,23 @@ class StructurePath(Shown):
         return ending
 
 
+def _check_ranking(value: object, name: str) -> None:
+    if value not in ("bound", "estimate"):
+        raise ValueError(f"{name} must be 'bound' or 'estimate', got {value!r}")
+
+
+def _check_threshold(value: float | None, name: str) -> None:
+    if value is not None and not value >= 0:
+        raise ValueError(f"{name} must be at least 0, or None, got {value!r}")
+
+
+def _check_validation(value: float, name: str) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must be a share from 0 to less than 1, got {value!r}")
+
+
 @SETTINGS.register("structure search")
+@declares_parameters
 class StructureSearch(BaseEstimator):
     """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
 
@@ -127,37 +144,17 @@ class StructureSearch(BaseEstimator):
         as long as held-out data agree, and halve where they do not.
     """
 
-    def __init__(
-        self,
-        candidates: Any = None,
-        *,
-        max_additions: int = 5,
-        threshold: float | None = None,
-        validation: float = 0.2,
-        ranking: str = "bound",
-        patience: int = 3,
-        at_once: int | None = 1,
-    ):
-        self.candidates = candidates
-        self.max_additions = max_additions
-        self.threshold = threshold
-        self.validation = validation
-        self.ranking = ranking
-        self.patience = patience
-        self.at_once = at_once
+    candidates: Sequence | None = parameter(None, first=True)
+    max_additions: int = parameter(5, check_count)
+    threshold: float | None = parameter(None, _check_threshold)
+    validation: float = parameter(0.2, _check_validation)
+    ranking: str = parameter("bound", _check_ranking)
+    patience: int = parameter(3, check_count)
+    at_once: int | None = parameter(1, or_none(check_count))
 
     def check(self) -> None:
         """Raise ValueError if a parameter cannot be used."""
-        for name in ("max_additions", "patience"):
-            check_count(getattr(self, name), name)
-        if self.at_once is not None:
-            check_count(self.at_once, "at_once")
-        if self.ranking not in ("bound", "estimate"):
-            raise ValueError(f"ranking must be 'bound' or 'estimate', got {self.ranking!r}")
-        if self.threshold is not None and not self.threshold >= 0:
-            raise ValueError(f"threshold must be at least 0, or None, got {self.threshold!r}")
-        if not 0 <= self.validation < 1:
-            raise ValueError(f"validation must be a share from 0 to less than 1, got {self.validation!r}")
+        check_declared(self)
 
 
 def learn_structure(
@@ -174,7 +171,7 @@ def learn_structure(
 ) -> tuple[StructurePath, list[Design], FittedField]:
     """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data.
 
-    ``fits`` says whether a field of some designs can be inferred; candidates that it rejects are left out.
+    ``fits`` returns whether a field of some designs can be inferred; candidates that it rejects are left out.
     """
     begin = time.perf_counter()
     fits = fits or (lambda designs: True)
@@ -194,7 +191,7 @@ def learn_structure(
         if reason is not None:
             return StructurePath(steps, bounds, reason), designs, fitted
         room = search.max_additions - sum(len(step.names) for step in steps if step.kept)
-        ranked = sorted(left, key=lambda each: getattr(promises[each.name], search.ranking), reverse=True)
+        ranked = sorted(left, key=lambda design: getattr(promises[design.name], search.ranking), reverse=True)
         worth = [design for index, design in enumerate(ranked) if not index or bounds[design.name] > threshold]
         chosen = _fitting(designs, worth, min(size, room, search.at_once or size), fits)
         names = [design.name for design in chosen]
