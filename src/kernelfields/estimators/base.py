@@ -45,10 +45,10 @@ from kernelfields.estimators.auto_parameters import (
     stays_sparse,
     suitable_kernels,
 )
-from kernelfields.estimators.inspecting.attribution import TrainingInputs
 from kernelfields.estimators.inspecting.explanations import (
     Compared,
     ExplanationSettings,
+    TrainingInputs,
     check_one_sequence,
     checked_tokens,
     explain_labels,

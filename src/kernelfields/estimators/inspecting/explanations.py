@@ -8,47 +8,149 @@ place v, all others as they are:
 is the log odds of the labelling against the other one. In a chain these are the potential of the position and of the
 steps to its neighbours; in a graph those of the node, its edges and larger factors. Every potential is z(x)^T w, so the
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
-with a kernel; these add up exactly. A rule that forbids one of the labellings contributes infinity. Which training
-inputs a kernel's term comes from is in attribution.py.
+with a kernel; these add up exactly. A rule that forbids one of the labellings contributes infinity.
 
-Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
+At its optimum a function of a kernel is a sum over the training data, one term for each clique t of the set,
+
+    f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a | data)),      s the prior variance
+
+in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input contributes to the
+score of its label, more the more similar it is and the less certain the field was of it. These terms are of ordinary
+size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots
+b, a part of the training inputs, and
+
+    f(x, a) = sum_b k(x, b) alpha_b(a)
+
+whose terms may be large and cancel. Better readable are the most similar pivots, and the score of the label there.
+
+Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique; with training data,
+one pass over them and the features of each set, O(N r).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from math import nan
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.estimators.inspecting.attribution import (
-    Exchange,
-    TrainingInputs,
-    contributing_inputs,
-    similar_pivots,
-)
 from kernelfields.features.readers import is_feature_sequences
+from kernelfields.fields.chains import Chains, Packed
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.fields.reading import locate
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
+from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
 #: How many weights to list by size, or how many of each sign, or None for all.
 Top = int | tuple[int, int] | None
 #: Weights (r, L^k) of a clique set, dense or CSR.
-Weights = Any
+Weights: TypeAlias = np.ndarray | scipy.sparse.csr_array
 #: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
 StepWords = Callable[[str, list[int], int], str]
 
+#: The data of one item, or of a fit.
+Data: TypeAlias = Packed | LabelledInstances
+
 _SHOWN_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One clique that changes when a position takes its other label.
+
+    ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
+    ``step`` names the neighbours that take part, if any do.
+    """
+
+    position: int
+    row: int
+    kept: int
+    lost: int
+    step: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """What the step adds to a name."""
+        return f", {self.step}" if self.step else ""
+
+
+@dataclass(frozen=True)
+class Contributors:
+    """Kernel values (n, N) between new cliques and training inputs, and the weights of these, (N, L^k).
+
+    The term of training input t in the score of labelling y at new clique i is values[i, t] weights[t, y].
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+
+
+class TrainingInputs:
+    """The training data of a fitted field, and what they contribute to its scores."""
+
+    def __init__(self, field: Field, data: Data, classes: Sequence[object], workers: Workers):
+        self._field, self._data, self._classes, self._workers = field, data, classes, workers
+        self._residuals: dict[str, np.ndarray] = {}
+
+    def contributors(self, term: Term, data: Data) -> Contributors:
+        """Return kernel values and weights of all training inputs for the cliques of new data."""
+        self._check_pivots(term)
+        residuals = self._all_residuals()[term.name]
+        weights = -term.prior_variance * term.in_labels(term.in_coordinates(residuals))
+        subspace = term.subspace
+        features = subspace.features(term.clique.view(self._data))
+        return Contributors(subspace.features(term.clique.view(data)) @ features.T, weights)
+
+    def words(self, term: Term, row: int) -> str:
+        """Return what to call a training input: where it is, and its label."""
+        data = self._data
+        if isinstance(data, LabelledInstances):
+            return f"training instance {row}"
+        if isinstance(data, Graphs) and term.group is not None:
+            graph, factor = locate(data.group(term.group).offsets, row)
+            return f"{term.group} {factor} of training graph {graph}"
+        positions = term.clique.positions(data)
+        place = row if positions is None else int(positions[row])
+        whole, part = locate(data.offsets, place)
+        label = self._classes[data.labels[place]]
+        names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
+        return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
+
+    def _all_residuals(self) -> dict[str, np.ndarray]:
+        """Return marginals minus labels at the cliques of every term with pivots, (N, L^k) each."""
+        if not self._residuals:
+            field, data = self._field, self._data
+            placements = [term.placement(data) for term in field.terms]
+            likelihood = likelihood_of(data, placements, field.spec, self._workers)
+            residual = likelihood.evaluate(field.potentials(data, likelihood.family, likelihood.workers)).residual
+            self._residuals = {
+                term.name: likelihood.family.clique_residuals(residual, placement)
+                for term, placement in zip(field.terms, placements, strict=True)
+                if term.has_pivots
+            }
+        return self._residuals
+
+    def _check_pivots(self, term: Term) -> None:
+        """Raise unless the pivots of a term are where it says in the training data."""
+        inputs, subspace = term.clique.view(self._data), term.subspace
+        known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
+        if known:
+            known = float(abs(inputs[subspace.indices] - subspace.pivots).max()) == 0.0
+        if not known:
+            raise ValueError("training holds other inputs than the fit: pass the X and y that the model was fitted to")
 
 
 @dataclass(frozen=True)
@@ -74,7 +176,7 @@ class Compared:
 
     labels: np.ndarray
     others: np.ndarray
-    classes: Sequence[Any]
+    classes: Sequence[object]
     words: Sequence[str] | None
 
 
@@ -106,9 +208,20 @@ def explain_labels(
             for label, sign in ((labels[t], -1.0), (others[t], 1.0)):
                 rules = _broken_rules(family.base, compared, t, int(label))
                 contributions += [broken_rule(words, sign) for words in rules]
+    classes, words, rows = compared.classes, compared.words, np.arange(len(labels))
+    chances = answers.marginals[rows, labels].tolist(), answers.marginals[rows, others].tolist()
     return Explanation(
         tuple(
-            _explained_position(t, compared, answers.marginals[t], moved[t], settings.top) for t in range(len(labels))
+            PositionExplanation(
+                t,
+                None if words is None else words[t],
+                classes[labels[t]],
+                classes[others[t]],
+                chances[0][t],
+                chances[1][t],
+                *listed(contributions, settings.top),
+            )
+            for t, contributions in enumerate(moved)
         )
     )
 
@@ -118,30 +231,13 @@ def broken_rule(words: str, sign: float = 1.0) -> Contribution:
     return Contribution("rule", "", words, sign * np.inf)
 
 
-def _explained_position(
-    t: int,
-    compared: Compared,
-    marginals: np.ndarray,
-    moved: Sequence[Contribution],
-    top: int,
-) -> PositionExplanation:
-    """Put the contributions at one place in order, the largest features listed and the others summed up."""
-    label, other = int(compared.labels[t]), int(compared.others[t])
+def listed(moved: Sequence[Contribution], top: int) -> tuple[float, tuple[Contribution, ...], int, float]:
+    """Return the sum of contributions, those to list in falling order, and number and sum of features left out."""
     features = sorted((part for part in moved if part.kind == "feature"), key=lambda part: -abs(part.amount))
     wholes = [part for part in moved if part.kind != "feature"]
     shown, left_out = sorted([*features[:top], *wholes], key=lambda part: -part.amount), features[top:]
-    return PositionExplanation(
-        t,
-        None if compared.words is None else compared.words[t],
-        compared.classes[label],
-        compared.classes[other],
-        float(marginals[label]),
-        float(marginals[other]),
-        sum(part.amount for part in [*shown, *left_out]),
-        tuple(shown),
-        len(left_out),
-        sum(part.amount for part in left_out),
-    )
+    total = sum(part.amount for part in [*shown, *left_out])
+    return total, tuple(shown), len(left_out), sum(part.amount for part in left_out)
 
 
 def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
@@ -151,7 +247,8 @@ def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, a
     others = rest.argmax(axis=1)
     if against is None:
         return others
-    rivals = _rivals(classes, against, len(labels))
+    tail = f"the sequence has {len(labels)} positions: give one label, or one for each position"
+    rivals = np.array(rival_labels(classes, against, len(labels), tail))
     return np.where(rivals == labels, others, rivals)
 
 
@@ -195,13 +292,13 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
 
 
 def pivots_note(term: Term) -> str:
-    """Say what a set of kernel functions consists of: "1,000 pivots of RBF"."""
+    """Return what a set of kernel functions consists of: "1,000 pivots of RBF"."""
     rank = term.subspace.rank
     return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(term.subspace.kernel).__name__}"
 
 
 def input_names(
-    known: Sequence[str] | None, width: int, given: Any, prefix: str = "x", what: str = ""
+    known: Sequence[str] | None, width: int, given: object, prefix: str = "x", what: str = ""
 ) -> Sequence[str]:
     """Return the names of input columns: those given, those of the fit, or "x0", "x1" and so on."""
     if given is None:
@@ -213,7 +310,7 @@ def input_names(
     return [str(name) for name in given]
 
 
-def is_list(given: object) -> bool:
+def is_list(given: object) -> TypeGuard[Sequence[object]]:
     """Whether something is a list of names and not text or a dict."""
     return hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping)
 
@@ -222,7 +319,7 @@ def is_list(given: object) -> bool:
 
 
 def _exchanges(
-    term: Term, data: Any, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
+    term: Term, data: Data, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
 ) -> Iterator[Exchange]:
     """Yield the cliques of a set that change with the label of each place."""
     if term.group is None:
@@ -244,7 +341,7 @@ def _exchanges(
 
 def _constants(term: Term, weights: Weights, exchanges: Sequence[Exchange]) -> Iterator[list[Contribution]]:
     ngrams = term.outcomes is not None
-    score = _listed_scores(term) if ngrams else _dense(weights)[0].__getitem__
+    score = _listed_scores(term) if ngrams else dense(weights)[0].__getitem__
     own_name = f" ({term.name})" if term.name != term.clique.default_name and not ngrams else ""
     for exchange in exchanges:
         kind, name = ("transition", exchange.step + own_name) if exchange.step else ("constant", term.name)
@@ -261,7 +358,7 @@ def _listed_scores(term: Term) -> Callable[[int], float]:
 
 
 def _features(
-    term: Term, weights: Weights, data: Any, exchanges: Sequence[Exchange], named: Sequence[str]
+    term: Term, weights: Weights, data: Data, exchanges: Sequence[Exchange], named: Sequence[str]
 ) -> Iterator[list[Contribution]]:
     """Yield the terms of all features that an exchange moves, those of zero left out."""
     features = scipy.sparse.csr_array(term.subspace.features(term.clique.view(data)))
@@ -269,7 +366,7 @@ def _features(
         entries = slice(features.indptr[exchange.row], features.indptr[exchange.row + 1])
         columns, values = features.indices[entries], features.data[entries]
         # Sparse or dense, only the rows of features that occur are looked at.
-        pair = _dense(weights[columns][:, [exchange.kept, exchange.lost]])
+        pair = dense(weights[columns][:, [exchange.kept, exchange.lost]])
         amounts = values * (pair[:, 0] - pair[:, 1])
         yield [
             Contribution(
@@ -280,7 +377,7 @@ def _features(
 
 
 def _kernels(
-    term: Term, data: Any, exchanges: Sequence[Exchange], settings: ExplanationSettings
+    term: Term, data: Data, exchanges: Sequence[Exchange], settings: ExplanationSettings
 ) -> Iterator[list[Contribution]]:
     """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
     scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
@@ -296,48 +393,55 @@ def _kernels(
 
 
 def _parts(
-    term: Term, data: Any, settings: ExplanationSettings
+    term: Term, data: Data, settings: ExplanationSettings
 ) -> Callable[[Exchange], tuple[list[Contribution], int]]:
-    """Return what gives the parts of a kernel's contribution to an exchange, and how many there are in all."""
+    """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
+    subspace, inputs = term.subspace, settings.inputs
+    if settings.pivots or (settings.neighbours and inputs is None):
+        similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     if settings.pivots:
-        return partial(_pivot_parts, term, *_dual(term, data), settings.pivots)
+        expansion = Contributors(similar, term.in_labels(subspace.dual_coefficients(term.known)))
+        names = lambda i: f"pivot {i}, training input {subspace.indices[i]}"  # noqa: E731
+        return lambda exchange: _largest_parts("pivot", term, expansion, names, exchange, settings.pivots)
     if not settings.neighbours:
         return lambda exchange: ([], 0)
-    if settings.inputs is not None:
-        inputs = settings.inputs
+    if inputs is not None:
         contributors = inputs.contributors(term, data)
-        return lambda exchange: (
-            contributing_inputs(term, contributors, inputs, exchange, settings.neighbours),
-            len(contributors.weights),
-        )
-    subspace = term.subspace
-    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
+        words = lambda i: inputs.words(term, i)  # noqa: E731
+        return lambda exchange: _largest_parts("training", term, contributors, words, exchange, settings.neighbours)
     at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
-    return lambda exchange: (
-        similar_pivots(term, similar[exchange.row], at_pivots, exchange, settings.neighbours),
-        subspace.rank,
-    )
+    return lambda exchange: _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
 
 
-def _dual(term: Term, data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return kernel values to the pivots (n, r), and the coefficients of their kernel functions (r, L^k)."""
-    similar = term.subspace.kernel(term.clique.view(data), term.subspace.pivots)
-    return similar, term.in_labels(term.subspace.dual_coefficients(term.known))
-
-
-def _pivot_parts(
-    term: Term, similar: np.ndarray, dual: np.ndarray, count: int, exchange: Exchange
+def _largest_parts(
+    kind: str,
+    term: Term,
+    contributors: Contributors,
+    name_of: Callable[[int], str],
+    exchange: Exchange,
+    count: int,
 ) -> tuple[list[Contribution], int]:
-    """Return the terms of the kernel expansion that are largest, and how many terms it has."""
-    values = similar[exchange.row]
-    amounts = values * (dual[:, exchange.kept] - dual[:, exchange.lost])
-    chosen = np.concatenate(largest(amounts, count))
-    indices = term.subspace.indices
+    """Return the ``count`` inputs whose terms are largest in an exchange of labels, and how many inputs there are."""
+    values = contributors.values[exchange.row]
+    amounts = values * (contributors.weights[:, exchange.kept] - contributors.weights[:, exchange.lost])
+    chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
     parts = [
-        Contribution("pivot", term.name, f"pivot {i}, training input {indices[i]}", float(amounts[i]), float(values[i]))
+        Contribution(kind, term.name, name_of(i), float(amounts[i]), float(values[i]))
         for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
     ]
     return parts, len(amounts)
+
+
+def _similar_parts(
+    term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Exchange, count: int
+) -> tuple[list[Contribution], int]:
+    """Return the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
+    parts = []
+    for i in np.argsort(-values, kind="stable")[:count].tolist():
+        there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
+        name = f"like training input {term.subspace.indices[i]}, where it is {there:+.3f}"
+        parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
+    return parts, term.subspace.rank
 
 
 def _broken_rules(base: BaseMeasure, compared: Compared, t: int, label: int) -> Iterator[str]:
@@ -381,17 +485,16 @@ def _largest_of(values: np.ndarray, count: int) -> np.ndarray:
     return above[np.lexsort((above, -values[above]))]
 
 
-def _dense(weights: Weights) -> np.ndarray:
-    return weights.toarray() if scipy.sparse.issparse(weights) else np.asarray(weights)
+def dense(weights: Weights) -> np.ndarray:
+    """Return weights as an array."""
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
 # ---- what is asked for
 
 
-def checked_tokens(tokens: Any, n_positions: int, whole: str, part: str) -> list[str] | None:
+def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> list[str]:
     """Return what to show for each place of one item; ValueError unless there is one entry for each."""
-    if tokens is None:
-        return None
     if not is_list(tokens):
         raise TypeError(f"tokens must be a list of {n_positions} words, got {tokens!r:.60}")
     if len(tokens) != n_positions:
@@ -409,16 +512,13 @@ def label_index(classes: list[object], label: object, where: str) -> int:
     return classes.index(plain)
 
 
-def _rivals(classes: list[object], against: object, n_positions: int) -> np.ndarray:
-    """Return the index of the label to compare with at each position, (T,)."""
+def rival_labels(classes: list[object], against: object, count: int, tail: str) -> list[int]:
+    """Return the numbers of the labels to compare with, one for each; ``tail`` ends the error for another number."""
     if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
-        return np.full(n_positions, label_index(classes, against, "against"))
-    if len(against) != n_positions:
-        raise ValueError(
-            f"against holds {len(against)} labels, but the sequence has {n_positions} positions: "
-            "give one label, or one for each position"
-        )
-    return np.array([label_index(classes, label, "against") for label in against])
+        return [label_index(classes, against, "against")] * count
+    if len(against) != count:
+        raise ValueError(f"against holds {len(against)} labels, but {tail}")
+    return [label_index(classes, label, "against") for label in against]
 
 
 def one_row(x: Any) -> Any:

@@ -20,18 +20,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.estimators.inspecting.explanations import (
     broken_rule,
     coordinate_names,
-    label_index,
+    dense,
+    listed,
     pivots_note,
+    rival_labels,
 )
-from kernelfields.fields.segments import DURATION, SEGMENT, bounds_of
+from kernelfields.fields.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.segments.family import SegmentFamily
@@ -65,7 +65,7 @@ class Comparison:
 
     def durations(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return durations and labels of the kept segments, and of the rival ones."""
-        kept, rival = ([(end - begin, label) for begin, end, label in each] for each in (self.kept, self.rival))
+        kept, rival = ([(end - begin, label) for begin, end, label in own] for own in (self.kept, self.rival))
         return kept, rival
 
     def weights(self, shape: tuple[int, int], means: bool) -> np.ndarray:
@@ -76,7 +76,7 @@ class Comparison:
                 weights[begin:end, label] += sign / (end - begin) if means else sign
         return weights
 
-    def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[Any]) -> Iterator[str]:
+    def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[object]) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
         masks, name = spec.masks, classes[self.other]
         assert masks is not None
@@ -108,7 +108,10 @@ def explain_segments(
     begins, ends = bounds_of(mask)
     segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
     shares = np.add.reduceat(answers.marginals, begins) / (ends - begins)[:, None]
-    rivals = _rivals(against, classes, len(segments))
+    rivals: Sequence[int | None] = [None] * len(segments)
+    if against is not None:
+        tail = f"there are {len(segments)} segments: give one label, or one for each"
+        rivals = rival_labels(classes, against, len(segments), tail)
     potentials = {term.name: term.scores(data, Workers(1)) for term in field.terms}
     explained = []
     for place in range(len(segments)):
@@ -119,21 +122,19 @@ def explain_segments(
             for amount in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
         ]
         amounts += [broken_rule(words) for words in chosen.broken_rules(spec, len(labels), classes)]
-        explained.append(_explained(chosen, amounts, shares[place], classes, top))
-    return Explanation(tuple(explained))
-
-
-def _rivals(against: Any, classes: list, n_segments: int) -> list[int | None]:
-    """Return the label to compare each segment with, None for the most probable one besides its own."""
-    if against is None:
-        return [None] * n_segments
-    if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
-        return [label_index(classes, against, "against")] * n_segments
-    if len(against) != n_segments:
-        raise ValueError(
-            f"against holds {len(against)} labels, but there are {n_segments} segments: give one label, or one for each"
+        explained.append(
+            SegmentExplanation(
+                chosen.begin,
+                None,
+                classes[chosen.label],
+                classes[chosen.other],
+                float(shares[place, chosen.label]),
+                float(shares[place, chosen.other]),
+                *listed(amounts, top),
+                end=chosen.end,
+            )
         )
-    return [label_index(classes, label, "against") for label in against]
+    return Explanation(tuple(explained))
 
 
 def _compared(
@@ -151,7 +152,8 @@ def _compared(
     order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
     comparisons = [_exchanged(segments, place, other, spec.repeats) for other in order]
     length = segments[-1][1]
-    return next((each for each in comparisons if not any(each.broken_rules(spec, length, classes))), comparisons[0])
+    possible = (own for own in comparisons if not any(own.broken_rules(spec, length, classes)))
+    return next(possible, comparisons[0])
 
 
 def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, repeats: bool) -> Comparison:
@@ -171,7 +173,7 @@ def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, rep
 def _contributions(
     term: Term,
     scores: np.ndarray,
-    data: Any,
+    data: SegmentedChains,
     compared: Comparison,
     names: Sequence[str],
     classes: list,
@@ -216,7 +218,7 @@ def _more_often(kept: list[tuple], rival: list[tuple]) -> list[tuple[tuple, int]
     """Return what two lists do not have in common, and how many times more it is in the first."""
     counts = Counter(kept)
     counts.subtract(rival)
-    return [(each, count) for each, count in counts.items() if count]
+    return [(entry, count) for entry, count in counts.items() if count]
 
 
 def _counted(name: str, count: int, negative: str) -> str:
@@ -240,40 +242,14 @@ def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: i
     )
 
 
-def _feature_amounts(term: Term, data: Any, weights: np.ndarray, names: Sequence[str]) -> Iterator[Contribution]:
+def _feature_amounts(
+    term: Term, data: SegmentedChains, weights: np.ndarray, names: Sequence[str]
+) -> Iterator[Contribution]:
     """Yield the amounts of explicit features over all positions of a comparison, those of zero left out."""
     features = term.features(data)
     table = term.label_coefficients
-    moved = features.T @ weights
-    moved = moved.toarray() if scipy.sparse.issparse(moved) else np.asarray(moved)
-    amounts = np.einsum("fl,fl->f", moved, table.toarray() if scipy.sparse.issparse(table) else table)
+    amounts = np.einsum("fl,fl->f", dense(features.T @ weights), dense(table))
     named = coordinate_names(term, names)
     mean = ", mean" if term.group == SEGMENT else ""
     for i in np.flatnonzero(amounts).tolist():
         yield Contribution("feature", term.name, f"{named[i]}{mean}", float(amounts[i]))
-
-
-def _explained(
-    compared: Comparison,
-    amounts: list[Contribution],
-    shares: np.ndarray,
-    classes: list,
-    top: int,
-) -> SegmentExplanation:
-    """Return the contributions of a segment in falling order, the largest features listed and the others summed up."""
-    features = sorted((each for each in amounts if each.kind == "feature"), key=lambda each: -abs(each.amount))
-    wholes = [each for each in amounts if each.kind != "feature"]
-    left = features[top:]
-    return SegmentExplanation(
-        compared.begin,
-        None,
-        classes[compared.label],
-        classes[compared.other],
-        float(shares[compared.label]),
-        float(shares[compared.other]),
-        sum(each.amount for each in amounts),
-        tuple(sorted([*features[:top], *wholes], key=lambda each: -each.amount)),
-        len(left),
-        sum(each.amount for each in left),
-        end=compared.end,
-    )

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -232,13 +231,15 @@ def _lists(
         yield WeightList(label, positive, negative, n_positive - len(positive), n_negative - len(negative))
 
 
-def _column(weights: Any, column: int, kept: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _column(
+    weights: np.ndarray | scipy.sparse.csc_array, column: int, kept: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows and values of a column, the stored entries of a CSC one; ``kept`` (r,) masks rows."""
-    if scipy.sparse.issparse(weights):
+    if isinstance(weights, np.ndarray):
+        rows, values = np.arange(len(weights)), weights[:, column]
+    else:
         entries = slice(weights.indptr[column], weights.indptr[column + 1])
         rows, values = weights.indices[entries], weights.data[entries]
-    else:
-        rows, values = np.arange(len(weights)), weights[:, column]
     return (rows, values) if kept is None else (rows[kept[rows]], values[kept[rows]])
 
 
@@ -287,7 +288,7 @@ def _cut(words: str) -> str:
     return words if len(words) <= _LONGEST_VALUE else words[: _LONGEST_VALUE - 1] + "…"
 
 
-def _label_indices(classes: list[object], labels: Any) -> list[int]:
+def _label_indices(classes: list[object], labels: object) -> list[int]:
     if labels is None:
         return list(range(len(classes)))
     if isinstance(labels, str | bytes | Mapping) or not hasattr(labels, "__iter__"):
@@ -298,11 +299,10 @@ def _label_indices(classes: list[object], labels: Any) -> list[int]:
     return indices
 
 
-def _checked_top(top: Any) -> Top:
+def _checked_top(top: object) -> Top:
     if top is None or (is_whole(top) and top >= 1):
         return top
-    pair = isinstance(top, tuple | list) and len(top) == 2 and all(is_whole(n) and n >= 0 for n in top)
-    if pair and any(top):
+    if isinstance(top, tuple | list) and len(top) == 2 and all(is_whole(n) and n >= 0 for n in top) and any(top):
         return int(top[0]), int(top[1])
     raise ValueError(
         "top must be a whole number of at least 1, a pair (positive, negative) of them that are not both 0, "
@@ -310,11 +310,11 @@ def _checked_top(top: Any) -> Top:
     )
 
 
-def _compiled(feature_re: Any) -> re.Pattern[str] | None:
+def _compiled(feature_re: object) -> re.Pattern[str] | None:
     if feature_re is None:
         return None
     try:
-        pattern = re.compile(feature_re)
+        pattern = re.compile(feature_re)  # type: ignore[call-overload]
     except (re.error, TypeError) as error:
         raise ValueError(f"feature_re {feature_re!r} is not a regular expression: {error}") from error
     if not isinstance(pattern.pattern, str):
