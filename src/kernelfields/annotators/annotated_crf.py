@@ -148,10 +148,12 @@ class AnnotatedCRF(AdvisedEstimator):
         assert isinstance(self.estimator_, KernelClassifier)
         return self.estimator_.predict_proba(X, **settings)
 
-    def score(self, X: object, y: object, **settings: Any) -> float:
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
         """Return the estimator's score against labels y that are known to be right, not those of annotators."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.score(X, y, **settings)
+        return self.estimator_.score(X, y, sample_weight, decode=decode)
 
     def consensus(self, X: object, y: object) -> ByItem:
         """Return the most probable label at each position, given the inputs and what annotators said of them."""

@@ -64,6 +64,7 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, locate, plain_label, random_generator
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers, warn_of_inference
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.inference.potentials import EDGE
@@ -1061,7 +1062,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     # ---- files
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
         check_is_fitted(self, "field_")
         certificates = self._certificates
@@ -1084,7 +1085,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
         functions = callables or {}
         classes = cls._rebuilt_classes(document["classes"])
@@ -1115,17 +1116,17 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return checked_classes(described)
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> Reader:
+    def _rebuilt_reader(cls, described: Document) -> Reader:
         """Return the reader that was described."""
         return cls._reads.rebuild(dict(described))  # type: ignore[return-value]  # class variables cannot be generic
 
-    def _describe_spec(self) -> dict[str, Any]:
+    def _describe_spec(self) -> Document:
         """Return what is to be kept of which labels meet."""
         masks = self.field_.spec.masks
         return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
 
     @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         """Return what decides the family of labellings, as it was described."""
         masks = None
         if "masks" in described:

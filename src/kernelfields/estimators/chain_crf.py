@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
@@ -22,6 +22,7 @@ from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
 from kernelfields.fields.reading import random_generator
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.ring import Rings
@@ -493,7 +494,7 @@ class ChainCRF(SequenceField):
         warn_of_solution(solution, self.tol, stacklevel=3)
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None

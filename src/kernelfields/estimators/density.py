@@ -12,10 +12,10 @@ Cost: O(M r^2) per Newton step for M nodes and rank r.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,7 @@ from kernelfields.estimators.base import BasisLike, KernelLike, Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.fields.reading import random_generator
+from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import (
     describe_parameters,
     describe_subspace,
@@ -297,7 +298,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted density as plain values and arrays."""
         names = getattr(self, "feature_names_in_", np.array([], dtype=str))
         return {
@@ -315,7 +316,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         }
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the density that was described; errors of any kind if it is not sound.
 
         ``callables`` names functions that are not data: those of kernels, and "base_measure".

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
@@ -24,6 +25,7 @@ from kernelfields.fields.graph_cliques import GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import is_sequence, open_groups
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
@@ -130,7 +132,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     objectives_: np.ndarray = attribute()
     transitions_: np.ndarray | None = attribute()
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -307,7 +309,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         """Raise: clusters are no posterior of labels that were seen."""
         raise AttributeError("there is no posterior around clusters: no labels were seen")
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
         document = super().to_document()
         document["inputs"] = {**document["inputs"], "sequences": self._on_sequences}
@@ -322,7 +324,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         found = document["clusters"]
@@ -336,12 +338,12 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         return estimator
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader | TableReader:
+    def _rebuilt_reader(cls, described: Document) -> ChainReader | TableReader:
         kind = ChainReader if described["sequences"] else TableReader
         return kind.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         return FamilySpec("chain" if described["sequences"] else "single", len(classes))
 
 

@@ -86,7 +86,7 @@ class FrameCRF(AdvisedEstimator):
         check_is_fitted(self, "estimator_")
         return self._reader.read(X, y, labelled=labelled)
 
-    def predict(self, X: object, *, known: object = None, **settings: object) -> Any:
+    def predict(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator.
 
         ``known`` is the name of a column of labels that are known, missing where they are not, or holds an entry per
@@ -95,7 +95,7 @@ class FrameCRF(AdvisedEstimator):
         sequences, given = self._given(X, known)
         return sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label))
 
-    def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> Any:
+    def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
         settings |= given

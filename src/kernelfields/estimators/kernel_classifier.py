@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -87,7 +87,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     partial_labels: PartialLabels | None = parameter(None)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

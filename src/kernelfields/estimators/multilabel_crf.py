@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
@@ -23,6 +24,7 @@ from kernelfields.features.readers import TableReader
 from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
 from kernelfields.fields.reading import check_sample_weight
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
@@ -410,12 +412,12 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             raise ValueError("the names of the labels must be different texts or numbers, one or more")
         return names
 
-    def _describe_spec(self) -> dict[str, Any]:
+    def _describe_spec(self) -> Document:
         pairs = self.field_.spec.pairs
         return {"pairs": [[name, *edge] for name, edge in pairs.items()], "threshold": float(self.threshold_)}
 
     @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
         for name, (j, k) in pairs.items():
             if not 0 <= j < k < len(classes):
@@ -432,14 +434,14 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
                 raise ValueError(f"set {term.name!r} scores a label that does not exist")
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
         return estimator
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True

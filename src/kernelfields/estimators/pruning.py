@@ -9,7 +9,6 @@ Inference in the fine field is exact on what is left, so its log partition is a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,6 +19,7 @@ from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.reading import offsets_of
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.potentials import Potentials
@@ -121,12 +121,12 @@ class FittedPruning:
             "least_kept_mass": float(mass.min()),
         }
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Document:
         """Return plain values and arrays for a model file, the coarse field among them."""
         return {"kind": "pruned", "threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
 
     @classmethod
-    def rebuild(cls, described: Mapping[str, Any]) -> FittedPruning:
+    def rebuild(cls, described: Mapping) -> FittedPruning:
         """Return the pruning that was described."""
         return cls(ChainCRF.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
 

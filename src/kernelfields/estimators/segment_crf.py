@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self, TypeAlias
@@ -36,6 +36,7 @@ from kernelfields.fields.segments import (
     read_segments,
 )
 from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
@@ -348,12 +349,12 @@ class SegmentCRF(SequenceField):
 
     # ---- files
 
-    def _describe_spec(self) -> dict[str, Any]:
+    def _describe_spec(self) -> Document:
         spec = self.field_.spec
         return {**super()._describe_spec(), "max_duration": spec.max_duration, "repeats": spec.repeats}
 
     @classmethod
-    def _rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         check_duration(described["max_duration"])
         longest, repeats = int(described["max_duration"]), bool(described["repeats"])
         return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)

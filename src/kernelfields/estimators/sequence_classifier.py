@@ -30,6 +30,7 @@ from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
+from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.declared import (
@@ -173,7 +174,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
             return [random.integers(self.n_states, size=length) for length in lengths]
         return _clusters(X, numbers, lengths, self.n_states, random)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Return p(c | x), (n, classes), columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
         # A labelling belongs to the class of its first state.
@@ -181,7 +182,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
         return states.sum(axis=2)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the most probable class of each sequence, (n,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
@@ -202,7 +203,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         check_is_fitted(self, "estimator_")
         return self.estimator_.n_features_in_
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
         return {
             "parameters": describe_parameters(self),
@@ -211,7 +212,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         }
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)

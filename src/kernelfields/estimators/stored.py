@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
 from kernelfields.estimators.hints import AdvisedEstimator
+from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import read_document, write_document
 
 PathLike = str | os.PathLike[str]
@@ -40,10 +41,10 @@ class StoredEstimator(AdvisedEstimator):
         return model
 
     @abstractmethod
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
 
     @classmethod
     @abstractmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""

@@ -42,6 +42,7 @@ from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.models.build import check_pivots_allowed
 from kernelfields.numerics.declared import count_or_none
 from kernelfields.numerics.parameters import check_prior_variance, is_real
+from kernelfields.reports.tables import PlainValues
 
 #: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.
 Searched = FieldEstimator | SequenceClassifier
@@ -63,7 +64,7 @@ _VARIANCES = ("prior_variance", "edge_prior_variance", "edges__prior_variance")
 class Candidate:
     """Parameters of an estimator."""
 
-    params: dict[str, Any]
+    params: PlainValues
 
     def __str__(self) -> str:
         return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.params.items())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
@@ -34,6 +34,7 @@ from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.numerics.declared import attribute, declares_parameters, parameter
 from kernelfields.numerics.parameters import check_count, is_auto, is_whole
+from kernelfields.reports.tables import PlainValues
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, as_arrays, tabulate
@@ -70,7 +71,7 @@ class FieldSearch(BaseEstimator):
     verbose: int = parameter(0)
 
     best_estimator_: Searched = attribute()
-    best_params_: dict[str, Any] = attribute()
+    best_params_: PlainValues = attribute()
 
     def fit(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -258,7 +259,7 @@ class FieldSearch(BaseEstimator):
             return getattr(self._best(), name)
 
         @wraps(method)  # scikit-learn looks for methods and their names before a fit
-        def of_best(*arguments: Any, **settings: Any) -> Any:
+        def of_best(*arguments: object, **settings: object) -> object:
             return getattr(self._best(), name)(*arguments, **settings)
 
         return of_best
@@ -271,7 +272,7 @@ class FieldSearch(BaseEstimator):
             raise NotFittedError(f"this {own} {advice}. Call 'fit' first{', with refit=True' * searched}.")
         return self.best_estimator_
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         estimator = self._searches() if self.estimator is None and self._searches is not None else self.estimator
         return super().__sklearn_tags__() if estimator is None else get_tags(estimator)
 

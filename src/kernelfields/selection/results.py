@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from kernelfields.reports.page import Shown
 from kernelfields.reports.progress import in_words
-from kernelfields.reports.tables import Table
+from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.variance_path import FoldFit
 
@@ -73,7 +72,7 @@ def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
-def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+def as_arrays(evaluations: Sequence[Evaluation]) -> PlainValues:
     """Return the arrays of cv_results_; values of parameters are masked arrays, as those of GridSearchCV."""
 
     def column(name: str) -> np.ndarray:
