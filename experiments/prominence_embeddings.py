@@ -36,11 +36,12 @@ from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import figures
 from experiments.word_vectors import Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields.cliques import CliqueSet, window_view
+from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.windows import window_view
 from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence_embeddings.json"

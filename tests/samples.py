@@ -101,7 +101,7 @@ def all_labellings(length, n_labels=3):
 def enumerated(crf, x):
     """Every labelling of one sequence and its probability, by asking for the likelihood of each."""
     labellings = all_labellings(len(x), len(crf.classes_))
-    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_sequence=True)
+    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
     return labellings, np.exp(logs)
 
 

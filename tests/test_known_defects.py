@@ -29,7 +29,7 @@ from kernelfields import (
     SequenceClassifier,
     TextFeatures,
 )
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from tests.cli.command_files import run, sentences, write_columns_file
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
@@ -184,7 +184,7 @@ def test_d1_a_fit_with_n_grams_normalises_over_allowed_labels(ngram_field):
 def test_d1_answers_keep_n_grams_and_allowed_labels(ngram_field):
     crf, tagged = ngram_field
     marginals, best = crf.predict_marginals(tagged.X), crf.predict(tagged.X, decode="viterbi")
-    logs = crf.log_likelihood(tagged.X, tagged.y, per_sequence=True)
+    logs = crf.log_likelihood(tagged.X, tagged.y, per_item=True)
     for x, labels, own, decoded, log in zip(tagged.X, tagged.y, marginals, best, logs, strict=True):
         expected = enumerated(crf, x, tagged)
         np.testing.assert_allclose(own, expected.marginals(), atol=1e-9)
@@ -284,7 +284,7 @@ def test_d4_the_consensus_is_given_what_annotators_said(annotated):
 @pytest.mark.xfail(strict=True, reason=D4)
 def test_d4_the_likelihood_of_what_annotators_said(annotated):
     model, said = annotated
-    for index, log in enumerate(model.log_likelihood(SHORT.X, said, per_sequence=True)):
+    for index, log in enumerate(model.log_likelihood(SHORT.X, said, per_item=True)):
         expected, told = given_annotators(model, said, index)
         assert log == pytest.approx(logsumexp(expected.scores + told) - expected.log_partition, abs=1e-9)
 
@@ -397,11 +397,11 @@ def test_d7_states_are_those_of_the_class_that_is_predicted():
     y = random.integers(3, size=40)
     X = [random.normal(size=(4, 2)) + 0.5 * label for label in y]
     crf = SequenceClassifier("rbf", n_states=3, prior_variance=1.0, random_state=0).fit(X, y)
-    chains, elsewhere = crf.field_, 0
+    chains, elsewhere = crf.estimator_, 0
     labellings = np.array(list(product(range(3), repeat=4)))
     for x, label, states in zip(X, crf.predict(X), crf.predict_states(X), strict=True):
         own = 3 * crf.classes_.tolist().index(label) + labellings
-        logs = chains.log_likelihood([x] * len(own), list(own), per_sequence=True)
+        logs = chains.log_likelihood([x] * len(own), list(own), per_item=True)
         np.testing.assert_array_equal(states, labellings[logs.argmax()])
         elsewhere += chains.predict([x], decode="viterbi")[0][0] // 3 != label
     assert elsewhere > 2, "the most probable states of all are those of another class at times"

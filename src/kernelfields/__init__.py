@@ -37,6 +37,8 @@ _HOMES = {
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
     "NgramCliques": "kernelfields.fields",
+    "DurationCliques": "kernelfields.fields",
+    "SegmentCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
@@ -57,6 +59,7 @@ __all__ = [
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
@@ -82,6 +85,7 @@ __all__ = [
     "RingCRF",
     "SegmentCRF",
     "SegmentCRFCV",
+    "SegmentCliques",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -123,6 +127,7 @@ if TYPE_CHECKING:
     )
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels

@@ -41,7 +41,7 @@ MODELS = {
     "sparse explicit": (ChainCRF("linear", window=3), SPARSE, y),
     "words as labels": (ChainCRF("cubic", rank=9), X, as_words(y)),
     "booleans as labels": (ChainCRF(rank=9), X, [labels > 0 for labels in y]),
-    "edge kernel": (ChainCRF("linear", edge_kernel=RBF(gamma=0.1), rank=7, window=(1, 0)), X, y),
+    "edge kernel": (ChainCRF("linear", edges=EdgeCliques(RBF(gamma=0.1)), rank=7, window=(1, 0)), X, y),
     "constraints": (ChainCRF(rank=9, constraints={"transitions": [("b", "c")], "end": ["c"]}), X, ABC),
     "feature dicts": (ChainCRF("linear"), DICTS, as_words(y)),
     "feature strings": (ChainCRF(RBF(gamma=0.2), rank=9), STRINGS, y),
@@ -68,7 +68,7 @@ MODELS = {
 
 
 def answers(crf, X):
-    nodes, edges = crf.predict_marginals(X, pairs=True)
+    nodes, edges = crf.predict_marginals(X, cliques="edge")
     return [*nodes, *edges, *crf.predict(X), *crf.sample(X, random_state=1), crf.entropy(X)]
 
 
@@ -138,17 +138,18 @@ def test_functions_are_named_and_passed_again(kernel, tmp_path):
 
 def test_parameters_are_kept(tmp_path):
     crf = ChainCRF(
-        RBF(gamma=0.3), rank=9, prior_variance=2.0, edge_prior_variance=0.5, window=(1, 2), tol=1e-4, max_iter=77,
-        solver="newton-cg", basis=GreedyCholesky(tol=1e-6), dtype="float64", n_jobs=1, random_state=5,
+        RBF(gamma=0.3), rank=9, prior_variance=2.0, edges=EdgeCliques(prior_variance=0.5), window=(1, 2), tol=1e-4,
+        max_iter=77, solver="newton-cg", basis=GreedyCholesky(tol=1e-6), dtype="float64", n_jobs=1, random_state=5,
         constraints={"labels": []}, callbacks=[lambda iteration: None],
     ).fit(X, y)  # fmt: skip
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model").get_params()
     before = crf.get_params()
-    for name in before.keys() - {"callbacks", "constraints", "basis", "label_kernel"}:
+    for name in before.keys() - {"callbacks", "constraints", "basis", "edges", "label_kernel"}:
         assert loaded[name] == before[name], name
     assert loaded["callbacks"] is None
     assert repr(loaded["basis"]) == repr(before["basis"])
+    assert repr(loaded["edges"]) == repr(before["edges"])
 
 
 def test_foreign_files(tmp_path, saved):

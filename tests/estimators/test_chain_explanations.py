@@ -35,13 +35,16 @@ FIELDS = {
     "dicts": lambda: (words_field(), DICTS[1]),
     "strings": lambda: (ChainCRF("linear", **LOOSE).fit(STRINGS, TAGS), STRINGS[1]),
     "dicts and a window": lambda: (words_field(window=3), DICTS[1]),
-    "dicts and input-dependent transitions": lambda: (words_field(edge_kernel="linear", window=(1, 0)), DICTS[1]),
+    "dicts and input-dependent transitions": lambda: (
+        words_field(edges=EdgeCliques("linear"), window=(1, 0)),
+        DICTS[1],
+    ),
     "dicts and RBF": lambda: (ChainCRF("rbf", **LOOSE).fit(DICTS, TAGS), DICTS[1]),
     "dense": lambda: (fitted(NodeCliques("linear"), EdgeCliques()), X[1]),
     "float32": lambda: (ChainCRF("linear", **LOOSE).fit([x.astype("f4") for x in X], Y), X[1].astype("f4")),
     "sparse": lambda: (ChainCRF("linear", **LOOSE).fit([sp.csr_array(x) for x in X], Y), sp.csr_array(X[1])),
     "integers": lambda: (ChainCRF("linear", **LOOSE).fit(X, Y), X[1].tolist()),
-    "RBF": lambda: (ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
+    "RBF": lambda: (ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
     "sum": lambda: (fitted(NodeCliques(2.0 * Linear() + 1.0), EdgeCliques(Squares())), X[1]),
     "no edges": lambda: (fitted(NodeCliques("linear"), NodeCliques(None)), X[1]),
     "label kernels": lambda: (
@@ -264,7 +267,7 @@ def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
 
 
 def test_training_data_tell_where_the_inputs_that_spoke_are():
-    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, **LOOSE).fit(X, NAMED)
+    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, **LOOSE).fit(X, NAMED)
     words = r"position (\d+) of training sequence (\d+), labelled (\w+)"
     for each in crf.explain(X[1], training=(X, NAMED)).positions:
         for term in each.contributions:
@@ -281,7 +284,7 @@ def test_training_data_tell_where_the_inputs_that_spoke_are():
 def test_what_training_inputs_contribute_adds_up_at_the_optimum():
     """f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a)), with the kernel of the subspace."""
     settings = {**LOOSE, "tol": 1e-12, "max_iter": 1000}
-    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
+    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
     every = crf.explain(X[1], training=(X, NAMED), neighbours=10**6)
     for each in every.positions:
         for term in each.contributions:
@@ -351,7 +354,7 @@ def test_a_sequence_of_one_position_has_no_transitions():
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_sparse_weights_explain_alike(edge_kernel):
-    crf = observed_only(words_field(edge_kernel=edge_kernel, window=3))
+    crf = observed_only(words_field(edges=EdgeCliques(edge_kernel), window=3))
     explanation = crf.explain(DICTS[1], top=100)
     np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
     crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}

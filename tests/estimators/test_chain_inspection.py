@@ -25,12 +25,12 @@ from inspected_fields import (
     observed_only,
     words_field,
 )
-from kernelfields.estimators.inspecting.inspection import tabulate_weights
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.inspecting.explanations import largest
+from kernelfields.estimators.inspecting.weights import tabulate_weights
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
@@ -133,7 +133,7 @@ def test_sets_without_weights_per_feature_say_so():
 
 
 def test_transitions_by_feature_are_one_list_over_pairs():
-    crf = ChainCRF("linear", edge_kernel="linear", **LOOSE).fit(X, NAMED)
+    crf = ChainCRF("linear", edges=EdgeCliques("linear"), **LOOSE).fit(X, NAMED)
     weights = crf.coef_["edge"].reshape(3, 3, 3)
     table = crf.weights(4)
     assert table.transitions is None
@@ -156,7 +156,7 @@ def test_transitions_by_feature_are_one_list_over_pairs():
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_sparse_weights_give_the_same_tables(edge_kernel):
-    crf = observed_only(words_field(edge_kernel=edge_kernel, window=3))
+    crf = observed_only(words_field(edges=EdgeCliques(edge_kernel), window=3))
     sparse_table = crf.weights(5, feature_re="w|len")
     crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
     dense_table = crf.weights(5, feature_re="w|len")
@@ -230,9 +230,9 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
 
 def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
     crf, names = large_field(), CountedNames(300_000)
-    crf._reader = SimpleNamespace(n_features=300_000, names=names)
+    field, classes = crf.field_, crf.classes_.tolist()
     tracemalloc.start()
-    table = tabulate_weights(crf, 20, None, None, None)
+    table = tabulate_weights(field.terms, field.spec, classes, lambda term: names, 20, None, None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert names.asked == 22 * 20

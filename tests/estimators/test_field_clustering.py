@@ -49,7 +49,7 @@ def chains():
     return FieldClustering(3, **QUICK).fit(SEQUENCES)
 
 
-@pytest.mark.parametrize("init", ["spectral", "k-means", "random"])
+@pytest.mark.parametrize("init", ["spectral", "kmeans", "random"])
 @pytest.mark.parametrize("kernel", ["auto", Linear(), RBF(0.05) + Linear()], ids=str)
 def test_blobs_are_found(kernel, init):
     labels = FieldClustering(3, kernel=kernel, init=init, rank=30, n_init=4, random_state=0).fit_predict(X)

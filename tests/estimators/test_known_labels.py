@@ -113,9 +113,9 @@ def check_ranked(ranked, expected, classes, k):
 def test_chains_given_what_is_known(tagger):
     crf, X, _, known = tagger
     oracles = chain_labellings(crf, X, known)
-    marginals, pairs = crf.predict_marginals(X, pairs=True, known=known)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     ranked = crf.predict_nbest(X, 4, known=known)
-    best, likelihoods = crf.predict(X, "viterbi", known=known), crf.log_likelihood(X, known, per_sequence=True)
+    best, likelihoods = crf.predict(X, "viterbi", known=known), crf.log_likelihood(X, known, per_item=True)
     for number, oracle in enumerate(oracles):
         n = len(X[number])
         np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(n)], **EXACT)
@@ -133,16 +133,16 @@ def test_chains_given_what_is_known(tagger):
 def test_the_chain_rule_of_what_is_known(tagger):
     """log p(y | known) + log p(known) = log p(y and known)."""
     crf, X, y, known = tagger
-    given = crf.log_likelihood(X, y, per_sequence=True, known=known)
+    given = crf.log_likelihood(X, y, per_item=True, known=known)
     weights = [
         sum(np.log(weight(e, label)) for e, label in zip(*pair, strict=True)) for pair in zip(known, y, strict=True)
     ]
-    together = crf.log_likelihood(X, y, per_sequence=True) + weights
-    np.testing.assert_allclose(given + crf.log_likelihood(X, known, per_sequence=True), together, **EXACT)
+    together = crf.log_likelihood(X, y, per_item=True) + weights
+    np.testing.assert_allclose(given + crf.log_likelihood(X, known, per_item=True), together, **EXACT)
     half = [[entry if t % 2 else None for t, entry in enumerate(entries)] for entries in known]
     rest = [[None if t % 2 else entry for t, entry in enumerate(entries)] for entries in known]
-    whole = crf.log_likelihood(X, rest, per_sequence=True, known=half) + crf.log_likelihood(X, half, per_sequence=True)
-    np.testing.assert_allclose(whole, crf.log_likelihood(X, known, per_sequence=True), **EXACT)
+    whole = crf.log_likelihood(X, rest, per_item=True, known=half) + crf.log_likelihood(X, half, per_item=True)
+    np.testing.assert_allclose(whole, crf.log_likelihood(X, known, per_item=True), **EXACT)
 
 
 def test_all_known_comes_back_with_probability_one(tagger):
@@ -178,7 +178,7 @@ def test_labels_far_apart_given_what_is_known(sentences):
     known = [some_evidence(labels, WORDS, random) for labels in y]
     (answers,) = crf._answers(X)
     tables = {group.name: table[0] for group, table in zip(answers.graphs.factors, answers.factors, strict=True)}
-    marginals, pairs = crf.predict_marginals(X, pairs=True, known=known)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     for number, node in enumerate(answers.data.split(answers.node)):
         factors = [((t - lag, t), tables[f"lag{lag}"]) for lag in (1, 2) for t in range(lag, len(node))]
         oracle = Labellings(node, factors, WORDS, known[number])
@@ -214,14 +214,14 @@ def test_graphs_given_what_is_known(graphs):
     crf, X, _, edges, known = graphs
     (name,) = crf.edge_scores_
     nodes, joint = crf.predict_marginals(X, name, known=known)
-    ranked, likelihoods = crf.predict_nbest(X, 3, known=known), crf.log_likelihood(X, known, per_graph=True)
+    ranked, likelihoods = crf.predict_nbest(X, 3, known=known), crf.log_likelihood(X, known, per_item=True)
     oracles = graph_labellings(crf, X, edges, known)
     for number, oracle in enumerate(oracles):
         np.testing.assert_allclose(nodes[number], [oracle.marginals(v) for v in range(4)], **EXACT)
         np.testing.assert_allclose(joint[number], [oracle.marginals(*edge) for edge in edges], **EXACT)
         check_ranked(ranked[number], oracle.ranked, WORDS, 3)
         assert likelihoods[number] == pytest.approx(np.log(oracle.mass / oracle.free), abs=1e-9)
-        assert crf.predict(X, "joint", known=known)[number].tolist() == [WORDS[each] for each in oracle.ranked[0][0]]
+        assert crf.predict(X, "viterbi", known=known)[number].tolist() == [WORDS[each] for each in oracle.ranked[0][0]]
     np.testing.assert_allclose(crf.entropy(X, known=known), [oracle.entropy for oracle in oracles], **EXACT)
     for labels, entries in zip(crf.sample(X, 20, 0, known=known), known, strict=True):
         assert all(weight(entry, label) > 0 for drawn in labels for label, entry in zip(drawn, entries, strict=True))
@@ -241,7 +241,7 @@ def test_approximate_inference_keeps_to_what_is_known(graphs, method):
         np.testing.assert_allclose(marginals, [oracle.marginals(v) for v in range(4)], atol=0.15)
     for marginals, labels in zip(asked.predict_marginals(X, known=y), y, strict=True):
         np.testing.assert_allclose(marginals, np.array(labels)[:, None] == np.array(WORDS), atol=1e-12)
-    for decode in ("joint", "posterior"):
+    for decode in ("viterbi", "posterior"):
         assert [each.tolist() for each in asked.predict(X, decode, known=y)] == y
     drawn = asked.sample(X, 3, 0, known=known)
     for labels, entries in zip(drawn, known, strict=True):
@@ -278,7 +278,7 @@ def test_several_labels_given_some_of_them(instances, method):
     assert sets.tolist() == [oracle.ranked[0][0].tolist() for oracle in oracles]
     np.testing.assert_allclose(probabilities, [np.exp(oracle.ranked[0][1]) for oracle in oracles], **EXACT)
     expected = [np.log(oracle.mass / oracle.free) for oracle in oracles]
-    np.testing.assert_allclose(crf.log_likelihood(X, known, per_instance=True), expected, **EXACT)
+    np.testing.assert_allclose(crf.log_likelihood(X, known, per_item=True), expected, **EXACT)
     assert crf.log_likelihood(X, Y, known=Y) == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_array_equal(crf.predict(X, known=Y), Y)
     drawn = crf.sample(X, 10, 0, known=known)
@@ -349,7 +349,7 @@ def test_what_contradicts_the_constraints_is_said(sentences):
         known[long] = [*entries, *[None] * (n - 3)]
         with pytest.raises(ValueError, match=f"known: sequence {long}, {message}"):
             crf.predict(X, known=known)
-        values = crf.log_likelihood(X, known, per_sequence=True)
+        values = crf.log_likelihood(X, known, per_item=True)
         assert values[long] == -np.inf
         assert np.all(np.isfinite(np.delete(values, long)))
     wrong = [list(labels) for labels in y]

@@ -52,8 +52,8 @@ def all_scores(crf, x):
 
 
 def test_every_answer_is_that_of_the_sum_over_labellings(crf):
-    likelihoods = crf.log_likelihood(X, y, per_sequence=True)
-    marginals, pairs = crf.predict_marginals(X, pairs=True)
+    likelihoods = crf.log_likelihood(X, y, per_item=True)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge")
     entropies = crf.entropy(X)
     best = crf.predict(X, decode="viterbi")
     assert max(map(len, X)) == T
@@ -106,7 +106,7 @@ def test_constraints_hold_in_longer_fields():
         constraints={"transitions": [(0, 2)], "start": [1]},
         random_state=0,
     ).fit(kept, allowed)
-    marginals, pairs = crf.predict_marginals(X, pairs=True)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge")
     assert all(rows[0, 1] == 0.0 for rows in marginals)
     assert all(not rows[:, 0, 2].any() for rows in pairs)
     assert all(labels[0] != 1 for labels in crf.predict(X))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
+from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import listed_steps as steps_module
 from kernelfields.inference.chain import lists as allowed_module
@@ -232,7 +232,7 @@ def test_labels_of_a_fit_without_a_path_and_cliques_of_longer_reach_are_refused(
 class TestPruning:
     def test_a_coarse_field_prunes_and_is_kept(self, tagged, tmp_path):
         X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0, edge_prior_variance=0.1).fit(X, y)
+        coarse = ChainCRF("linear", prior_variance=1.0, edges=EdgeCliques(prior_variance=0.1)).fit(X, y)
         crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
         report = crf.allowed_.report(X)
         assert 1 <= report["labels_per_position"] < 12

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields.cliques import check_window, window_view
+from kernelfields.numerics.windows import check_window, window_view
 
 
 def window_by_loop(inputs, offsets, before, after):

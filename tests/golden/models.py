@@ -92,8 +92,8 @@ def _chain_answers(inputs: Callable[[], tuple[list, list]], **asked: Any) -> Cal
             "viterbi": np.concatenate(crf.predict(X)),
             "posterior": np.concatenate(crf.predict(X, decode="posterior")),
             "marginals": np.concatenate(crf.predict_marginals(X)),
-            "pairs": np.concatenate(crf.predict_marginals(X, pairs=True)[1]),
-            "log_likelihood": crf.log_likelihood(X, y, per_sequence=True),
+            "pairs": np.concatenate(crf.predict_marginals(X, cliques="edge")[1]),
+            "log_likelihood": crf.log_likelihood(X, y, per_item=True),
             "entropy": crf.entropy(X),
             "samples": np.concatenate(crf.sample(X, random_state=0)),
             "coefficients": np.concatenate([_dense(each).ravel() for each in crf.coef_.values()]),
@@ -111,7 +111,7 @@ def _chain_answers(inputs: Callable[[], tuple[list, list]], **asked: Any) -> Cal
 def _graph_answers(exact: bool, **settings: Any) -> Callable[[Any], dict[str, Any]]:
     def answers(crf: Any) -> dict[str, Any]:
         X, y = graphs(12, 4, **settings)
-        nodes, edges = crf.predict_marginals(X, factors="edge")
+        nodes, edges = crf.predict_marginals(X, cliques="edge")
         found = {
             "joint": np.concatenate(crf.predict(X)),
             "marginals": np.concatenate(nodes),
@@ -119,7 +119,7 @@ def _graph_answers(exact: bool, **settings: Any) -> Callable[[Any], dict[str, An
             "coefficients": np.concatenate([_dense(each).ravel() for each in crf.coef_.values()]),
         }
         if exact:
-            found["log_likelihood"] = crf.log_likelihood(X, y, per_graph=True)
+            found["log_likelihood"] = crf.log_likelihood(X, y, per_item=True)
             found["entropy"] = crf.entropy(X)
             found["certificate"] = _certificate(crf)
         return found
@@ -136,7 +136,7 @@ def _several_answers(crf: Any) -> dict[str, Any]:
         "joint": labels,
         "chances": chances,
         "decision": crf.decision_function(X),
-        "log_likelihood": crf.log_likelihood(X, Y, per_instance=True),
+        "log_likelihood": crf.log_likelihood(X, Y, per_item=True),
         "certificate": _certificate(crf),
     }
 

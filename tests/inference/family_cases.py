@@ -386,10 +386,10 @@ class Shape(NamedTuple):
 
 
 def star(offsets):
-    """Trees: all nodes meet the first, some pairs twice; nothing meets in the last group."""
+    """Trees: all nodes meet the first, some pairs twice, from the last graph to the first; the last group is empty."""
     pairs = np.array([(a, v) for a, b in pairwise(offsets.tolist()) for v in range(a + 1, b)])
     pairs = pairs.reshape(-1, 2)
-    return Shape({"star": pairs, "again": pairs[::2, ::-1], "none": np.zeros((0, 2), dtype=np.int64)}, ("again",))
+    return Shape({"star": pairs, "again": pairs[::-2, ::-1], "none": np.zeros((0, 2), dtype=np.int64)}, ("star",))
 
 
 def ring(offsets):

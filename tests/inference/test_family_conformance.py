@@ -325,7 +325,7 @@ def test_parts(case, setting):
     solved = problem(case, setting)
     whole, potentials, n_items = solved.at(weights=solved.weights), solved.put(solved.potentials), solved.family.n_items
     labels, scores = solved.family.best(potentials)
-    for first, last in ((0, 1), (1, n_items), (0, n_items)):
+    for first, last in ((0, 1), (1, 2), (1, n_items), (0, n_items)):
         part, own = solved.family.part(first, last), solved.family.cut(potentials, first, last)
         rows = slice(solved.items.offsets[first], solved.items.offsets[last])
         assert (part.n_items, part.n_positions) == (last - first, rows.stop - rows.start)
@@ -365,6 +365,22 @@ def test_items_without_a_labelling_are_found_and_named(case, setting):
     for ask in asked:
         with pytest.raises(ValueError, match=r"(sequence|graph|instance) 2\b"):
             ask(solved.case.layout.put(barred, solved.potentials))
+
+
+@for_all(settings=SOME)
+def test_weights_of_thousands_of_nats_forbid_nothing(case, setting):
+    """Weights whose exponentials are zero in doubles leave all labellings possible."""
+    solved = problem(case, setting)
+    shape = solved.family.n_positions, solved.family.n_labels
+    evidence = np.full(shape, -2000.0) * (solved.random.random(shape) < 0.5)
+    narrowed = solved.family.given(evidence)
+    assert not narrowed.impossible().any()
+    expected = solved.enumerated(log_weights=evidence)
+    member = narrowed.at(solved.case.layout.put(narrowed, solved.potentials))
+    log_partition = solved.case.layout.by_item(narrowed, member.log_partition)
+    np.testing.assert_allclose(log_partition, expected.log_partition, rtol=1e-12, atol=1e-11)
+    mean = member.mean()
+    assert_tables(replace(solved, family=narrowed), mean, expected.mean(), 10 * solved.near)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "steps" in CASES[case].measures])

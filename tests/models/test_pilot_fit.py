@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.fields.chains import Chains
 from kernelfields.models.pilot_fit import MOST_POSITIONS, in_pieces, split
 
@@ -87,7 +87,7 @@ def test_the_choice_is_the_same_each_time_and_does_not_move_the_basis():
 
 def test_transitions_follow_unless_they_have_a_variance_of_their_own():
     X, y = strong()
-    crf = ChainCRF("rbf", edge_prior_variance=0.5).fit(X, y)
+    crf = ChainCRF("rbf", edges=EdgeCliques(prior_variance=0.5)).fit(X, y)
     variances = {term.name: term.prior_variance for term in crf.field_.terms}
     assert variances == {"node": crf.prior_variance_, "edge": 0.5}
     assert crf.prior_variance_ != 0.5

@@ -5,7 +5,7 @@ import pytest
 from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, FieldSearchCV, NodeCliques
-from kernelfields.estimators.settling import Silence
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
@@ -17,7 +17,7 @@ INPUTS = np.concatenate(X)
 def candidates(estimator=None, **grids):
     estimator = estimator or ChainCRF("rbf")
     defaults = {"kernels": "rbf", "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator, estimator._training(X, y, None, Silence()), **{**defaults, **grids})
+    return list_candidates(estimator, estimator._training(X, y, None, NoProgress()), **{**defaults, **grids})
 
 
 def inputs():

@@ -6,7 +6,7 @@ from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
 from kernelfields import ChainCRF
-from kernelfields.estimators.settling import Silence
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.selection.folds import Fold, Items, split_items, spread_folds
 
 X, y = search_sequences()
@@ -14,7 +14,7 @@ X, y = search_sequences()
 
 def items_of(X, y):
     crf = ChainCRF()
-    return Items(crf, crf._training(X, y, None, Silence()), X, y, None)
+    return Items(crf, crf._training(X, y, None, NoProgress()), X, y, None)
 
 
 ITEMS = items_of(X, y)

@@ -6,7 +6,7 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 
 from kernelfields import ChainCRF
 from kernelfields.estimators import base
-from kernelfields.estimators.settling import Silence
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import variance_path
@@ -20,7 +20,7 @@ VARIANCES = (10.0, 0.1, 1.0)
 
 
 def read(estimator, X, y):
-    training = estimator._training(X, y, None, Silence())
+    training = estimator._training(X, y, None, NoProgress())
     return training, Items(estimator, training, X, y, None)
 
 

@@ -227,7 +227,7 @@ def _say_nothing(text: str) -> None:
 
 
 def learnt_cliques(
-    search: StructureSearch | str | Any,
+    cliques: StructureSearch | str,
     prior_variance: Any,
     window: int | tuple[int, int],
     training: Training,
@@ -239,7 +239,7 @@ def learnt_cliques(
         raise ValueError(
             "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
         )
-    search = StructureSearch() if isinstance(search, str) else resolve_search(search)
+    search = resolve_search(cliques)
     candidates = search.candidates
     if candidates is None:
         candidates = default_candidates(prior_variance, window, len(training.classes))

@@ -13,10 +13,12 @@ from kernelfields.fields.cliques import (
 from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.grids import grid_edges
+from kernelfields.fields.segments import DurationCliques, SegmentCliques
 
 __all__ = [
     "CliqueSet",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "GraphFactors",
@@ -24,6 +26,7 @@ __all__ = [
     "NgramCliques",
     "NodeCliques",
     "OrderCliques",
+    "SegmentCliques",
     "SkipCliques",
     "StartCliques",
     "grid_edges",

@@ -332,14 +332,16 @@ class LabelFamily(ABC):
         return None if self.base is None else self.base.part(first, last)
 
     def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return views of the potentials of items first..last-1."""
+        """Return the potentials of items first..last-1, views where rows are in the order of the items."""
         arrays = []
         for group, array in zip(self.groups, potentials.arrays, strict=True):
             if group.tied or group.items is None:
                 arrays.append(array)
-            else:
+            elif np.all(group.items[1:] >= group.items[:-1]):
                 begin, end = np.searchsorted(group.items, (first, last))
                 arrays.append(array[begin:end])
+            else:
+                arrays.append(array[(group.items >= first) & (group.items < last)])
         return potentials.of(arrays)
 
     def impossible(self) -> np.ndarray:

@@ -51,7 +51,7 @@ class RingFamily(JunctionFamily):
         assert self.base is not None
         steps = np.ones((self.n_labels, self.n_labels)) if self.base.step is None else self.base.step == 0
         penalties = self.base.position
-        allowed = np.ones((self.n_positions, self.n_labels)) if penalties is None else np.exp(penalties) > 0
+        allowed = np.ones((self.n_positions, self.n_labels)) if penalties is None else ~np.isneginf(penalties)
         return np.array([not _has_closed_path(rows, steps) for rows in np.split(allowed, self.offsets[1:-1])])
 
 

@@ -223,7 +223,7 @@ def squared_norms(X: Rows) -> np.ndarray:
 class Destinations(NamedTuple):
     """Rows Z (m, d) as squared distances to them are computed: in float64, ``shift`` (d,) taken off, and ||z||^2."""
 
-    given: Rows
+    source: Rows
     shift: np.ndarray | None
     rows: Rows
     norms: np.ndarray
@@ -242,8 +242,8 @@ def squared_distances(X: Rows, Z: Rows | Destinations | None = None) -> np.ndarr
         return _distances_among(X)
     to = Z if isinstance(Z, Destinations) else destinations(Z, is_dense(X))
     if to.shift is not None and not is_dense(X):
-        to = destinations(to.given, centred=False)
-    return by_blocks(X, to.rows.shape[0], block_dtype(X, to.given), lambda part: _distances_to(part, to))
+        to = destinations(to.source, centred=False)
+    return by_blocks(X, to.rows.shape[0], block_dtype(X, to.source), lambda part: _distances_to(part, to))
 
 
 def _distances_to(X: Rows, to: Destinations) -> np.ndarray:

@@ -169,10 +169,10 @@ class _NodeColumns:
 
     def columns(self, nodes: np.ndarray) -> np.ndarray:
         """Return the columns of nodes, (N, n); each node is computed once, however often it is named."""
-        unique, place = np.unique(nodes, return_inverse=True)
+        unique, columns = np.unique(nodes, return_inverse=True)
         units = np.zeros((self.n_nodes, len(unique)))
         units[unique, np.arange(len(unique))] = 1.0
-        return self.function(units)[:, place] if len(unique) else units
+        return self.function(units)[:, columns] if len(unique) else units
 
     def diagonal(self, nodes: np.ndarray) -> np.ndarray:
         """Return the entries of the diagonal, (n,)."""

@@ -69,7 +69,10 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
                     f"two clique sets are named {part_name!r}, one of them a part of the sum of kernels in "
                     f"{name!r}; give each a name of its own"
                 )
-            named.append((part_name, resolved_clique(part)))
+            try:
+                named.append((part_name, resolved_clique(part)))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"clique set {part_name!r}: {error}") from error
     if not any(clique.default_name == "node" for _, clique in named):
         raise ValueError(
             "cliques holds no NodeCliques (for graphs, GraphNodes): add NodeCliques(kernel), the potential of "

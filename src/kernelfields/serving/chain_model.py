@@ -240,22 +240,22 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind
     n_outcomes = n_labels ** _LABELS_MET[kind]
-    coefficients, factor, place = entry["coefficients"], entry["label_factor"], entry["subspace"]
+    coefficients, factor, number = entry["coefficients"], entry["label_factor"], entry["subspace"]
     if "pairs" in entry:
         begin, outcomes = entry["pairs"]["begin"], entry["pairs"]["outcomes"]
         shape = (len(begin) - 1, n_outcomes)
         coefficients = SparseRows((coefficients.ravel().astype(np.float64), outcomes, begin), shape=shape)
-        if place is None:
+        if number is None:
             coefficients = coefficients.toarray()
     else:
         coefficients = np.asarray(coefficients, dtype=np.float64)
     kernel = pivots = None
-    if place is not None:
-        explicit = "n_coordinates" in subspaces[place]
-        kernel = served_kernel(subspaces[place]["kernel"], explicit=explicit)
+    if number is not None:
+        explicit = "n_coordinates" in subspaces[number]
+        kernel = served_kernel(subspaces[number]["kernel"], explicit=explicit)
         if not explicit:
-            pivots = _pivots(subspaces[place])
-            coefficients = back_substitution(np.asarray(subspaces[place]["factor"]), coefficients)
+            pivots = _pivots(subspaces[number])
+            coefficients = back_substitution(np.asarray(subspaces[number]["factor"]), coefficients)
     if factor is not None:
         coefficients = coefficients @ factor.T
     if coefficients.shape[1] != n_outcomes:

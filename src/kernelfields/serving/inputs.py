@@ -164,14 +164,14 @@ class Dictionary:
         if described["kind"] != "dictionary":
             raise ServingError(f"labels allowed by {described['kind']!r} cannot be served: use a LabelDictionary")
         self.feature = described["feature"]
-        self._places = {word: place for place, word in enumerate(described["words"], start=1)}
+        self._numbers = {word: number for number, word in enumerate(described["words"], start=1)}
         sizes, labels = described["sizes"], described["labels"]
         self._penalties = np.full((len(sizes), int(described["n_labels"])), -np.inf)
         self._penalties[np.repeat(np.arange(len(sizes)), sizes), labels] = 0.0
 
     def penalties(self, sequences: Sequence, rows: Rows) -> np.ndarray:
         """Return 0 for labels that are allowed and minus infinity for others, (N, L)."""
-        return self._penalties[[self._places.get(word, 0) for word in self._words(sequences, rows)]]
+        return self._penalties[[self._numbers.get(word, 0) for word in self._words(sequences, rows)]]
 
     def _words(self, sequences: Sequence, rows: Rows) -> Iterable[str | None]:
         if isinstance(self.feature, str):

@@ -99,8 +99,8 @@ class _Export:
         self.chain, self.graph = chain, Graph()
         self.n_labels = len(chain.classes_)
         graph, inputs = self.graph, chain.inputs
-        given = {name: graph.value(name, name) for name in ("inputs", "indptr", "indices", "values")}
-        length = given["indptr" if inputs.sparse else "inputs"].node("Shape").part(graph.whole(0), graph.whole(1))
+        arrays = {name: graph.value(name, name) for name in ("inputs", "indptr", "indices", "values")}
+        length = arrays["indptr" if inputs.sparse else "inputs"].node("Shape").part(graph.whole(0), graph.whole(1))
         #: [T], the number of positions.
         self.length = length - graph.whole(1) if inputs.sparse else length
         count = self.length.node("Squeeze")
@@ -110,10 +110,10 @@ class _Export:
         self.is_first = positions.node("Equal", zero)
         self.is_last = positions.node("Equal", count - one)
         if inputs.sparse:
-            parts = given["indptr"], given["indices"], given["values"]
+            parts = arrays["indptr"], arrays["indices"], arrays["values"]
             self.rows: InputRows = SparseGraphRows.of_inputs(*parts, inputs.n_features, self.length)
         else:
-            rows = given["inputs"]
+            rows = arrays["inputs"]
             if inputs.scaling is not None:
                 centre, spread = inputs.scaling
                 rows = rows - centre
@@ -225,20 +225,20 @@ class _Export:
 
         inputs, info = self.chain.inputs, helper.make_tensor_value_info
         if inputs.sparse:
-            given = [
+            inputs_of_graph = [
                 info("indptr", TensorProto.INT64, ["positions_and_one"]),
                 info("indices", TensorProto.INT64, ["entries"]),
                 info("values", TensorProto.DOUBLE, ["entries"]),
             ]
         else:
-            given = [info("inputs", TensorProto.DOUBLE, ["positions", inputs.n_features])]
+            inputs_of_graph = [info("inputs", TensorProto.DOUBLE, ["positions", inputs.n_features])]
         kinds: dict[str, tuple[int, list[str | int | None]]] = {
             "labels": (TensorProto.INT64, ["positions"]),
             "marginals": (TensorProto.DOUBLE, ["positions", self.n_labels]),
             "log_partition": (TensorProto.DOUBLE, []),
         }
         answers = [info(name, *kinds[name]) for name in outputs]
-        graph = helper.make_graph(self.graph.nodes, "chain", given, answers, self.graph.initializers)
+        graph = helper.make_graph(self.graph.nodes, "chain", inputs_of_graph, answers, self.graph.initializers)
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, producer_name="kernelfields", opset_imports=opsets, ir_version=_IR_VERSION)
         helper.set_model_props(model, self._notes(jointly))

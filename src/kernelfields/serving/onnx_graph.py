@@ -132,13 +132,13 @@ class Graph:
         outputs = [info(after.name) for _, _, after in states] + [info(inside.name) for inside in results]
         inner = self._helper.make_graph(body.nodes, self.value("body").name, inputs, outputs)
         found = [self.value("state") for _ in states] + [self.value("rows") for _ in results]
-        given = [first.name for first, _, _ in states] + [array.name for array, _ in rows]
+        sources = [first.name for first, _, _ in states] + [array.name for array, _ in rows]
         directions = {
             "scan_input_directions": [int(backward)] * len(rows),
             "scan_output_directions": [int(backward)] * len(results),
         }
         names = [value.name for value in found]
-        loop = self._helper.make_node("Scan", given, names, body=inner, num_scan_inputs=len(rows), **directions)
+        loop = self._helper.make_node("Scan", sources, names, body=inner, num_scan_inputs=len(rows), **directions)
         self.nodes.append(loop)
         return found
 
@@ -160,7 +160,7 @@ class Value(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
         if method != "__call__" or ufunc.__name__ not in _OPERATIONS:
             return NotImplemented
-        first, *others = (each if isinstance(each, Value) else self.graph.constant(each) for each in operands)
+        first, *others = (own if isinstance(own, Value) else self.graph.constant(own) for own in operands)
         return first.node(_OPERATIONS[ufunc.__name__], *others)
 
     def __array_function__(

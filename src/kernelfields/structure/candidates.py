@@ -57,14 +57,13 @@ MOST_LABELS_IN_FULL = 16
 _MOST_TRIPLES = 10_000
 
 
-def resolve_search(candidates: Any) -> StructureSearch:
-    """Return what to choose from as a StructureSearch; TypeError or ValueError if it cannot be used."""
-    search = candidates if isinstance(candidates, StructureSearch) else StructureSearch(candidates)
+def resolve_search(cliques: StructureSearch | str) -> StructureSearch:
+    """Return the search for clique sets, that of "learn" for a string; TypeError or ValueError if it is unusable."""
+    search = StructureSearch() if isinstance(cliques, str) else cliques
     search.check()
     if search.candidates is not None and not isinstance(search.candidates, list | tuple):
         raise TypeError(
-            f"candidates must be a list of clique sets such as SkipCliques(lag=2), or a StructureSearch, got "
-            f"{search.candidates!r}"
+            f"candidates must be a list of clique sets such as SkipCliques(lag=2), or None, got {search.candidates!r}"
         )
     return search
 

@@ -107,7 +107,7 @@ class StructurePath(Shown):
 
 @SETTINGS.register("structure search")
 class StructureSearch(BaseEstimator):
-    """What to choose from, and when to stop; pass it as ``candidates`` of an estimator.
+    """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
 
     Parameters
     ----------
