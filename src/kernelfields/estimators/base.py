@@ -353,6 +353,12 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         local = self._partial_settings().ask_of_unlabelled
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
+    def _travelling(self) -> Self:
+        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
+        model = copy.copy(self)
+        model.callbacks, model.engine, model.n_jobs = None, "threads", 1
+        return model
+
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
 
