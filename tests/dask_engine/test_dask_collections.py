@@ -104,8 +104,8 @@ def test_predictions_for_a_collection_are_one(client):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
     best = crf.predict_nbest(bag.from_delayed(parts), k=2).compute()
     assert [len(each) for each in best] == [2] * 30
-    with pytest.raises(ValueError, match="must be one of"):
-        predict_collection(crf, parts, "score")
+    with pytest.raises(ValueError, match="a partition of the collection at a time"):
+        crf.predict_marginals(parts, cliques=["edge"])
 
 
 def test_allowed_labels_hold_in_shards_of_lists_and_in_predictions_for_collections(client):

@@ -70,9 +70,7 @@ def map_partitions(answer: Callable[[list[object]], Iterable[object]], X: object
     return parts if isinstance(X, list | tuple) else dask.bag.from_delayed(parts)
 
 
-def _answered(
-    answer: Callable[[list[object]], Iterable[object]], part: Iterable[object], number: int
-) -> list[object]:
+def _answered(answer: Callable[[list[object]], Iterable[object]], part: Iterable[object], number: int) -> list[object]:
     """Task on a worker: return the answers for the sequences of one partition."""
     sequences = list(part)
     try:
