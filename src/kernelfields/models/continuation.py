@@ -33,12 +33,11 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.engine import Sample
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
-from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.continued import ContinuedPosterior
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term, label_factor
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Solution, minimize
+from kernelfields.solvers.loop import Solution
 
 # The share of k(x, x) that may be left outside of the span before an input becomes a pivot.
 _SHARE_OUTSIDE = 0.05
@@ -211,11 +210,7 @@ def fit_continued(
         roots.append(root)
     datafit = sample.datafit([term.on(sample) for term in moved])
     posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
-    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
-    settings: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "watch": options.watch}
-    # As in a fit: products are cut into runs for our own threads.
-    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
-        solution = minimize(posterior, rule, start=posterior.mean, **settings)
+    solution = options.minimize(posterior, posterior.mean)
     fitted = []
     for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
         solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root
