@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelfields.fields.chains import Packed
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import LabelFamily, Member
@@ -69,7 +70,7 @@ class Objective:
         self.weights = weights
         self.workers = workers or Workers()
         #: The labelled data, where passes over their features can compute value and gradient together.
-        self.data: Packed | None = None
+        self.data: Packed | LabelledInstances | None = None
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
@@ -215,7 +216,7 @@ class PartialLikelihood(Objective):
 
 
 def labelled_objective(
-    family: LabelFamily, data: Packed, workers: Workers | None = None
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None = None
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
     objective = _objective(family, data, workers)
@@ -223,7 +224,9 @@ def labelled_objective(
     return objective
 
 
-def _objective(family: LabelFamily, data: Packed, workers: Workers | None) -> Likelihood | PartialLikelihood:
+def _objective(
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood | PartialLikelihood:
     weights = data.weights
     if data.evidence is None:
         if data.labels is None:
