@@ -106,7 +106,7 @@ class LocalSample:
         positions = term.clique.positions(self.data)
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
-            return known.for_term(term, positions)
+            return replace(known, term=term, positions=positions)
         n_labels = self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))

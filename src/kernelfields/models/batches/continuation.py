@@ -209,7 +209,7 @@ def fit_continued(
             moved.append(replace(term, clique=clique, label_factor=factor / root, coefficients=None))
             means.append(term.known * root)
         roots.append(root)
-    datafit = sample.datafit([term.on(sample) for term in moved])
+    datafit = sample.datafit([sample.design(term) for term in moved])
     posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
     rule = resolve_solver(options.solver, posterior, options.tol, options.random)
     settings: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "watch": options.watch}

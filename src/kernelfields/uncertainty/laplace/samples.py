@@ -152,7 +152,7 @@ def draw_posterior(
     random: np.random.Generator,
 ) -> LaplaceSamples:
     """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it."""
-    posterior = LogPosterior(sample.datafit([term.on(sample) for term in terms]))
+    posterior = LogPosterior(sample.datafit([sample.design(term) for term in terms]))
     point = mode_of(posterior, posterior.compressed([term.known for term in terms]), method)
     found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
     draws = found.sample(int(n_samples), random)
