@@ -89,7 +89,7 @@ def compare_fits(X: list, y: list, variance: float) -> list[dict]:
             RBF(0.5),
             rank=RANK,
             prior_variance=variance,
-            edge_prior_variance=1.0,
+            edges=EdgeCliques(prior_variance=1.0),
             dtype=dtype,
             tol=1e-3,
             max_iter=10_000,

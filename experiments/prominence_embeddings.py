@@ -99,7 +99,7 @@ def figure(folds: list[int], families: list[str]) -> None:
             begin = time.perf_counter()
             kernels, variances = FAMILIES[family]
             chooser = ChainCRFCV(
-                ChainCRF(rank=SEARCH_RANK, edge_prior_variance=1.0, **COMMON),
+                ChainCRF(rank=SEARCH_RANK, edges=EdgeCliques(prior_variance=1.0), **COMMON),
                 kernels=kernels,
                 prior_variances=variances,
                 cv=3,

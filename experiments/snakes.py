@@ -73,7 +73,7 @@ def fitted(model: str, X: list, y: list, variance: float) -> GraphCRF:
     """Return a fitted field."""
     crf = GraphCRF(
         "linear",
-        decode="joint",
+        decode="viterbi",
         edge_kernel="linear" if model == "directional edges" else None,
         inference="tree" if model == "no edges" else "loopy",
         prior_variance=variance,

@@ -41,13 +41,13 @@ FIELDS = {
     "rbf": (ChainCRF("rbf", **SHARED), None),
     "window": (ChainCRF(RBF("scale"), window=3, label_kernel="centred", **SHARED), None),
     "some columns": (ChainCRF(Columns(RBF("scale"), 1, 3), **SHARED), None),
-    "edge kernel": (ChainCRF("rbf", edge_kernel=RBF(0.3), **SHARED), None),
+    "edge kernel": (ChainCRF("rbf", edges=EdgeCliques(RBF(0.3)), **SHARED), None),
     "sparse sum": (
         ChainCRF(Linear() + Polynomial(4, gamma="scale"), prior_variance=(2.0, 0.5), **SHARED),
         rare_columns,
     ),
     "raw inputs": (ChainCRF("linear", **SHARED), None),
-    "observed": (ChainCRF("linear", support="observed", min_freq=2.0, **SHARED), words),
+    "observed": (ChainCRF("linear", support=2.0, **SHARED), words),
     "constraints": (ChainCRF("rbf", constraints=[(2, 0)], class_weight={0: 2.0}, **SHARED), None),
     "balanced": (ChainCRF("rbf", class_weight="balanced", **SHARED), None),
     "ends": (

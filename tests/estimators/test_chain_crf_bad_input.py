@@ -211,7 +211,7 @@ def test_other_inputs_than_those_fitted(crf):
 
 
 def test_questions_that_cannot_be_answered(crf):
-    with pytest.raises(ValueError, match="decode must be one of 'auto', 'viterbi', 'joint', 'posterior', got 'beam'"):
+    with pytest.raises(ValueError, match="decode must be one of 'auto', 'viterbi', 'posterior', got 'beam'"):
         crf.predict(X, decode="beam")
     for k in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="k must be a whole number of at least 1"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import EdgeCliques, NodeCliques, RingCRF, SkipCliques
+from kernelfields import EdgeCliques, EndCliques, NodeCliques, RingCRF, SkipCliques, StartCliques
 
 LENGTHS = (1, 2, 3, 5, 6) * 6
 FIELDS = {
@@ -100,3 +100,13 @@ def test_what_has_no_meaning_for_rings_is_refused(sample, fitted):
     entities[3][:2] = ["B-X", "I-X"]
     with pytest.raises(ValueError, match="a ring has no first and no last label"):
         RingCRF(kernel="linear", constraints="bio").fit(X, entities)
+    for cliques in (StartCliques(), EndCliques()):
+        with pytest.raises(ValueError, match="a ring has no first and no last label: leave out"):
+            RingCRF(cliques=[NodeCliques("linear"), EdgeCliques(), cliques]).fit(X, y)
+
+
+def test_a_search_for_cliques_finds_no_ends(sample):
+    learnt = RingCRF("linear", cliques="learn", prior_variance=1.0, random_state=0).fit(*sample)
+    assert not {"start", "end"} & set(learnt.coef_)
+    added = {step.name: step.bound for step in learnt.structure_path_.steps}
+    assert all(added.get(name, 0.0) == 0.0 for name in ("start", "end"))

@@ -102,7 +102,7 @@ def test_graphs_tables_and_several_labels():
     )
     both = np.column_stack([rows[:, 1] > 0, rows[:, 2] > 0]).astype(int)
     several = MultiLabelCRF("linear", **SETTINGS).fit(rows[:120], both[:120])
-    for scoring in ("log-likelihood", "accuracy"):
+    for scoring in ("log_likelihood", "accuracy"):
         found = asked(several, rows[120:], both[120:], scoring=scoring)
         assert set(list(found.drops)[:2]) == {"x1", "x2"}
 

@@ -146,7 +146,7 @@ def test_impossible_sequences_keep_their_infinity():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (-3.0, r"one value for each of the 3 sequences, got shape \(\): pass .*per_sequence=True"),
+        (-3.0, r"one value for each of the 3 sequences, got shape \(\): pass .*per_item=True"),
         ([-1.0, -2.0], r"got shape \(2,\)"),
         ([-1.0, 2.0, -1.0], "log_likelihood of sequence 1 is 2.0, .* pass log-likelihoods, not losses"),
         ([-1.0, -2.0, np.nan], "log_likelihood of sequence 2 is nan"),

@@ -139,7 +139,8 @@ def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     chains = Chains(np.ones((offsets[-1], 1)), offsets)
     graphs = Graphs.from_chains(chains, lags, orders)
-    steps = {f"lag{lag}": (-lag, 0) for lag in lags} | {f"order{k}": tuple(range(-k, 1)) for k in orders}
+    names = {lag: "edge" if lag == 1 else f"lag{lag}" for lag in lags}
+    steps = {name: (-lag, 0) for lag, name in names.items()} | {f"order{k}": tuple(range(-k, 1)) for k in orders}
     assert [factors.name for factors in graphs.factors] == list(steps)
     for factors in graphs.factors:
         back = steps[factors.name]

@@ -298,6 +298,13 @@ def _sum_of_kernels() -> Any:
     return _fit_chain(lambda: (X, y), kernel=Linear() + Polynomial(2), rank=5, prior_variance=(2.0, 0.5))()
 
 
+def _edge_kernel() -> Any:
+    from kernelfields import EdgeCliques
+
+    edges = EdgeCliques("rbf", prior_variance=0.5)
+    return _fit_chain(lambda: chains(1), kernel="linear", edges=edges, rank=6)()
+
+
 _CHAIN, _GRAPH, _SEVERAL = _named("ChainCRF"), _named("GraphCRF"), _named("MultiLabelCRF")
 _CLASSIFIER, _DENSITY = _named("KernelClassifier"), _named("ExponentialFamilyDensity")
 
@@ -314,7 +321,7 @@ MODELS: dict[str, GoldenModel] = {
     ),
     "chain-edge-kernel": GoldenModel(
         _CHAIN,
-        _fit_chain(lambda: chains(1), kernel="linear", edge_kernel="rbf", rank=6, edge_prior_variance=0.5),
+        _edge_kernel,
         _chain_answers(lambda: chains(2, 5), best=2),
     ),
     "chain-dicts-observed": GoldenModel(

@@ -21,8 +21,7 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, TreeReweighted
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
 from kernelfields.inference.ngrams.family import NgramFamily
 from kernelfields.inference.potentials import EDGE, Placement, Potentials

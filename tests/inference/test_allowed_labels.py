@@ -9,9 +9,9 @@ from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.decoding import viterbi
-from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
-from kernelfields.inference.chain.lists import ListFamily, best_in_lists, best_with_each, infer_lists, worth_lists
+from kernelfields.inference.chain.lists import best_in_lists, best_with_each, infer_lists, worth_lists
 from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.potentials import EDGE, Potentials

@@ -56,7 +56,7 @@ def test_parameters_of_others_in_a_search():
         (ChainCRF, "predict_proba", r"predict_marginals\(X\) gives one array of probabilities per sequence"),
         (GraphCRF, "predict_proba", "per graph"),
         (GraphCRF, "decision_function", "predict_marginals"),
-        (MultiLabelCRF, "predict_marginals", "predict_proba"),
+        (MultiLabelCRF, "predict_log_proba", r"np\.log\(predict_proba\(X\)\)"),
         (ChainCRF, "feature_importances_", r"weights\(\)"),
         (ChainCRF, "transmat_", "transitions_"),
         (KernelClassifier, "support_vectors_", "basis_"),

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.likelihoods.fused import fused_passes

@@ -8,6 +8,7 @@ import pytest
 from search_sequences import per_token, search_sequences
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import (
@@ -105,8 +106,22 @@ def test_what_is_no_estimator_of_labels_is_refused(wrong):
         FieldSearchCV(wrong).fit(X, y)
 
 
+def test_groups_of_tables_and_frames_are_searched():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.vstack(X), columns=list("abc"))
+    table["sequence"] = np.repeat(np.arange(len(X)), [len(x) for x in X])
+    table["label"] = np.concatenate(y)
+    groups = table.groupby("sequence")
+    plain = FieldSearchCV(SegmentCRF(rank=8, max_duration=9), **QUICK).fit(X, y)
+    grouped = clone(plain).fit(groups[list("abc")], groups["label"])
+    np.testing.assert_allclose(grouped.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=1e-9)
+    assert FrameCRF(clone(plain)).fit(table).score(table) == plain.score(X, y)
+
+
 def test_methods_are_there_before_the_fit():
-    assert hasattr(KernelClassifierCV(), "predict_proba")
+    assert KernelClassifierCV().predict_proba.__name__ == "predict_proba"
+    search = KernelClassifierCV(KernelClassifier("linear"), prior_variances=[1.0], cv=2, random_state=0)
+    assert StackingClassifier([("search", search)], cv=2).fit(*IRIS).stack_method_ == ["predict_proba"]
     assert not hasattr(ChainCRFCV(), "predict_proba")
     assert is_classifier(FieldSearchCV(KernelClassifier()))
     assert not is_classifier(FieldSearchCV(SegmentCRF()))
@@ -191,7 +206,7 @@ MOVED = [x + number % 3 for number, x in enumerate(X)]
 
 
 def test_classes_of_sequences_are_searched_as_by_a_grid_search():
-    hidden = SequenceClassifier(n_states=2, rank=8, random_state=0)
+    hidden = SequenceClassifier(n_states=2, rank=8, tol=0.01, random_state=0)
     folds = StratifiedKFold(3)
     search = FieldSearchCV(hidden, **GRID, cv=folds, halving=False).fit(MOVED, CLASSES)
     grid = {"kernel": GRID["kernels"], "prior_variance": GRID["prior_variances"]}
@@ -200,8 +215,8 @@ def test_classes_of_sequences_are_searched_as_by_a_grid_search():
     np.testing.assert_array_equal(search.predict_proba(MOVED), peer.predict_proba(MOVED))
     np.testing.assert_array_equal(search.classes_, ["a", "b", "c"])
     assert is_classifier(search)
-    scores = cross_val_score(search.set_params(cv=2), MOVED, CLASSES, cv=2)
-    assert np.all(scores > 0.5)
+    quick = search.set_params(kernels=Linear(), prior_variances=[1.0], cv=2, refit=True)
+    assert np.all(cross_val_score(quick, MOVED, CLASSES, cv=2) > 0.5)
 
 
 def test_names_of_kernels_stand_for_grids_of_sequence_classifiers():
@@ -298,8 +313,10 @@ def test_weights_are_repetitions(check):
     check("KernelClassifierCV", KernelClassifierCV(kernels=["rbf"], prior_variances=[0.1, 1.0], extend=False))
 
 
-@pytest.mark.parametrize("name", ["chains", "segments", "graphs", "labels"])
-@pytest.mark.parametrize("scoring", ["log_likelihood", "accuracy"])
+WEIGHED = [("chains", "log_likelihood"), ("chains", "accuracy"), ("graphs", "accuracy")]
+
+
+@pytest.mark.parametrize(("name", "scoring"), [*WEIGHED, ("segments", "log_likelihood"), ("labels", "log_likelihood")])
 def test_items_of_weight_two_are_two_items(name, scoring):
     _, estimator, (X, y), _ = SEARCHES[name]
     twice, train, test = [0, 4, 5], np.arange(12), np.arange(12, 20)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from search_sequences import as_entities, as_feature_dicts, per_token, search_sequences
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.estimators import base
 from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear
@@ -43,7 +43,7 @@ FIELDS = {
     "rbf": (ChainCRF(RBF(0.3), **SETTINGS), X, y),
     "linear": (ChainCRF("linear", **SETTINGS), X, y),
     "sum": (ChainCRF(Linear() + RBF(0.3), **SETTINGS), X, y),
-    "edge kernel": (ChainCRF(RBF(0.3), edge_kernel="linear", **SETTINGS), X, y),
+    "edge kernel": (ChainCRF(RBF(0.3), edges=EdgeCliques("linear"), **SETTINGS), X, y),
     "constraints": (ChainCRF(RBF(0.3), constraints="bio", window=3, **SETTINGS), X, as_entities(y)),
     "observed": (ChainCRF("linear", support="observed", **SETTINGS), as_feature_dicts(X), y),
 }
@@ -108,7 +108,7 @@ def test_a_basis_that_grows_is_chosen_for_each_variance():
 
 def test_transitions_may_have_variances_of_their_own():
     fits = follow(FIELDS["rbf"][0], X, y, edge_prior_variances=[5.0, 0.5])
-    levels = [(params["edge_prior_variance"], params["prior_variance"]) for params, _ in fits]
+    levels = [(params["edges__prior_variance"], params["prior_variance"]) for params, _ in fits]
     assert levels == [(edge, node) for edge in (0.5, 5.0) for node in (0.1, 1.0, 10.0)]
     for params, fit in fits:
         single = ChainCRF(**{**FIELDS["rbf"][0].get_params(deep=False), **params})
@@ -117,7 +117,7 @@ def test_transitions_may_have_variances_of_their_own():
 
 
 def candidate(node, edge=None):
-    return Candidate({"prior_variance": node, **({} if edge is None else {"edge_prior_variance": edge})})
+    return Candidate({"prior_variance": node, **({} if edge is None else {"edges__prior_variance": edge})})
 
 
 def test_starts_are_continued_in_the_logarithm_of_the_variance():

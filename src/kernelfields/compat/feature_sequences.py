@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.features import is_feature_sequences
-from kernelfields.features.chunks import described, first_position, is_feature_position
+from kernelfields.features.chunks import described, is_feature_position
+from kernelfields.features.dicts import first_position
 from kernelfields.fields.reading import is_listing
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"

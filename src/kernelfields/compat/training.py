@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,6 @@ _SGD_EPOCHS = 1000
 # The rules of CRFsuite end a fit; at such a gap there is nothing left to gain.
 _NO_LIMIT = 2**31 - 1
 _SMALLEST_GAP = 1e-12
-Count = TypeVar("Count", int, None)
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def read_options(parameters: Mapping[str, object]) -> Options:
         c1=_number(parameters, "c1", 0.0),
         c2=_number(parameters, "c2", 1.0),
         max_iterations=_count(parameters, "max_iterations", _SGD_EPOCHS if sgd else 0, 0),
-        num_memories=_count(parameters, "num_memories", None, 1),
+        num_memories=None if parameters["num_memories"] is None else _count(parameters, "num_memories", 1, 1),
         epsilon=_number(parameters, "epsilon", 1e-5),
         period=_count(parameters, "period", 10, 0),
         delta=_number(parameters, "delta", 1e-5),
@@ -174,27 +173,21 @@ def _uses_sgd(algorithm: object) -> bool:
 
 
 def _number(parameters: Mapping[str, object], name: str, default: float) -> float:
-    value = parameters[name]
-    if value is None:
-        return default
+    value = default if parameters[name] is None else parameters[name]
     if not is_real(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a finite number that is not negative, or None, got {value!r}")
     return float(value)
 
 
-def _count(parameters: Mapping[str, object], name: str, default: Count, least: int) -> int | Count:
-    value = parameters[name]
-    if value is None:
-        return default
+def _count(parameters: Mapping[str, object], name: str, default: int, least: int) -> int:
+    value = default if parameters[name] is None else parameters[name]
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, or None, got {value!r}")
     return int(value)
 
 
 def _flag(parameters: Mapping[str, object], name: str) -> bool:
-    value = parameters[name]
-    if value is None:
-        return False
+    value = parameters[name] or False
     if not isinstance(value, bool | int | np.bool_ | np.integer) or value not in (0, 1):
         raise ValueError(f"{name} must be True, False or None, got {value!r}")
     return bool(value)

@@ -11,12 +11,13 @@ from kernelfields.estimators.pruning import PrunedBy
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.models.callbacks import Checkpoint, EarlyStopping
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 __all__ = [
     "ChainCRF",
     "Checkpoint",
+    "EarlyStopping",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
     "FieldClustering",

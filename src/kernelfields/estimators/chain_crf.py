@@ -23,6 +23,7 @@ from kernelfields.estimators.declared import (
     or_none,
     parameter,
     variances_or_auto,
+    window_of_inputs,
 )
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
@@ -155,7 +156,7 @@ class ChainCRF(LabelledField):
     _family_kind: ClassVar[str] = "chain"
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
     edges: EdgeCliques | None = parameter(None)
     support: str | float = parameter("all", check_support)
     l1: float = parameter(0.0, check_penalty)
@@ -301,7 +302,7 @@ class ChainCRF(LabelledField):
 
     def _cliques(self, training: Training) -> NamedCliques:
         described = self._described_cliques()
-        if not self._learns_cliques:
+        if not isinstance(self.cliques, str | StructureSearch):
             return name_cliques(described)
         if self._continues:
             training.structure_path = self.structure_path_

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 from kernelfields.estimators.hints import advised
 from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, check_prior_variances
+from kernelfields.numerics.windows import check_window
 
 #: Raises for a value, called by the name of its parameter.
 Check = Callable[[Any, str], object]
@@ -66,6 +67,11 @@ def count_or_none(value: Any, name: str) -> None:
     """Raise ValueError unless a value is a whole number of at least one, or None for no limit."""
     if value is not None:
         check_count(value, name, " (or None for no limit)")
+
+
+def window_of_inputs(value: Any, name: str) -> None:
+    """Raise ValueError unless a value is a window of inputs."""
+    check_window(value)
 
 
 def variance(value: Any, name: str) -> None:

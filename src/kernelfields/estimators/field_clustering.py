@@ -24,6 +24,7 @@ from kernelfields.estimators.declared import (
     parameter,
     variance,
     variances_or_auto,
+    window_of_inputs,
 )
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
@@ -110,7 +111,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
 
     n_clusters: int = parameter(8, count, first=True)
     kernel: KernelLike = parameter("auto")
-    window: int | tuple[int, int] = parameter(1)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
     rank: int | None = parameter(500, count_or_none)
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)

@@ -20,8 +20,7 @@ from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.parameters import check_choice
 from kernelfields.numerics.registry import SETTINGS

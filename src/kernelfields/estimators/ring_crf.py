@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.declared import declares_parameters
 from kernelfields.features.readers import ChainReader
+from kernelfields.fields.cliques import EndCliques, StartCliques
 from kernelfields.inference.ring import Rings
 
 
@@ -25,3 +26,9 @@ class RingCRF(ChainCRF):
     kind = "RingCRF"
     _reads = RingReader
     _family_kind = "ring"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for clique in self._described_cliques():
+            if isinstance(clique, StartCliques | EndCliques):
+                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

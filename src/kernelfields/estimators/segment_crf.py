@@ -22,6 +22,7 @@ from kernelfields.estimators.declared import (
     or_none,
     parameter,
     variances_or_auto,
+    window_of_inputs,
 )
 from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
@@ -111,7 +112,7 @@ class SegmentCRF(LabelledField):
     kind = "SegmentCRF"
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
     edges: EdgeCliques | None = parameter(None)
     durations: DurationCliques | str | None = parameter("auto")
     segments: SegmentCliques | None = parameter(None)

@@ -36,6 +36,7 @@ from kernelfields.estimators.declared import (
     or_none,
     parameter,
     variance,
+    window_of_inputs,
 )
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
@@ -94,7 +95,7 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     n_states: int = parameter(3, count)
     init: str = parameter("segments", one_of("segments", "kmeans", "random"))
     n_init: int = parameter(1, count)
-    window: int | tuple[int, int] = parameter(1)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
     rank: int | None = parameter(1000)
     basis: BasisLike = parameter("random-cholesky")
     prior_variance: float = parameter(1.0, variance)

@@ -3,7 +3,7 @@
     print(evaluate_model(crf, X_test, y_test))
 
 Cost: four passes over the data, for the labels of both decodings, marginals and likelihoods.
-Fails: TypeError for a model that gives no marginals; else as ``evaluate`` and the model do.
+Fails: TypeError for a classifier, and for a model without marginals; else as ``evaluate`` and the model do.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def evaluate_model(
     labels_only : leave out likelihood and calibration, which need labels that the fit has seen
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
-    if not hasattr(model, "predict_marginals"):
+    labels_rows = hasattr(model, "predict_proba")
+    if labels_rows or not hasattr(model, "predict_marginals"):
         advice = "; of a classifier, evaluate(y[:, None], model.predict(X)[:, None]) compares the labels"
         raise TypeError(
             f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}"
-            f"{advice if hasattr(model, 'predict_proba') else ''}"
+            f"{advice if labels_rows else ''}"
         )
     if decode is not None and decode not in _DECODINGS:
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")

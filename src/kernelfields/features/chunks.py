@@ -35,7 +35,6 @@ from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
 import numpy as np
 
 from kernelfields.features.names import NAME_END, NameText, join_names, split_names
-from kernelfields.fields.reading import is_listing
 
 # What a backslash protects is taken first, and the possessive quantifier never gives it back.
 _STRING = re.compile(r"((?:\\[:\\]|[^:])*+)(?::(.*))?", re.DOTALL)
@@ -109,6 +108,11 @@ def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
     return Chunk(join_names(names), np.array(weights), counts)
 
 
+def number_word(value: np.floating | float) -> str:
+    """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
+    return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero
+
+
 def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yield names and weights of a position, in order, ``prefix`` before every name."""
     if isinstance(position, _MAPPINGS):
@@ -141,15 +145,6 @@ def is_feature_position(position: object) -> bool:
     if isinstance(position, Mapping):
         return True
     return is_collection(position) and isinstance(next(iter(position), None), str | bytes)
-
-
-def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
-    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
-    for index, sequence in enumerate(sequences):
-        for number, position in enumerate(sequence if is_listing(sequence) else ()):
-            if not is_collection(position) or len(position):
-                return index, number, position
-    return None
 
 
 def described(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.features.chunks import number_word
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import label_shares, log_weights
@@ -213,11 +214,6 @@ def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | No
             "dicts, what feature strings begin with, or the number of a column"
         )
     return words
-
-
-def number_word(value: np.floating | float) -> str:
-    """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
-    return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero
 
 
 def _as_word(entry: object, feature: str | int) -> str:

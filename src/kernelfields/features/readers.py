@@ -19,13 +19,13 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from kernelfields.features.chunks import first_position, is_feature_position
+from kernelfields.features.chunks import is_feature_position
 from kernelfields.features.column_names import check_columns, shared_columns
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.dicts import FeatureDictEncoder, first_position
 from kernelfields.features.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.features.scaling import Scaling, learn_scaling
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.graph_reading import given_tables
 from kernelfields.fields.graphs import Factors, Graphs
@@ -401,7 +401,7 @@ class TableReader(InputReader):
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
-        return self.n_features * (sum(check_window(clique.window)) + 1)
+        return self.n_features * (sum(clique.neighbours) + 1)
 
 
 def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:

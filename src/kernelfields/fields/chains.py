@@ -94,7 +94,7 @@ class Packed:
         """Return the rows so many steps before others; shapes are broadcast."""
         return np.asarray(rows - steps)
 
-    def windows(self, window: int | tuple[int, int] | None) -> Any:
+    def windows(self, window: int | tuple[int, int]) -> Any:
         """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
         return window_view(self.inputs, self.offsets, window)
 

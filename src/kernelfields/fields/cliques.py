@@ -103,6 +103,11 @@ class CliqueSet(BaseEstimator):
         return int(USUAL["rank"]) if isinstance(self.rank, str) else self.rank  # type: ignore[call-overload]
 
     @property
+    def neighbours(self) -> tuple[int, int]:
+        """How many positions before and after its own a clique sees."""
+        return (0, 0) if self.window is None else check_window(self.window)
+
+    @property
     def least_weight(self) -> float:
         """The least total weight in training of a pair that has a coefficient."""
         return 0.0 if self.support is None or isinstance(self.support, str) else float(self.support)
@@ -125,14 +130,14 @@ class CliqueSet(BaseEstimator):
 
     def width(self, n_features: int) -> int:
         """Return how many columns each clique sees where inputs have ``n_features``."""
-        return n_features * (sum(check_window(self.window)) + 1)
+        return n_features * (sum(self.neighbours) + 1)
 
     def check_reach(self) -> None:
         """Raise ValueError if the labels of a clique cannot stand where they should."""
 
     def view(self, data: Any) -> Any:
         """Return what each clique sees of the inputs, a row per clique: a window of those of a chain."""
-        inputs = data.windows(self.window)
+        inputs = data.windows(self.neighbours)
         positions = self.positions(data)
         return inputs if positions is None else inputs[positions]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere, check_window
+from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.numerics.registry import SETTINGS
 
@@ -23,7 +23,7 @@ class _Windowless(CliqueSet):
 
     def check_reach(self) -> None:
         """Raise ValueError for a window."""
-        if check_window(self.window) != (0, 0):
+        if self.neighbours != (0, 0):
             raise ValueError(
                 f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
                 "features of neighbours into those of the node or edge"

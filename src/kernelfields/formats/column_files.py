@@ -213,31 +213,8 @@ def read_column_lines(
     if separator not in ("auto", *SEPARATORS):
         raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
     numbered = enumerate(read_lines(path), start=1)
-    head, layout = _find_layout(numbered, separator, comments, conllu)
-    if layout is None:
-        return "\t", iter(())
-    return layout.separator, _cut_lines(chain(head, numbered), layout, input_name(path), comments, conllu)
-
-
-def _cut_lines(
-    numbered: Iterable[tuple[int, str]], layout: _Layout, name: str, comments: bool, conllu: bool
-) -> Iterator[ColumnLine]:
-    inside, separator, n_columns = False, layout.separator, layout.n_columns
-    for number, line in numbered:
-        if not line.strip(" \t") or line.startswith(_DOCUMENT_START):
-            inside = False
-            yield number, line, None
-            continue
-        cells = line.split("\t") if separator == "\t" else _split(line, separator)
-        # Most lines are plain rows, about which there is nothing more to find out.
-        if len(cells) != n_columns or line[0] == "#" or conllu:
-            if _is_kept(line, cells, layout, inside, comments, conllu):
-                yield number, line, None
-                continue
-            if len(cells) != n_columns:
-                raise SequenceFileError(_ragged(name, number, line, cells, layout))
-        inside = True
-        yield number, line, cells
+    head, layout = _find_layout(numbered, _Layout(input_name(path), SEPARATORS.get(separator, ""), comments, conllu))
+    return layout.separator, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
 
 
 def ends_sequence(line: str) -> bool:
@@ -298,35 +275,76 @@ def write_columns(
 
 @dataclass(frozen=True)
 class _Layout:
-    """What separates the cells, how many a row has, and the source of that."""
+    """How lines are cut: what separates the cells, how many a row has, and the source of that number."""
 
+    name: str
     separator: str
-    n_columns: int
-    authority: str
+    comments: bool
+    conllu: bool
+    n_columns: int = 0
+    authority: str = ""
+
+    def as_in(self, number: int, line: str) -> _Layout:
+        """Return the layout that a first row shows."""
+        if self.conllu:
+            return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U")
+        separator = self.separator or ("\t" if "\t" in line else " ")
+        return replace(self, separator=separator, n_columns=len(_split(line, separator)), authority=f"line {number}")
+
+    def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[ColumnLine]:
+        """Yield lines with their cells."""
+        inside, separator, n_columns = False, self.separator, self.n_columns
+        for number, line in numbered:
+            if not line.strip(" \t") or line.startswith(_DOCUMENT_START):
+                inside = False
+                yield number, line, None
+                continue
+            cells = line.split("\t") if separator == "\t" else _split(line, separator)
+            # Most lines are plain rows, about which there is nothing more to find out.
+            if len(cells) != n_columns or line[0] == "#" or self.conllu:
+                if self._keeps(line, cells, inside):
+                    yield number, line, None
+                    continue
+                if len(cells) != n_columns:
+                    raise SequenceFileError(self._ragged(number, line, cells))
+            inside = True
+            yield number, line, cells
+
+    def _keeps(self, line: str, cells: list[str], inside: bool) -> bool:
+        """Whether a line is no row, but kept: a comment before a sequence, or a line of CoNLL-U that is no word."""
+        if self.conllu and _NO_WORD.fullmatch(cells[0]):
+            return True
+        if inside or line[0] != "#" or not self.comments:
+            return False
+        return len(cells) != self.n_columns or _NAMED_COMMENT.match(line) is not None
+
+    def _ragged(self, number: int, line: str, cells: list[str]) -> str:
+        found, expected = len(cells), self.n_columns
+        if line.startswith("#"):
+            advice = "Comments may stand before a sequence, not inside."
+        elif self.separator == " ":
+            advice = "Cells are separated by spaces here; for cells that hold spaces, write tabs between them."
+        elif found == 1:
+            advice = "Cells are separated by tabs here, and this line has none; for both, set the separator to space."
+        else:
+            advice = "Cells are separated by tabs here; an empty cell counts."
+        column = min(found, expected)
+        problem = "there is none" if found < expected else f"{cells[column]!r:.40} is one too many"
+        columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {self.authority}"
+        return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
-def _find_layout(
-    numbered: Iterator[tuple[int, str]], separator: str, comments: bool, conllu: bool
-) -> tuple[list[tuple[int, str]], _Layout | None]:
-    """Read on to the first line that must be a row; return the lines read and the layout it shows."""
+def _find_layout(numbered: Iterator[tuple[int, str]], layout: _Layout) -> tuple[list[tuple[int, str]], _Layout]:
+    """Read on to the first line that must be a row; return the lines read and the layout that it shows."""
     head: list[tuple[int, str]] = []
     for number, line in numbered:
         head.append((number, line))
-        doubtful = (comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
+        doubtful = (layout.comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
         if line.strip(" \t") and not doubtful:
-            return head, _layout_of(number, line, separator, conllu)
+            return head, layout.as_in(number, line)
     # Nothing but doubtful lines: those that look like rows are rows.
-    for number, line in head:
-        if line.startswith("#\t"):
-            return head, _layout_of(number, line, separator, conllu)
-    return head, None
-
-
-def _layout_of(number: int, line: str, separator: str, conllu: bool) -> _Layout:
-    if conllu:
-        return _Layout("\t", _CONLLU_COLUMNS, "CoNLL-U")
-    character = SEPARATORS.get(separator) or ("\t" if "\t" in line else " ")
-    return _Layout(character, len(_split(line, character)), f"line {number}")
+    first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
+    return head, layout if first is None else layout.as_in(*first)
 
 
 def _split(line: str, separator: str) -> list[str]:
@@ -334,32 +352,6 @@ def _split(line: str, separator: str) -> list[str]:
         return line.split("\t")
     # Not str.split(): other spaces of Unicode, such as the ideographic one, can be words.
     return [cell for cell in line.replace("\t", " ").split(" ") if cell]
-
-
-def _is_kept(line: str, cells: list[str], layout: _Layout, inside: bool, comments: bool, conllu: bool) -> bool:
-    if conllu and _NO_WORD.fullmatch(cells[0]):
-        return True
-    if inside:
-        return False
-    if line[0] == "#" and comments:
-        return len(cells) != layout.n_columns or _NAMED_COMMENT.match(line) is not None
-    return False
-
-
-def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout) -> str:
-    found, expected = len(cells), layout.n_columns
-    if line.startswith("#"):
-        advice = "Comments may stand before a sequence, not inside."
-    elif layout.separator == " ":
-        advice = "Cells are separated by spaces here; for cells that hold spaces, write tabs between them."
-    elif found == 1:
-        advice = "Cells are separated by tabs here, and this line has none; for both, set the separator to space."
-    else:
-        advice = "Cells are separated by tabs here; an empty cell counts."
-    place = min(found, expected)
-    problem = "there is none" if found < expected else f"{cells[place]!r:.40} is one too many"
-    columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {layout.authority}"
-    return f"{name}, line {number}, column {place} (from 0): {problem}; found {columns}. {advice}"
 
 
 def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, added: Sequence[Sequence[str]]) -> None:

@@ -1,6 +1,6 @@
 """Model files: one safetensors file that holds data and never code.
 
-    metadata: format = "kernelfields-model", version = "2", sha256 = <hex>,
+    metadata: format = "kernelfields-model", version = "3", sha256 = <hex>,
               model  = JSON {"kind": ..., "document": ..., "tensors": ...}
     tensors:  every numeric array of the document, named by its path ("document.basis.pivots")
 

@@ -41,6 +41,11 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # How much a file may unpack to: as many bytes in any case, and beyond that as many times its own size.
 _ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
 _MOST_FEATURES = 2**31 - 1
+# What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
+_DAMAGE = (
+    *(ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, RuntimeError, SyntaxError),
+    *(MemoryError, TokenError, zlib.error, zipfile.BadZipFile, struct.error),
+)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -180,19 +185,11 @@ class _Archive:
                 self.arrays = {member: _array(content) for member, content in contents.items()}
         except SequenceFileError:
             raise
-        # What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
-        except (ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, NotImplementedError) as error:
-            raise self._damaged(error) from error
-        except (
-            RuntimeError,
-            SyntaxError,
-            MemoryError,
-            TokenError,
-            zlib.error,
-            zipfile.BadZipFile,
-            struct.error,
-        ) as error:
-            raise self._damaged(error) from error
+        except _DAMAGE as error:
+            reason = " ".join(str(error).split())[:120]
+            raise SequenceFileError(
+                f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})"
+            ) from error
 
     def _check_members(self, chosen: Mapping[str, zipfile.ZipInfo], size: int) -> None:
         """Raise before anything is unpacked that should not be."""
@@ -212,10 +209,6 @@ class _Archive:
                 f"{self.file} would unpack to {total} bytes, more than {_MOST_TIMES} times its size; if it is meant, "
                 "write it by numpy.savez, without compression"
             )
-
-    def _damaged(self, error: BaseException) -> SequenceFileError:
-        reason = " ".join(str(error).split())[:120]
-        return SequenceFileError(f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})")
 
     def candidates(self, role: str) -> Sequence[str]:
         """Names of members that may play a part."""

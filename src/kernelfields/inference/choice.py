@@ -33,6 +33,7 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.segments import SEGMENT, SegmentedChains
+from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField, check_options
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graphs import GraphFamily
@@ -145,8 +146,8 @@ def _chain_family(
         graphs = chain_graphs(chains, placed)
         plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], n_labels, "junction")
         return named_plan(plan, graphs, placed, base)
-    from kernelfields.inference.chain.family import ChainFamily
-    from kernelfields.inference.chain.lists import ListFamily, worth_lists
+    from kernelfields.inference.chain.family import ChainFamily, ListFamily
+    from kernelfields.inference.chain.lists import worth_lists
 
     tied = _all_tied(placed, EDGE)
     if base.lists is not None and worth_lists(base.lists):
@@ -291,8 +292,6 @@ def plan_inference(
 
 def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int) -> GraphFamily:
     """Prepare the method, a name or an object of options, for graphs that ``check_structure`` has seen."""
-    from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField, check_options
-
     options = OPTIONS[method]() if isinstance(method, str) and method in OPTIONS else method
     if not isinstance(options, tuple(OPTIONS.values())):
         names = ", ".join(f"{name!r} or {kind.__name__}()" for name, kind in OPTIONS.items())

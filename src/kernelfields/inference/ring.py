@@ -16,15 +16,24 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan
+from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
 from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.junction.family import JunctionFamily
 from kernelfields.inference.potentials import Placed
 from kernelfields.numerics.windows import check_window
 
 
 class Rings(Chains):
-    """Packed sequences that are closed: the first position follows the last."""
+    """Packed sequences that are closed: the first position follows the last, so that none begins or ends a ring."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Rows that begin a ring: none."""
+        return self.offsets[:0]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Rows that end a ring: none."""
+        return self.offsets[:0]
 
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows of rings that are longer than the reach: each has so many others before it."""
@@ -36,33 +45,12 @@ class Rings(Chains):
         starts = self.offsets[items]
         return starts + (rows - starts - steps) % self.lengths[items]
 
-    def windows(self, window: int | tuple[int, int] | None) -> Any:
+    def windows(self, window: int | tuple[int, int]) -> Any:
         """Return the inputs around each position side by side, those beyond an end from the other one."""
         before, after = check_window(window)
         rows = np.arange(self.n_positions)
         shifted = [self.inputs[self.before(rows, -step)] for step in range(-before, after + 1)]
         return scipy.sparse.hstack(shifted, format="csr") if scipy.sparse.issparse(self.inputs) else np.hstack(shifted)
-
-
-class RingFamily(JunctionFamily):
-    """Labellings of rings."""
-
-    def _impossible(self) -> np.ndarray:
-        assert self.base is not None
-        steps = np.ones((self.n_labels, self.n_labels)) if self.base.step is None else self.base.step == 0
-        penalties = self.base.position
-        allowed = np.ones((self.n_positions, self.n_labels)) if penalties is None else ~np.isneginf(penalties)
-        return np.array([not _has_closed_path(rows, steps) for rows in np.split(allowed, self.offsets[1:-1])])
-
-
-def _has_closed_path(allowed: np.ndarray, steps: np.ndarray) -> bool:
-    """Whether labels among those allowed at T positions, (T, L), follow each other around the ring."""
-    if len(allowed) == 1:
-        return bool(allowed.any())
-    reached = np.diag(allowed[0].astype(float))
-    for row in allowed[1:]:
-        reached = ((reached @ steps) > 0) * row.astype(float)
-    return bool(np.einsum("ab,ba->", reached, steps) > 0)
 
 
 @builds("ring")
@@ -74,5 +62,5 @@ def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **op
             "labels do: forbid pairs of labels instead"
         )
     graphs = chain_graphs(rings, placed)
-    members = [factors.members for factors in graphs.factors]
-    return named_plan(RingFamily(graphs.offsets, members, spec.n_labels), graphs, placed, spec.base_measure(rings))
+    plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], spec.n_labels, "junction")
+    return named_plan(plan, graphs, placed, spec.base_measure(rings))

@@ -15,7 +15,7 @@ import numpy as np
 
 from kernelfields.engines.engine import Engine
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_approximate
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import EDGE, Potentials

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.evidence import informative
+from kernelfields.models.expectations import check_expectations, criteria_on
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.posterior import LogPosterior, Point
@@ -99,8 +100,6 @@ class PartialLabels(BaseEstimator):
         check_choice(self.entropy_of, "entropy_of", ("unlabelled", "partial"))
         if not self.ask_of_unlabelled:
             return
-        from kernelfields.models.expectations import check_expectations
-
         check_expectations(self.expectations)
         if self.method == "em":
             raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
@@ -132,8 +131,6 @@ def resolve_criteria(settings: PartialLabels, engine: Any, data: Any, reader: An
         )
     if not settings.ask_of_unlabelled:
         return None
-    from kernelfields.models.expectations import criteria_on
-
     return criteria_on(settings, data, reader, classes)
 
 

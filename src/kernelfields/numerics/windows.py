@@ -18,9 +18,7 @@ _EXPECTED = "window must be an odd positive whole number or a pair (before, afte
 
 
 def check_window(window: object) -> tuple[int, int]:
-    """Return the numbers of neighbours (before, after) that a window names; none for None."""
-    if window is None:
-        return 0, 0
+    """Return the numbers of neighbours (before, after) that a window names."""
     if is_whole(window):
         if window < 1 or window % 2 == 0:
             advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""

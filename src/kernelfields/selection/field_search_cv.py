@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import wraps
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -329,9 +330,15 @@ class FieldSearchCV(BaseEstimator):
         kind = self._searches or type(self.__dict__.get("estimator"))
         if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if "best_estimator_" not in self.__dict__ and callable(getattr(kind, name, None)):
-            return lambda *arguments, **settings: getattr(self._best(), name)(*arguments, **settings)
-        return getattr(self._best(), name)
+        method = getattr(kind, name, None)
+        if "best_estimator_" in self.__dict__ or not callable(method):
+            return getattr(self._best(), name)
+
+        @wraps(method)  # scikit-learn looks for methods and their names before a fit
+        def of_best(*arguments: Any, **settings: Any) -> Any:
+            return getattr(self._best(), name)(*arguments, **settings)
+
+        return of_best
 
     def _best(self) -> Any:
         if "best_estimator_" not in self.__dict__:

@@ -17,7 +17,7 @@ from typing import cast
 
 import numpy as np
 
-from kernelfields.features.chunks import features_of
+from kernelfields.features.chunks import features_of, number_word
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.serving.name_table import NameList
 from kernelfields.serving.tensor_file import Document, ServingError
@@ -177,7 +177,7 @@ class Dictionary:
         if isinstance(self.feature, str):
             return [_word(position, self.feature) for sequence in sequences for position in sequence]
         column = rows[:, self.feature : self.feature + 1]
-        return [f"{value:g}" for value in (column.toarray() if is_sparse(column) else column)[:, 0]]
+        return [number_word(value) for value in (column.toarray() if is_sparse(column) else column)[:, 0]]
 
 
 def _word(position: Mapping[str, object] | Iterable[str], feature: str) -> str | None:

@@ -8,8 +8,7 @@ import numpy as np
 
 from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.numerics.registry import SETTINGS

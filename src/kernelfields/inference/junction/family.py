@@ -192,6 +192,17 @@ class JunctionFamily(GraphFamily):
                 condition(graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition)
         return layout, tables
 
+    def _impossible(self) -> np.ndarray:
+        assert self.base is not None
+        if self.base.step is None:
+            return super()._impossible()
+        # Steps may close circles, so that what is left of each label depends on all others: inference finds out.
+        ready = self._prepare(self.check_potentials(self.with_base(self.zeros())), Workers(1))
+        log_partition = np.empty(self.n_items)
+        for first, last in self.runs:
+            self._condition(ready, first, last, log_partition)
+        return np.isneginf(log_partition)
+
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.junction.passes_compiled import best_labelling
 

@@ -20,8 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.chain.family import ChainFamily, blocks_of_sequences
-from kernelfields.inference.chain.lists import ListFamily
+from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign

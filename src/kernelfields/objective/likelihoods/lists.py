@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.family import ListFamily
 from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, worth_listing
-from kernelfields.inference.chain.lists import ListedSums, ListFamily, infer_lists
+from kernelfields.inference.chain.lists import ListedSums, infer_lists
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
