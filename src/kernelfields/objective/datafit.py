@@ -215,7 +215,8 @@ class LocalDatafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        return design.origin.rounding(design.features, coefficients, self.label_residuals(residual, index))
+        residuals, dual = self.label_residuals(residual, index), design.term.subspace.dual_coefficients(coefficients)
+        return design.origin.rounding(design.features, coefficients, dual, residuals)
 
     @property
     def value_at_zero(self) -> float:

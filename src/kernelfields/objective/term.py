@@ -32,7 +32,6 @@ from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
 
-
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Packed | LabelledInstances
 
@@ -119,7 +118,7 @@ class Term:
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
     @property
-    def label_coefficients(self) -> np.ndarray | scipy.sparse.csr_array:
+    def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
         coefficients = self.known
         return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
@@ -160,11 +159,12 @@ class Term:
 
     def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
-        if self.support is not None:
-            if self.tied_everywhere:
-                return self.support.picked(residuals)
-            return PairTable(self.features(data), self.support).transposed_product(residuals, workers)
-        return residuals if self.tied_everywhere else self.features(data).T @ residuals
+        features = self.features(data)
+        if features is None:
+            return residuals if self.support is None else self.support.picked(residuals)
+        if self.support is None:
+            return features.T @ residuals
+        return PairTable(scipy.sparse.csr_array(features), self.support).transposed_product(residuals, workers)
 
     @cached_property
     def scorer(self) -> PairScorer:

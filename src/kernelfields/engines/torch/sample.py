@@ -200,7 +200,8 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        return design.origin.rounding(stored, coefficients, residuals)
+        dual = design.term.subspace.dual_coefficients(coefficients)
+        return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
         """Return eq. 30 without the prior for one term; products with the features are on the device."""

@@ -29,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
@@ -72,11 +73,19 @@ def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -
     return max(total, 0.0)
 
 
+class SomeRows(Protocol):
+    """Rows that are read by their numbers."""
+
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        """Return some rows."""
+
+
 @dataclass
 class FeatureOrigin:
-    """The pivots behind features, the inputs (n, d) they were computed from, and k(x, x) - ||z(x)||^2, (n,)."""
+    """Kernel and pivots (r, d) behind features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
 
-    subspace: PivotSubspace
+    kernel: Kernel
+    pivots: Rows
     inputs: Rows
     residual_diagonal: np.ndarray
 
@@ -86,16 +95,19 @@ class FeatureOrigin:
 
     def squared_gradient(self, residuals: np.ndarray) -> float:
         """Return tr R^T K R, the squared norm of the likelihood's gradient in the whole RKHS."""
-        return kernel_quadratic_form(self.subspace.kernel, self.inputs, residuals)
+        return kernel_quadratic_form(self.kernel, self.inputs, residuals)
 
-    def rounding(self, stored: Features, coefficients: np.ndarray, residuals: np.ndarray) -> float:
-        """Return the change of the value if features were exact; some rows of features and residuals are read."""
+    def rounding(self, stored: SomeRows, coefficients: np.ndarray, dual: np.ndarray, residuals: SomeRows) -> float:
+        """Return the change of the value if features were exact; some rows of features and residuals are read.
+
+        ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
+        """
         n_rows = len(self.residual_diagonal)
         rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLE)).astype(np.int64)
-        dual, total = self.subspace.dual_coefficients(coefficients), 0.0
+        total = 0.0
         for begin in range(0, len(rows), _AT_ONCE):
             some = rows[begin : begin + _AT_ONCE]
-            exact = self.subspace.kernel(self.inputs[some], self.subspace.pivots) @ dual
+            exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
             total += float(np.vdot(residuals[some], exact - kept))
         return n_rows / max(1, len(rows)) * total
@@ -225,25 +237,24 @@ class LocalDesign(Design):
         if features is None:
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
-        n_columns, occupied = features.shape[1], None
-        sparse = is_sparse(features)
-        if term.support is not None:
-            table: FeatureTable = PairTable(features, term.support)
-        else:
-            if sparse:
+        sparse, density, n_columns, occupied = is_sparse(features), 1.0, features.shape[1], None
+        if is_sparse(features):
+            kept = features
+            if term.support is None:
                 # A feature that no training input has keeps the coefficient zero: leave its column out.
                 present = np.unique(features.indices)
                 if len(present) < n_columns:
-                    occupied, features = present, features[:, present]
-            table = table_of(features)
-        size = max(1, features.shape[0] * features.shape[1])
+                    occupied, kept = present, csr_array(features)[:, present]
+            density = kept.nnz / max(1, kept.shape[0] * kept.shape[1])
+            features = kept
+        table = table_of(features) if term.support is None else PairTable(csr_array(features), term.support)
         return cls(
             term,
             n_labels,
             table.shape[1],
             table.dtype,
             table.stored_values,
-            density=features.nnz / size if sparse else 1.0,
+            density=density,
             sparse=sparse,
             dense_inputs=not term.has_pivots and isinstance(features, np.ndarray),
             occupied=occupied,

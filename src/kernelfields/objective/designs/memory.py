@@ -33,7 +33,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, Folder, HalfColumns, HalfFeatures
-from kernelfields.objective.designs.tiles import Features, RecomputedColumns, RecomputedFeatures, tile_rows
+from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, TiledFeatures, tile_rows
 
 # Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
 _TABLE_ARRAYS = 7
@@ -174,7 +174,7 @@ class FeaturePlan:
         maker = HalfColumns if self.keep == "half" else FeatureFile
         return maker(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
 
-    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> Features:
+    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray | TiledFeatures:
         """Return the features of inputs in a subspace that is there already, kept in this way."""
         if self.keep == "memory":
             return subspace.features(inputs, self.dtype)

@@ -83,9 +83,7 @@ class Support:
             raise ValueError("the pairs of features and labels are not sorted, or one occurs twice")
 
 
-def observed_support(
-    features: Rows | None, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0
-) -> Support:
+def observed_support(features: Rows | None, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
     """Return the pairs that occur: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
 
     A pair whose total weight in the data is below ``min_freq`` is left out.
@@ -202,8 +200,8 @@ class PairScorer:
 class PairTable:
     """A CSR Z (n, r) with a support; products by compiled loops over positions, in float64."""
 
-    def __init__(self, features: Rows, support: Support):
-        self.features = csr_array(features)
+    def __init__(self, features: csr_array, support: Support):
+        self.features = features
         self.support = support
         self.shape = (support.size, 1)
         self.dtype = self.features.dtype

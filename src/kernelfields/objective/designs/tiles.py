@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import Columns, PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
@@ -61,7 +61,7 @@ class TiledFeatures:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | ArrayLike) -> np.ndarray:
+    def __getitem__(self, rows: int | slice | np.ndarray) -> np.ndarray:
         wanted = np.arange(self.shape[0])[rows]
         if wanted.ndim == 0:
             return self[wanted[None]][0]
@@ -145,10 +145,10 @@ class RecomputedFeatures(TiledFeatures):
         for rows in self.tiles[first:last]:
             yield rows, self.subspace.features(self.inputs[rows], self.dtype).T
 
-    def __getitem__(self, rows: slice | ArrayLike) -> np.ndarray:
-        if np.ndim(rows) == 0:  # a number or a slice
-            return super().__getitem__(rows)
-        return self.subspace.features(self.inputs[rows], self.dtype)
+    def __getitem__(self, rows: int | slice | np.ndarray) -> np.ndarray:
+        if isinstance(rows, np.ndarray) and rows.ndim == 1:
+            return self.subspace.features(self.inputs[rows], self.dtype)
+        return super().__getitem__(rows)
 
     def squared_norms(self) -> np.ndarray:
         """Return ||z(x)||^2 of every row, (n,)."""

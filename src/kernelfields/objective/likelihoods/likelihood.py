@@ -224,7 +224,9 @@ def labelled_objective(
     return objective
 
 
-def _objective(family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None) -> Likelihood | PartialLikelihood:
+def _objective(
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood | PartialLikelihood:
     weights = data.weights
     if data.evidence is None:
         if data.labels is None:

@@ -118,7 +118,7 @@ def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
         features,
         design.n_labels,
         positions=design.positions,
-        origin=FeatureOrigin(cut, origin.inputs, left_outside(cut, origin.inputs, features)),
+        origin=FeatureOrigin(cut.kernel, cut.pivots, origin.inputs, left_outside(cut, origin.inputs, features)),
     )
 
 
