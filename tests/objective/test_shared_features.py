@@ -12,11 +12,11 @@ from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import (
-    DenseTable,
     runs_of_one_table,
     shared_pull_back,
     shared_scores,
 )
+from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.samples import design_of
 

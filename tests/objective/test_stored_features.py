@@ -15,9 +15,8 @@ from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs import files, tiles
-from kernelfields.objective.designs.design import DenseTable, SparseTable, table_of
 from kernelfields.objective.designs.files import HalfFeatures, StoredFactor
-from kernelfields.objective.designs.tiles import RecomputedTable, TiledTable
+from kernelfields.objective.designs.tables import DenseTable, RecomputedTable, SparseTable, TiledTable, table_of
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
 
