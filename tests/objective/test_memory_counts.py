@@ -59,7 +59,7 @@ def test_a_basis_that_is_there_counts_features_tiles_and_what_is_beside_them(ite
     dtype = {4: FLOAT32, 8: FLOAT64}[itemsize]
     blank = memory.FeaturePlan("memory", N_ROWS, RANK, dtype, 0, n_threads=THREADS)
     for other in (OTHER, 0):
-        plans = {plan.keep: plan for plan in memory._known_plans(blank, other, may_round=True)}
+        plans = {plan.keep: plan for plan in memory._plans(blank, other, may_round=True, known=True)}
         values, tile = N_ROWS * RANK, 8 * RANK * (4 * MIB // (RANK * itemsize))
         assert plans["memory"].memory_bytes == itemsize * values + 2 * 64 * MIB + other
         busy = max(3 * tile, other + THREADS * tile)
