@@ -100,7 +100,7 @@ def observed_support(features: Rows | None, labellings: np.ndarray, n_outcomes: 
     seen = csr_array(ones @ indicator)
     seen.sort_indices()
     begin, outcomes = seen.indptr, seen.indices
-    if min_freq > 0:
+    if min_freq > 0 and len(outcomes):
         rows = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
         kept = np.asarray(csr_matrix(stored @ indicator)[rows, outcomes]).ravel() >= min_freq
         begin = np.concatenate([[0], np.cumsum(kept)])[begin]
