@@ -40,6 +40,6 @@ def observed_only(crf, seed=0):
     random = np.random.default_rng(seed)
     for each in crf.field_.terms:
         weights = crf.coef_[each.name] * (random.random(crf.coef_[each.name].shape) < 0.5)
-        each.coefficients, each.label_factor = weights, None
-        crf.coef_[each.name] = sp.csr_array(weights)
+        each.coefficients = crf.coef_[each.name] = sp.csr_array(weights)
+        each.label_factor = None
     return crf

@@ -86,7 +86,7 @@ FIELDS = {
 def score_differences(crf, x, explanation):
     """node_t(a) - node_t(o) + the steps into and out of t, from the potentials."""
     chains = crf._reader.read([x])
-    potentials = crf.field_.potentials(chains, crf.field_.layout(chains), Workers(1))
+    potentials = crf.field_.potentials(chains, crf.field_.family(chains), Workers(1))
     node, edge = potentials.node, potentials.edge
     edge = np.broadcast_to(edge, (len(node), *edge.shape[1:]))
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}

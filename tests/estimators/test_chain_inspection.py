@@ -159,6 +159,8 @@ def test_sparse_weights_give_the_same_tables(edge_kernel):
     crf = observed_only(words_field(edges=EdgeCliques(edge_kernel), window=3))
     sparse_table = crf.weights(5, feature_re="w|len")
     crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
+    for term in crf.field_.terms:
+        term.coefficients = crf.coef_[term.name]
     dense_table = crf.weights(5, feature_re="w|len")
     assert sparse_table.sets == dense_table.sets
     if edge_kernel is None:
