@@ -21,7 +21,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kernelfields.engines.engine import Sample
-from kernelfields.fields.chains import Packed
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
@@ -263,7 +262,7 @@ def sampled_potentials(
 
 
 def label_variances(
-    field: Field, data: Packed, samples: LaplaceSamples, against: np.ndarray | None = None
+    field: Field, data: Data, samples: LaplaceSamples, against: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L).
 
