@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.design import DenseTable, SparseTable
+from kernelfields.objective.designs.tables import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")
 torch_tables = pytest.importorskip("kernelfields.engines.torch.tables")

@@ -20,11 +20,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques
@@ -35,7 +32,7 @@ from kernelfields.structure.search import StructurePath
 from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
 
 #: Packed data of an estimator, and how it reads them.
-Data = TypeVar("Data", bound=Chains | Graphs | LabelledInstances)
+Data = TypeVar("Data", bound=PackedData)
 Reader = TypeVar("Reader", bound=ChainReader | GraphReader | TableReader)
 
 # Kernels without a matrix product, such as the Laplacian, are for few columns.
@@ -64,7 +61,7 @@ class Training(Generic[Data, Reader]):
     #: The probability above which a label is predicted.
     threshold: float = 0.5
 
-    def place(self, data: Data, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
+    def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)

@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import answers_collections, resolve_engine, scoring_engine
-from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.auto_parameters import (
     Data,
     NoProgress,
@@ -93,7 +93,7 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import PartialLabels, refuse_unlabelled, resolve_criteria, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PilotFit, split
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.declared import (
@@ -271,7 +271,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
-            refuse_unlabelled(self, "optimize", "choose prior variances by cross-validation")
+            self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
         checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
@@ -313,7 +313,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
-        criteria = resolve_criteria(partial, engine, data, reader, classes)
+        criteria = partial.criteria(engine, data, reader, classes)
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
@@ -415,7 +415,11 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return settled
 
     def _choose_by_pilot_fits(
-        self, training: Training[Data, Reader], parts: tuple[Data, Data], kernels: Sequence[KernelLike], path: bool
+        self,
+        training: Training[Data, Reader],
+        parts: tuple[PackedData, PackedData],
+        kernels: Sequence[KernelLike],
+        path: bool,
     ) -> None:
         """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
         piloted = self._for_pilot()
@@ -432,7 +436,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self.kernel = kernels[best]
         if path:
             self.prior_variance = found[best].variance
-        self._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])
+        self._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])  # type: ignore[arg-type]
 
     def _pilot_fit(self, scene: Training[Data, Reader], say: Callable[[str], None], prefix: str) -> PilotFit:
         def variances_of(variance: float) -> list[float]:
@@ -497,6 +501,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return where a fit on such data runs; raise if it cannot run there."""
         local = self._partial_settings().ask_of_unlabelled
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
+
+    def _travelling(self) -> Self:
+        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
+        model = copy.copy(self)
+        model.callbacks, model.engine, model.n_jobs = None, "threads", 1
+        return model
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -681,7 +691,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Yield batches with the posterior variances of the potentials of single labels."""
         field, samples = self._field(), self._drawn()
         for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
-            yield batch, label_variances(field, batch, samples)
+            yield batch, label_variances(field, batch, samples)  # type: ignore[misc]  # batches of the same kind
 
     @answers_collections
     def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
@@ -994,7 +1004,9 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
-        refuse_unlabelled(self, "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum")
+        self._partial_settings().refuse_unlabelled(
+            "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum"
+        )
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -1029,7 +1041,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
             raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
-        refuse_unlabelled(self, "laplace", "fit without them for a posterior")
+        self._partial_settings().refuse_unlabelled("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
@@ -1112,7 +1124,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return self.classes_
 
     @classmethod
-    def _rebuilt_classes(cls, described: object) -> np.ndarray:
+    def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
         return checked_classes(described)
 
     @classmethod

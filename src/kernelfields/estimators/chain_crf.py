@@ -26,15 +26,14 @@ from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.ring import Rings
-from kernelfields.models.batches.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.callbacks import Checkpoint, patience_of
+from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, warn_of_solution
-from kernelfields.models.partial import PartialLabels
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stream import LabelStream
-from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.declared import (
     Check,
     attribute,
@@ -400,7 +399,7 @@ class ChainCRF(SequenceField):
     # ---- batches, see docs/partial_fit.md
 
     def partial_fit(
-        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md.
 

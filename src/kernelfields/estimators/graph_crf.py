@@ -21,8 +21,7 @@ from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.unlabelled import with_unlabelled
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.declared import attribute, declares_parameters, one_of, parameter, variance_or_auto
 from kernelfields.numerics.parameters import check_support
 from kernelfields.objective.term import Term

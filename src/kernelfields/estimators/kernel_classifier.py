@@ -26,8 +26,7 @@ from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.unlabelled import with_unlabelled_rows
+from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.numerics.declared import declares_parameters, parameter, variances_or_auto
 from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design

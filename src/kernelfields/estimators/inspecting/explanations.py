@@ -37,8 +37,9 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse
 
+from kernelfields.engines.engine import PackedData
 from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.chains import Chains, Packed
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate
@@ -60,9 +61,6 @@ Top = int | tuple[int, int] | None
 Weights: TypeAlias = np.ndarray | scipy.sparse.csr_array
 #: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
 StepWords = Callable[[str, list[int], int], str]
-
-#: The data of one item, or of a fit.
-Data: TypeAlias = Packed | LabelledInstances
 
 _SHOWN_CLASSES = 10
 
@@ -101,11 +99,11 @@ class Contributors:
 class TrainingInputs:
     """The training data of a fitted field, and what they contribute to its scores."""
 
-    def __init__(self, field: Field, data: Data, classes: Sequence[object], workers: Workers):
+    def __init__(self, field: Field, data: PackedData, classes: Sequence[object], workers: Workers):
         self._field, self._data, self._classes, self._workers = field, data, classes, workers
         self._residuals: dict[str, np.ndarray] = {}
 
-    def contributors(self, term: Term, data: Data) -> Contributors:
+    def contributors(self, term: Term, data: PackedData) -> Contributors:
         """Return kernel values and weights of all training inputs for the cliques of new data."""
         self._check_pivots(term)
         residuals = self._all_residuals()[term.name]
@@ -319,7 +317,7 @@ def is_list(given: object) -> TypeGuard[Sequence[object]]:
 
 
 def _exchanges(
-    term: Term, data: Data, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
+    term: Term, data: PackedData, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
 ) -> Iterator[Exchange]:
     """Yield the cliques of a set that change with the label of each place."""
     if term.group is None:
@@ -358,7 +356,7 @@ def _listed_scores(term: Term) -> Callable[[int], float]:
 
 
 def _features(
-    term: Term, weights: Weights, data: Data, exchanges: Sequence[Exchange], named: Sequence[str]
+    term: Term, weights: Weights, data: PackedData, exchanges: Sequence[Exchange], named: Sequence[str]
 ) -> Iterator[list[Contribution]]:
     """Yield the terms of all features that an exchange moves, those of zero left out."""
     features = scipy.sparse.csr_array(term.subspace.features(term.clique.view(data)))
@@ -377,7 +375,7 @@ def _features(
 
 
 def _kernels(
-    term: Term, data: Data, exchanges: Sequence[Exchange], settings: ExplanationSettings
+    term: Term, data: PackedData, exchanges: Sequence[Exchange], settings: ExplanationSettings
 ) -> Iterator[list[Contribution]]:
     """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
     scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
@@ -393,7 +391,7 @@ def _kernels(
 
 
 def _parts(
-    term: Term, data: Data, settings: ExplanationSettings
+    term: Term, data: PackedData, settings: ExplanationSettings
 ) -> Callable[[Exchange], tuple[list[Contribution], int]]:
     """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
     subspace, inputs = term.subspace, settings.inputs

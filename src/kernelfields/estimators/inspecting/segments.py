@@ -246,8 +246,8 @@ def _feature_amounts(
     term: Term, data: SegmentedChains, weights: np.ndarray, names: Sequence[str]
 ) -> Iterator[Contribution]:
     """Yield the amounts of explicit features over all positions of a comparison, those of zero left out."""
-    features = term.features(data)
-    table = term.label_coefficients
+    features, table = term.features(data), term.label_coefficients
+    assert features is not None, "a constant term has no features"
     amounts = np.einsum("fl,fl->f", dense(features.T @ weights), dense(table))
     named = coordinate_names(term, names)
     mean = ", mean" if term.group == SEGMENT else ""
