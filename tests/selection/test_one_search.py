@@ -262,7 +262,7 @@ def test_an_interrupt_of_a_sequence_classifier_ends_the_search(monkeypatch):
         fitted = fit(self, X, y, sample_weight)
         if len(calls) == 5:
             # As Ctrl-C leaves it: the best estimate so far.
-            fitted.field_.solution_ = replace(fitted.field_.solution_, reason="interrupted")
+            fitted.estimator_.solution_ = replace(fitted.solution_, reason="interrupted")
         return fitted
 
     monkeypatch.setattr(SequenceClassifier, "fit", interrupted)
@@ -277,7 +277,7 @@ def test_an_interrupt_of_a_sequence_classifier_ends_the_search(monkeypatch):
 
 def test_soft_targets_are_scored_by_the_expected_log_likelihood():
     teacher = ChainCRF("linear", tol=1e-8).fit(X, y)
-    nodes, pairs = teacher.predict_marginals(X, pairs=True)
+    nodes, pairs = teacher.predict_marginals(X, cliques="edge")
     targets = SoftTargets(nodes, pairs, classes=teacher.classes_)
     crf = ChainCRF("linear", tol=1e-8)
     search = ChainCRFCV(crf, prior_variances=[0.1, 1.0], cv=2, extend=False, random_state=0).fit(X, targets)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from search_sequences import search_sequences
 
-from kernelfields import ChainCRF, FieldSearchCV, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, NodeCliques
 from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -99,7 +99,7 @@ def test_the_rank_counts_only_where_there_are_pivots():
         (RBF(1.0), 10),
         (RBF(1.0), None),
     ]
-    linked = candidates(ChainCRF(edge_kernel="rbf"), kernels="linear", ranks=[10, 20])
+    linked = candidates(ChainCRF(edges=EdgeCliques("rbf")), kernels="linear", ranks=[10, 20])
     assert len(linked) == 2
 
 

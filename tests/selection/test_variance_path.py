@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from search_sequences import as_entities, as_feature_dicts, per_token, search_sequences
+from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.estimators import base
@@ -111,7 +112,7 @@ def test_transitions_may_have_variances_of_their_own():
     levels = [(params["edges__prior_variance"], params["prior_variance"]) for params, _ in fits]
     assert levels == [(edge, node) for edge in (0.5, 5.0) for node in (0.1, 1.0, 10.0)]
     for params, fit in fits:
-        single = ChainCRF(**{**FIELDS["rbf"][0].get_params(deep=False), **params})
+        single = clone(FIELDS["rbf"][0]).set_params(**params)
         value = single.fit(pick(X, TRAIN), pick(y, TRAIN)).solution_.value
         assert fit.estimator.solution_.value == pytest.approx(value, rel=1e-8)
 
