@@ -44,7 +44,7 @@ def _check_prior(value: object, name: str) -> None:
 class AnnotatedCRF(AdvisedEstimator):
     """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
 
-    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field says how labels
+    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels
     depend on inputs and on each other; pi and the field are the maximum a posteriori of all that was said.
     Predictions are those of the field: labels, not what some annotator would say.
 

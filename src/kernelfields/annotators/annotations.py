@@ -73,7 +73,7 @@ class Annotations:
 
 @dataclass(frozen=True)
 class _Speakers(Nouns):
-    """How messages speak of labels laid out by annotator: whole sequences of one after those of another."""
+    """How messages name labels laid out by annotator: whole sequences of one after those of another."""
 
     names: tuple[Hashable, ...] = ()
     offsets: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -208,10 +208,10 @@ def _codes(flat: list[list], classes: ArrayLike | None, speakers: _Speakers) -> 
     """Return codes (R, N) and the sorted classes."""
     labels, evidence, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     if evidence is not None:
-        told = informative(evidence)
-        several = np.flatnonzero(told & ((evidence > -np.inf).sum(axis=1) > 1))
+        known_entries = informative(evidence)
+        several = np.flatnonzero(known_entries & ((evidence > -np.inf).sum(axis=1) > 1))
         if several.size:
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
-        labels = np.where(told, labels, UNSAID)
+        labels = np.where(known_entries, labels, UNSAID)
     return labels.reshape(len(flat), -1), known

@@ -27,7 +27,7 @@ from kernelfields.solvers.loop import Keeper, Monitor, Solution
 
 # The objective counts as settled when two steps bring less than this share of the tolerance.
 _SETTLED = 0.1
-# Steps of expectation and maximisation creep: what is asked beyond this would take hundreds.
+# Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
 _FINEST = 1e-6
 
 
@@ -80,7 +80,7 @@ def prior_counts(right: float, wrong: float, n_labels: int) -> np.ndarray:
 
 
 class AnnotatedLabels(PartialLabels):
-    """What a fit is told in the place of :class:`PartialLabels`: it estimates confusions on the way.
+    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions on the way.
 
     ``path`` has the value of J after each step, the start first.
     """

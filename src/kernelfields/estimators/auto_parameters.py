@@ -6,7 +6,7 @@
     prior_variance="auto"   a power of ten                                               models/pilot_fit.py
 
 A Laplacian kernel adds up differences of columns instead of their squares: it can follow a single column while the
-others differ, as trees can, which is what columns of different kinds ask for. Which of the two kernels it is, and which
+others differ, as trees can, which suits columns of different kinds. Which of the two kernels it is, and which
 variance, is judged by the likelihood of a part of the data that short fits did not see.
 """
 

@@ -1,7 +1,7 @@
 """The base class of all fields as scikit-learn estimators: fitting, answers, uncertainty, certificates, files.
 
     fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
-    ask      read new data -> batches -> Field.answers, averaged over the posterior on request
+    predict  read new data -> batches -> Field.answers, averaged over the posterior on request
     keep     get_params and the fitted field -> document -> model file, and back
 
 A derived class defines a few hooks: how data are read (``_learn``, ``_read``), the family of its labellings
@@ -134,7 +134,7 @@ from kernelfields.uncertainty.laplace.samples import (
 if TYPE_CHECKING:
     from kernelfields.reports.progress import FitProgress
 
-#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
+#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
 KernelLike: TypeAlias = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
 BasisLike = Basis | str
 LabelKernelLike = LabelKernel | str | np.ndarray
@@ -573,7 +573,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-        """Yield batches of new data with what can be asked of them, given what is ``known`` of their labels."""
+        """Yield the answers for batches of new data, given what is ``known`` of their labels."""
         field, workers = self._field(), Workers(self.n_jobs)
         if y is None and self._reader.is_empty(X):
             return
@@ -631,14 +631,14 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         )
 
     def _asked_jointly(self, decode: str | None) -> bool:
-        """Whether ``decode``, None for that of the estimator, asks for the best labelling as a whole."""
+        """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
         check_is_fitted(self, "field_")
         chosen = getattr(self, "decode", "auto") if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
         return self._decodes_jointly() if is_auto(chosen) else chosen == "viterbi"
 
     def _decodes_jointly(self) -> bool:
-        """Whether decode="auto" asks for the best labelling as a whole."""
+        """Whether decode="auto" means the best labelling as a whole."""
         return False
 
     @answers_collections
@@ -816,7 +816,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             graphs also a dict by type of edges, "node" for nodes.
 
         With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
-        explicit features, such as RBF, have no weights per feature; the table says so. Transitions that depend on the
+        explicit features, such as RBF, have no weights per feature, but a note. Transitions that depend on the
         inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
         all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
         weights are those of the scaled columns.
@@ -954,7 +954,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
-        y : its true labels, to mark those that are wrong; labels the model does not know are allowed
+        y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
         tokens : what to show for each position, such as its word; None for a time line
         """
         check_is_fitted(self, "field_")
@@ -1033,7 +1033,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the Hessian,
         "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log determinant and for
         each sample, "auto" is exact for small fields. ``beyond_basis``: whether what the basis cannot express keeps
-        its prior variance, which is too much where a low rank leaves out what the data could tell; "auto" counts what
+        its prior variance, which is too much where a low rank leaves out what the data determine; "auto" counts what
         is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
         """
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):

@@ -242,8 +242,8 @@ class ChainCRF(SequenceField):
         stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another number), and
         keeps what was best there. Ctrl-C keeps the best estimate so far and warns. optimize="evidence", or an
         EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are sequences
-        without labels, for what ``partial_labels`` ask of them. Dask collections are fitted where they are, see
-        docs/dask.md.
+        without labels, for the entropies and expectations of ``partial_labels``. Dask collections are fitted where they
+        are, see docs/dask.md.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
@@ -287,7 +287,7 @@ class ChainCRF(SequenceField):
 
             client = connected_client(getattr(self.engine, "client", None))
             settings = {"constraints": self.constraints, "class_weight": self.class_weight}
-            # Shards answer to what a fit asks of chains.
+            # Shards have the properties of chains that a fit uses.
             return read_collection(client, X, y, sample_weight, **settings)  # type: ignore[return-value]
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_

@@ -65,7 +65,7 @@ _ROUNDING = 1e-3
 
 
 def _positive(words: str) -> Check:
-    """Return a check for a positive number, finite if ``words`` say so."""
+    """Return a check for a positive number, finite if ``words`` name it so."""
 
     def check(value: object, name: str) -> None:
         if not is_real(value) or not value > 0 or ("finite" in words and value == np.inf):

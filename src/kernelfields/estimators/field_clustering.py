@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ClusterTraining: TypeAlias = Training[Chains | Graphs, ChainReader | TableReader]
 #: The prior variance of functions whose kernel has k(x, x) = 1, and of transitions.
 USUAL_VARIANCE = 1000.0
-# A field that tells less of its inputs, as a share of what it could, has found nothing.
+# Information below this share of its largest possible value means that no clusters were found.
 _NOTHING = 1e-3
 
 
@@ -101,7 +101,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     Attributes
     ----------
     labels_ : (n,) numbers of the clusters of single inputs; for sequences a list of arrays (T,)
-    information_ : what clusters tell of the inputs, in nats, at most log(n_clusters)
+    information_ : mutual information of clusters and inputs, in nats, at most log(n_clusters)
     objective_ : information_ less the penalty
     objectives_ : (starts,) the same at the end of each climb
     classes_ : (n_clusters,) the numbers of the clusters; n_features_in_, feature_names_in_ : as in every estimator

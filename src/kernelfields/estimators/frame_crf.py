@@ -1,7 +1,7 @@
 """FrameCRF: a field on data frames with a row for each position, as a scikit-learn estimator.
 
 fit      table -> FrameReader.learn -> sequences and labels -> the estimator's own fit
-ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
+predict  table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FrameCRF(AdvisedEstimator):
         """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
 
         ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if its
-        ``partial_labels`` says how to fit to them.
+        ``partial_labels`` is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)

@@ -75,7 +75,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     Attributes
     ----------
     classes_, n_features_in_ : the sorted labels and the number of features of a node
-    inference_ : how the fit was inferred: ``method``, ``exact`` and ``description`` say what was chosen
+    inference_ : how the fit was inferred: ``method``, ``exact`` and ``description`` of the chosen method
     basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients (rank, labellings of a clique)
     edge_scores_ : dict, type -> table of scores that do not depend on features
     solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
@@ -115,7 +115,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
         EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are graphs
-        without labels, for what ``partial_labels`` ask of them.
+        without labels, for the entropies and expectations of ``partial_labels``.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)

@@ -103,7 +103,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
-        ``X_unlabelled`` (m, d) are inputs without labels, for what ``partial_labels`` ask of them.
+        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
@@ -185,7 +185,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     def _set_fitted(self, training: Training[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
         if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.tol:
-            # More was tried than was asked for.
+            # The tolerance of the fit was finer than that of the parameter.
             fitted.solution = replace(solution, reason="gap")
         super()._set_fitted(training, fitted)
         return self

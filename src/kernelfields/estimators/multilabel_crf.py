@@ -74,7 +74,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     inference : str or object, default "auto"
         "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
         alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
-        says which. May be changed between fit and predictions.
+        is the result. May be changed between fit and predictions.
     decision : "auto", "f1", "hamming" or "subset", default "auto"
         What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2 ("hamming"), or
         the most probable set ("subset"). The threshold is learnt on instances that were held out of a short fit, 1/2
@@ -301,7 +301,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
         "subset": the most probable set of labels as a whole, which is most often right in all of them.
 
-        ``decode``, "viterbi" or "posterior", asks for the last or the second of these. ``known``, here and in the
+        ``decode``, "viterbi" or "posterior", means the last or the second of these. ``known``, here and in the
         methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are not. Answers are then given
         that it is so.
         """

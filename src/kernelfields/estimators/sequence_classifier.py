@@ -5,7 +5,7 @@
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
 p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
 that are partly known (fields/evidence.py): at every position one of the states of the class. The states of a class are
-alike until something tells them apart, and zero is a saddle: a fit begins at the field of a first guess of states.
+alike at first, and zero is a saddle: a fit begins at the field of a first guess of states.
 
 Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
 """

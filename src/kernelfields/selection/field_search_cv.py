@@ -80,7 +80,7 @@ class FieldSearch(BaseEstimator):
 
         ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
         held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
-        the search: the best candidate so far is fitted, and a warning says so.
+        the search: the best candidate so far is fitted, with a warning.
         """
         random = random_generator(self.random_state)
         original = self._original()

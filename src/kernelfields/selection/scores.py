@@ -1,8 +1,8 @@
 """Scores of held-out items; higher is better.
 
     "auto"             "log_likelihood", or where inference is approximate "accuracy", of several labels "hamming"
-    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it tells close candidates
-                       apart; needs exact inference
+    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it separates close
+                       candidates; needs exact inference
     "accuracy"         what the estimator's own predictions get right: tokens, nodes, samples, or whole sets of labels
     "entity_f1"        sequences: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints
                        where they name one, else it is guessed from the labels

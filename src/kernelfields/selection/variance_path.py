@@ -53,7 +53,7 @@ Trail = list[tuple[Candidate, list[np.ndarray]]]
 
 
 class FitFailure(RuntimeError):
-    """A candidate that cannot be fitted; the cause says why."""
+    """A candidate that cannot be fitted; the error of the fit is its cause."""
 
 
 @dataclass(frozen=True, eq=False)

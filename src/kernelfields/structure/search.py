@@ -135,8 +135,8 @@ class StructureSearch(BaseEstimator):
     validation : float, default 0.2
         Share of the training data held out to judge each addition; 0 for none: then every one is kept.
     ranking : "bound" or "estimate", default "bound"
-        Which candidate is the best: the one with the largest bound (Remark 11), or the one that a Newton step says
-        would bring most. The bound decides about stopping in either case.
+        Which candidate is the best: the one with the largest bound (Remark 11), or the one with the largest
+        estimate by a Newton step. The bound decides about stopping in either case.
     patience : int, default 3
         Additions of single sets in a row that held-out data reject before the search gives up.
     at_once : int or None, default 1

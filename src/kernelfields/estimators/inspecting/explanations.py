@@ -142,7 +142,7 @@ class TrainingInputs:
         return self._residuals
 
     def _check_pivots(self, term: Term) -> None:
-        """Raise unless the pivots of a term are where it says in the training data."""
+        """Raise unless the pivots of a term are at their places in the training data."""
         inputs, subspace = term.clique.view(self._data), term.subspace
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
         if known:
@@ -377,7 +377,7 @@ def _features(
 def _kernels(
     term: Term, data: PackedData, exchanges: Sequence[Exchange], settings: ExplanationSettings
 ) -> Iterator[list[Contribution]]:
-    """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
+    """Yield the whole contribution of a set of kernel functions, with its requested parts."""
     scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
@@ -488,7 +488,7 @@ def dense(weights: Weights) -> np.ndarray:
     return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-# ---- what is asked for
+# ---- checks of requests
 
 
 def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> list[str]:

@@ -145,7 +145,7 @@ def _compared(
     classes: list,
     against: int | None,
 ) -> Comparison:
-    """Return a segment and its rival: with the label asked for, else the most probable that is possible."""
+    """Return a segment and its rival: with the requested label, else the most probable that is possible."""
     own = segments[place][2]
     if against is not None and against != own:
         return _exchanged(segments, place, against, spec.repeats)

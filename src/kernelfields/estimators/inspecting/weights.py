@@ -4,7 +4,7 @@ What a clique set shows of its weights depends on its functions:
 
     explicit features    weights w (r, L) per label, (r, L^2) per pair of labels: a list each, or one for all pairs
     no inputs            scores (1, L) per label, (1, L^2) per pair of labels: transitions, or a table per type of edges
-    pivots               f(x) = k(x, B) alpha has no weights per feature: a note says so
+    pivots               f(x) = k(x, B) alpha has no weights per feature: a note instead
 
 Weights are dense or CSR; a CSR matrix stores the pairs of feature and label that have a weight. Cost of a table: a
 partial sort of each column, O(r L) dense and O(non-zeros) sparse; names are made for what is listed only, unless a
@@ -63,7 +63,7 @@ class _Listing:
     def of(
         cls, classes: list, top: object, labels: object, feature_re: object, names_of: Callable[[Term], Sequence[str]]
     ) -> _Listing:
-        """Check what is asked for."""
+        """Return a listing of what was requested, checked."""
         return cls(classes, _label_indices(classes, labels), _checked_top(top), _compiled(feature_re), names_of)
 
     def take(self, term: Term, weights: Weights) -> None:
