@@ -599,16 +599,23 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
 
     def _presented(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
-        """Return rows (N, ..) of batches in the form in which answers leave: one array for each item."""
+        """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
+        if self.field_.spec.kind == "single":
+            return np.concatenate([rows for _, rows in parts])
         return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))  # type: ignore[union-attr]
 
     def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
-        """Return draws (k, N) of batches in the form in which they leave: (T,) for each item, (k, T) unless single."""
-        return Ragged(piece for data, drawn in parts for piece in per_item(data, self.classes_[drawn], single))
+        """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
+        labels = self._label_names()
+        if self.field_.spec.kind == "single":
+            drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
+            return drawn[0] if single else drawn
+        return Ragged(piece for data, drawn in parts for piece in per_item(data, labels[drawn], single))
 
-    def _labelling(self, labels: np.ndarray) -> object:
-        """Return the numbers of the labels of one item in the form in which they leave."""
-        return self.classes_[labels]
+    def _labelling(self, numbers: np.ndarray) -> object:
+        """Return the numbers of the labels of one item as its labels."""
+        labels = self._label_names()[numbers]
+        return labels[0] if self.field_.spec.kind == "single" else labels
 
     @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:
@@ -624,9 +631,10 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
             Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
         """
-        jointly = self._asked_jointly(decode)
+        self._asked_jointly(decode)
+        labels = self._label_names()
         return self._presented(
-            (answers.data, self.classes_[answers.best_labels() if jointly else answers.likeliest_labels()])
+            (answers.data, labels[self._predicted_numbers(answers, decode)])
             for answers in self._answers(X, known=known)
         )
 
@@ -830,9 +838,9 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         check_one_sequence(x, caller)
         return self._read([x], None if y is None else [y])
 
-    def _predicted_numbers(self, answers: Answers) -> np.ndarray:
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
-        return answers.best_labels() if self._asked_jointly(None) else answers.likeliest_labels()
+        return answers.best_labels() if self._asked_jointly(decode) else answers.likeliest_labels()
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
         """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -278,9 +278,6 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         """The information less the penalty, at the best of the local optima."""
         check_is_fitted(self, "field_")
         return -self.solution_.value
-
-    def _presented(self, parts: Iterable[tuple[Chains | Graphs, np.ndarray]]) -> ByItem:
-        return super()._presented(parts) if self._on_sequences else np.concatenate([rows for _, rows in parts])
 
     def predict_proba(self, X: object) -> np.ndarray:
         """Return the probabilities of the clusters of single inputs, (n, n_clusters)."""

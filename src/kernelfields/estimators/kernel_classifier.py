@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -198,16 +198,6 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def _presented(self, parts: Iterable[tuple[Graphs, np.ndarray]]) -> np.ndarray:
-        return np.concatenate([rows for _, rows in parts])
-
-    def _presented_draws(self, parts: Iterable[tuple[Graphs, np.ndarray]], single: bool) -> np.ndarray:
-        drawn = self.classes_[np.concatenate([rows for _, rows in parts], axis=1)]
-        return drawn[0] if single else drawn
-
-    def _labelling(self, labels: np.ndarray) -> object:
-        return self.classes_[labels[0]]
 
     def _decodes_jointly(self) -> bool:
         # The largest score, whatever rounding does to probabilities.

@@ -291,9 +291,6 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
         return drawn[0] if single else drawn
 
-    def _labelling(self, labels: np.ndarray) -> np.ndarray:
-        return labels
-
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
@@ -305,9 +302,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are not. Answers are then given
         that it is so.
         """
-        return self._presented(
-            (answers.data, self._predicted_numbers(answers, decode)) for answers in self._answers(X, known=known)
-        )
+        return super().predict(X, decode, known=known)
 
     def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         if self.decision == "subset" if decode is None else self._asked_jointly(decode):
