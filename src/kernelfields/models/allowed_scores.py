@@ -10,7 +10,6 @@ import numpy as np
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.lists import gathered_scores
 
 # Scores of all labels, where a field has to compute them, are made for so many bytes at a time.
 _TABLE_BYTES = 64 * 2**20
@@ -33,7 +32,7 @@ def scores_of_lists(
     gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
     if len(gathered) < len(nodes) or any(term.placement(data).positions is not None for term in nodes):
         return _by_tables(field, data, lists, workers, place, max(1, table_bytes // (8 * lists.n_labels)))
-    parts = [gathered_scores(term.scorer, term.features(data), lists, workers) for term in gathered]
+    parts = [term.scorer.listed_scores(term.features(data), lists, workers) for term in gathered]
     return reduce(np.add, parts, np.zeros(len(lists.labels))) if len(parts) != 1 else parts[0]
 
 

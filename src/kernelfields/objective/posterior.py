@@ -14,6 +14,14 @@ theta is one flat vector, the V_c one after the other. Potentials are linear in 
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
 position walk through their features at every step instead (:class:`FusedLine`).
+
+*After a Gaussian posterior of old data* (:class:`ContinuedPosterior`), in coordinates in which its precision is the
+identity and mu its mean, which those of models/batches/continuation.py are:
+
+    P(theta) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||theta - mu||^2
+
+The square of theta is the prior that solvers and bounds use; the rest, - mu . theta + ||mu||^2 / 2, is linear, so that
+the likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 """
 
 from __future__ import annotations
@@ -29,6 +37,7 @@ from kernelfields.numerics.vectors import dot
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.stochastic import dual_ascent
 
 
 def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
@@ -376,8 +385,6 @@ class LogPosterior:
 
     def dual_start(self, random: np.random.Generator) -> np.ndarray | None:
         """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent."""
-        from kernelfields.objective.dual_ascent import dual_ascent
-
         descent = self.datafit.stochastic_descent()
         ascent = None if descent is None else dual_ascent(descent)
         if ascent is None:
@@ -499,3 +506,33 @@ class LogPosterior:
             block.name: penalty_gap(point.theta[block.rows], slope[block.rows], block.prior_variance, block.l1)
             for block in self.blocks
         }
+
+
+class ContinuedPosterior(LogPosterior):
+    """The objective above; the terms of the datafit have prior variances of one."""
+
+    def __init__(self, datafit: Datafit, mean: np.ndarray):
+        super().__init__(datafit)
+        self.mean = mean
+
+    def penalty(self, theta: np.ndarray) -> float:
+        """Return ||theta - mu||^2 / 2."""
+        return 0.5 * dot(theta - self.mean, theta - self.mean)
+
+    def complete(self, trial: Trial) -> Point:
+        """Return a trial with its gradient: half a pass."""
+        point = super().complete(trial)
+        point.gradient -= self.mean
+        return point
+
+    def along(self, point: Point, direction: Direction) -> Line:
+        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+        return _ContinuedLine(self, point, direction)
+
+
+class _ContinuedLine(Line):
+    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
+        super().__init__(posterior, point, direction)
+        constant, linear, quadratic = self._prior
+        mean = posterior.mean
+        self._prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic

@@ -2,8 +2,8 @@
 
 Some epochs of stochastic steps come close to the optimum for the price of as many passes on one thread; the curvature
 there then measures the coordinates for L-BFGS. The steps climb the dual where every coefficient has a Gaussian prior
-(objective/dual_ascent.py) and end by a gap of their own; else, or where that prior is very weak, they are gradient
-steps (objective/stochastic.py). benchmarks/crfsuite_speed.py prints what this saves.
+and end by a gap of their own; else, or where that prior is very weak, they are gradient steps
+(objective/stochastic.py). benchmarks/crfsuite_speed.py prints what this saves.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ M are the coefficients so far, K_c the prior precision and the curvature of all 
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
 ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
-is one, and its mean is C^T M (objective/continued.py). Pivots are added, while the rank allows, where the squared
+is one, and its mean is C^T M (objective/posterior.py). Pivots are added, while the rank allows, where the squared
 distance of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior.
 New labels have scores of zero and the first prior, too.
 
@@ -34,8 +34,8 @@ from kernelfields.engines.engine import Sample
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
 from kernelfields.numerics.threads import Workers, blas_threads
-from kernelfields.objective.continued import ContinuedPosterior
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.objective.posterior import ContinuedPosterior
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import Solution, minimize
