@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.density.basis import density_basis
 from kernelfields.density.box import (
     Box,
@@ -260,8 +261,8 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes
-        if hasattr(self.basis_, "pivots"):
-            peaks = np.vstack([peaks, self._measure.box.from_unit(self.basis_.pivots)])
+        if isinstance(self.basis_, PivotSubspace):
+            peaks = np.vstack([peaks, self._measure.box.from_unit(np.asarray(self.basis_.pivots))])
         target = Target(self._measure, self.basis_, self.coef_, self.log_partition_, peaks)
         return draw(target, int(n_samples), random_generator(random_state))
 

@@ -257,7 +257,7 @@ def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]
     """Raise unless the terms fit inputs of so many columns as ``width`` gives for a clique set."""
     for term in terms:
         subspace = term.subspace
-        if term.has_pivots and subspace.pivots.shape[1] != width(term.clique):
+        if isinstance(subspace, PivotSubspace) and subspace.pivots.shape[1] != width(term.clique):
             columns = width(term.clique)
             raise ValueError(f"the pivots of set {term.name!r} do not have {columns} columns, as its inputs do")
         if isinstance(subspace, ExplicitSubspace):

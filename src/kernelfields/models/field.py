@@ -134,7 +134,7 @@ class Field:
 
 def _rkhs_norm_and_gradient(term: Term, data: Any, residuals: np.ndarray) -> tuple[float, float]:
     """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
-    variance, coefficients, subspace = term.prior_variance, term.known, term.subspace
+    variance, coefficients, subspace = term.prior_variance, term.known, term.span
     inputs = term.clique.view(data)
     dual = subspace.dual_coefficients(coefficients)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))

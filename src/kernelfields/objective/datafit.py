@@ -236,7 +236,7 @@ class LocalDatafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        residuals, dual = self.label_residuals(residual, index), design.term.subspace.dual_coefficients(coefficients)
+        residuals, dual = self.label_residuals(residual, index), design.term.span.dual_coefficients(coefficients)
         return design.origin.rounding(design.features, coefficients, dual, residuals)
 
     @property

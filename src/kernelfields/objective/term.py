@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
+from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
 from kernelfields.fields.chains import Packed
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.label_cliques import LabelledInstances
@@ -49,7 +49,7 @@ class Term:
 
     clique: CliqueSet
     name: str
-    subspace: Any
+    subspace: Subspace
     label_factor: np.ndarray | None = None
     support: Support | None = None
     coefficients: np.ndarray | None = None
@@ -89,10 +89,16 @@ class Term:
         """Whether pivots span its functions, so that a part of the RKHS lies outside."""
         return isinstance(self.subspace, PivotSubspace)
 
+    @property
+    def span(self) -> PivotSubspace:
+        """The subspace of a term whose functions pivots span."""
+        assert isinstance(self.subspace, PivotSubspace), f"no pivots span the functions of term {self.name!r}"
+        return self.subspace
+
     def fitted(self, coefficients: np.ndarray) -> Term:
         """Return the term with coefficients; a factor that is kept in a file becomes an array."""
         subspace = self.subspace
-        if self.has_pivots and not isinstance(subspace.factor, np.ndarray):
+        if isinstance(subspace, PivotSubspace) and not isinstance(subspace.factor, np.ndarray):
             subspace = replace(subspace, factor=subspace.factor.mapped())
         return replace(self, subspace=subspace, coefficients=coefficients)
 
@@ -224,7 +230,7 @@ class Expansions:
         return known[:2]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
-        subspace, coefficients = terms[0].subspace, [term.known for term in terms]
+        subspace, coefficients = terms[0].span, [term.known for term in terms]
         known = self._known.get(id(subspace))
         if known is not None:
             expansion, stacked = known
