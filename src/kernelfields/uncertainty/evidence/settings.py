@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -83,7 +82,7 @@ class EvidenceSearch(BaseEstimator):
             raise ValueError(f"kernel_factor must be a finite number above 1, got {self.kernel_factor!r}")
 
 
-def resolve_search(optimize: Any) -> EvidenceSearch:
+def resolve_search(optimize: object) -> EvidenceSearch:
     """Return the search that ``optimize`` of a fit names."""
     if isinstance(optimize, str) and optimize == "evidence":
         return EvidenceSearch()
@@ -118,7 +117,7 @@ class EvidencePath:
     steps: list[EvidenceStep] = field(default_factory=list)
 
     @classmethod
-    def rebuild(cls, described: Sequence[Mapping[str, Any]]) -> EvidencePath:
+    def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
         """Return the path whose steps were described; ValueError where one is not sound."""
         unknown = ("value", "standard_error", "gradient")
         return cls([record(EvidenceStep, each, "a step of the evidence", unknown=unknown) for each in described])
