@@ -9,7 +9,7 @@ from kernelfields.objective.designs.design import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")
 torch_tables = pytest.importorskip("kernelfields.engines.torch.tables")
-split_operands = pytest.importorskip("kernelfields.engines.torch.operands")
+split_operands = pytest.importorskip("kernelfields.engines.torch.tables")
 TorchTable, TorchSparseTable = torch_tables.TorchTable, torch_tables.TorchSparseTable
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
