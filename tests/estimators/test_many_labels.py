@@ -70,7 +70,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     tagged = X, y
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     assert isinstance(datafit.fused, ListPasses)
     assert (datafit.fused._steps.blocks is not None) == listed
     parts = [term.known for term in fitted.field_.terms]
@@ -100,7 +100,7 @@ def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
     descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
     loss = descent._epoch(descent._fresh(), descent.visited, 0.0, moving=False)

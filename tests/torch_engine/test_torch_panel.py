@@ -11,7 +11,6 @@ from kernelfields.basis.selection import (
     GreedyCholesky,
     RandomCholesky,
     Uniform,
-    candidate_scores,
 )
 from kernelfields.basis.subspace import Expansion, PivotSubspace
 from kernelfields.kernels.callables import CallableKernel
@@ -163,7 +162,7 @@ def test_scores_of_candidates_are_those_of_the_other_panel(kernel, dtype, device
     host, panel = both(Uniform(), kernel, inputs, 8, dtype, device)
     residuals = np.random.default_rng(6).normal(size=(200, 4))
     pool = panel.outside[:50]
-    expected = candidate_scores(host, pool, residuals)
+    expected = host.candidate_scores(pool, residuals)
     for given in (residuals, torch.tensor(residuals, device=device)):
         scores = panel.candidate_scores(pool, given)
         np.testing.assert_allclose(scores, expected, rtol=1e-8 if dtype == np.float64 else 2e-3)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.design import DenseTable, SparseTable
+from kernelfields.objective.designs.tables import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")
 torch_tables = pytest.importorskip("kernelfields.engines.torch.tables")
@@ -216,7 +216,7 @@ def test_rounding_to_tf32_is_to_the_nearest_and_even():
     assert torch.isnan(torch_tables.round_to_tf32(torch.tensor([torch.nan]))).all()
 
 
-@pytest.mark.parametrize("operand", [torch_tables.SplitTF32(), split_operands.SplitHalf()])
+@pytest.mark.parametrize("operand", [torch_tables.SplitTF32(), torch_tables.SplitHalf()])
 def test_the_parts_of_an_operand_add_up_to_22_bits_of_it(operand):
     X = torch.tensor(thin(400, 3) * np.geomspace(1.0, 1e-4, 400)[:, None])
     scale = operand.scale(X)

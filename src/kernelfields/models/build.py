@@ -18,6 +18,7 @@ regularisation is followed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -197,7 +198,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
-    return design.growing(panel) if isinstance(basis, Gradient) else design
+    return replace(design, panel=panel) if isinstance(basis, Gradient) else design
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
@@ -230,7 +231,7 @@ def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Samp
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
         if clique.l1 and term.label_factor is not None:
             raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
-    return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
+    return [sample.design(term.with_clique(clique)) for (_, clique), term in zip(cliques, terms, strict=True)]
 
 
 def _same(parameter: str, clique: CliqueSet, known: CliqueSet) -> bool:

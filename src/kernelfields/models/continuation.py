@@ -210,7 +210,7 @@ def fit_continued(
             moved.append(replace(term, clique=clique, label_factor=factor / root, coefficients=None))
             means.append(term.known * root)
         roots.append(root)
-    datafit = sample.datafit([term.on(sample) for term in moved])
+    datafit = sample.datafit([sample.design(term) for term in moved])
     posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
     solution = options.minimize(posterior, posterior.mean)
     fitted = []

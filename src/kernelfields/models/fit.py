@@ -93,7 +93,7 @@ class DevelopmentSet:
 
     def attach(self, designs: Sequence[Design]) -> None:
         """Compute the features of the development set in the terms of the training set."""
-        self._datafit = self.sample.datafit([design.term.on(self.sample) for design in designs])
+        self._datafit = self.sample.datafit([self.sample.design(design.term) for design in designs])
 
     def __call__(self, point: Point) -> bool:
         """Take note of a point; True when there was no progress for too long."""
@@ -302,10 +302,8 @@ def _grow(
     # All at once, when nothing is left that could be interrupted half-way.
     return [
         design
-        if design.panel is None
-        else sample.design(replace(design.term, subspace=design.panel.subspace()), panel=design.panel).growing(
-            design.panel
-        )
+        if (panel := design.panel) is None
+        else replace(sample.design(replace(design.term, subspace=panel.subspace()), panel=panel), panel=panel)
         for design in designs
     ]
 

@@ -75,13 +75,13 @@ class InstanceTerms:
     def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> LocalDesign:
         design = build_design(name, resolved_clique(clique), self.sample, self.random)
         assert isinstance(design, LocalDesign)
-        return design.for_term(replace(design.term, label_factor=contrast), design.positions)
+        return replace(design, term=replace(design.term, label_factor=contrast))
 
     def _for(self, design: LocalDesign, name: str, **own: object) -> LocalDesign:
         """Return the same features for one label or one pair."""
         clique = copy.copy(design.term.clique).set_params(name=name, **own)
         term = replace(design.term, clique=clique, name=name)
-        return design.for_term(term, clique.positions(self.sample.data))
+        return replace(design, term=term, positions=clique.positions(self.sample.data))
 
 
 def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:

@@ -76,7 +76,7 @@ class PilotFit:
         """
         sample, beside = self.place(train, True), self.place(held_out, False)
         designs = list(self.designs_on(sample))
-        judge = beside.datafit([design.term.on(beside) for design in designs])
+        judge = beside.datafit([beside.design(design.term) for design in designs])
         fits: dict[float, FittedField] = {}
 
         def loss(variance: float, start: float | None) -> float:

@@ -16,9 +16,8 @@ takes three: the reach of a direction, value and slope at a step, the gradient t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -377,25 +376,10 @@ def curvature_block(datafit: LocalDatafit, evaluation: Evaluation, index: int) -
     return full
 
 
-@dataclass
-class PivotKernels:
-    """Kernel functions at the pivots (r, d), and their weights ``dual`` (r, q): what shards know of a span."""
-
-    kernel: Any
-    pivots: Any
-    dual: np.ndarray | None = None
-
-    def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray | None:
-        """Return the weights that the client sent along with ``coefficients``: it has the factor behind them."""
-        return self.dual
-
-
 def feature_rounding(
     datafit: LocalDatafit, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray
 ) -> float:
     """Return about how the value would change if the features were not rounded."""
     design = datafit.designs[index]
     assert design.origin is not None
-    span: Any = design.origin.subspace
-    origin = replace(design.origin, subspace=replace(span, dual=dual))
-    return origin.rounding(design.features, coefficients, datafit.label_residuals(residual, index))
+    return design.origin.rounding(design.features, coefficients, dual, datafit.label_residuals(residual, index))

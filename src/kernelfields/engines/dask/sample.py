@@ -19,7 +19,7 @@ import scipy.sparse
 
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
-from kernelfields.engines.dask.datafit import DaskDatafit, PivotKernels, RemoteDesign
+from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
 from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import SampleSettings
@@ -297,7 +297,7 @@ def explicit_design(
 
 def pivot_design(shard: Shard, panel: ShardPanel, term: Term, n_labels: int) -> LocalDesign:
     """Return a term whose features are the columns of a panel."""
-    origin = FeatureOrigin(PivotKernels(panel.kernel, panel.pivot_inputs), panel.inputs, panel.residual)
+    origin = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
     positions = term.clique.positions(shard.chains)
     return LocalDesign.of_features(term, panel.features, n_labels, positions=positions, origin=origin)
 
@@ -306,8 +306,8 @@ def continued_design(shard: Shard, inputs: Matrix, term: Term, n_labels: int, dt
     """Return a term whose subspace is there already."""
     subspace: PivotSubspace = term.subspace
     features = subspace.features(inputs, dtype)
-    span = PivotKernels(subspace.kernel, subspace.pivots)
-    origin = FeatureOrigin(span, inputs, left_outside(subspace, inputs, features))
+    left = left_outside(subspace, inputs, features)
+    origin = FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
     positions = term.clique.positions(shard.chains)
     return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
 

@@ -33,7 +33,6 @@ from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import EDGE
 from kernelfields.numerics.parameters import is_whole
-from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (
     FeatureWeight,
@@ -130,7 +129,7 @@ def tabulate_weights(
     listing = _Listing.of(classes, top, labels, feature_re, names_of)
     for term in terms:
         if term.group == DURATION:
-            listing.take_durations(term, term.scores(None, Workers(1)))
+            listing.take_durations(term, term.tied_scores)
         elif term.outcomes is not None:
             listing.take_ngrams(term)
         elif term.labels_per_clique <= 2 and not _reaches_further(term, spec):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_
 from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.memory import check_pairs_fit, check_transitions_fit
+from kernelfields.objective.designs.memory import check_tables_fit
 
 
 @dataclass
@@ -255,17 +255,8 @@ def nothing_observed(family: LabelFamily, weights: np.ndarray, workers: Workers)
     return Likelihood(family, Statistics({}), weights, workers)
 
 
-def check_memory(family: LabelFamily, data: Any) -> None:
-    """Raise MemoryError if tables of potentials that depend on inputs do not fit."""
-    if family.method == "chain" or family.method == "n-grams" or family.method == "segments":
-        if not family.group(EDGE).tied:
-            check_transitions_fit(family.n_positions, family.n_labels)
-    elif hasattr(data, "n_instances") and not all(group.tied for group in family.groups[1:]):
-        check_pairs_fit(data.n_instances, len(family.groups) - 1)
-
-
 def likelihood_of(
-    data: Any,
+    data: Packed | LabelledInstances,
     placed: Sequence[Placed],
     spec: FamilySpec,
     workers: Workers | None = None,
@@ -277,5 +268,5 @@ def likelihood_of(
     """
     family = family_of(data, placed, spec, planned=planned)
     refuse_without_value(family)
-    check_memory(family, data)
+    check_tables_fit(family)
     return labelled_objective(family, data, workers)
