@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -43,7 +42,7 @@ NamedCliques = Sequence[tuple[str, CliqueSet]]
 _KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support")
 
 
-def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
+def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
     """Check a list of clique sets; return copies of them, each with a name of its own."""
     if isinstance(cliques, CliqueSet):
         cliques = [cliques]
@@ -154,7 +153,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     return sets
 
 
-def _with(clique: CliqueSet, kernel: Kernel, variance: Any) -> CliqueSet:
+def _with(clique: CliqueSet, kernel: Kernel, variance: float) -> CliqueSet:
     parameters = clique.get_params(deep=False)
     return type(clique)(**{**parameters, "kernel": kernel, "prior_variance": variance})
 
