@@ -9,8 +9,8 @@ from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.lbfgs import StochasticStart
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.stochastic import StochasticStart
 from tests.solvers.test_stochastic_descent import FIELDS, MASKS, L, allowed_chains, edge_set, engine_of, sparse_chains
 from tests.solvers.test_stochastic_start import tagging_posterior
 

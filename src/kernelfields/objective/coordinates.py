@@ -55,7 +55,7 @@ def stride_of(n_rows: int, rank: int) -> int:
 
 
 def gram_matrix(features: np.ndarray | TiledFeatures, stride: int) -> np.ndarray:
-    """Return Z^T Z, (r, r) in the precision of Z, as every ``stride``-th row of an array or of tiles tells it.
+    """Return Z^T Z, (r, r) in the precision of Z, estimated from every ``stride``-th row of an array or of tiles.
 
     Of the symmetric matrix the lower half is there, in the order of Fortran.
     """

@@ -38,7 +38,7 @@ _STEP = 1e-4
 
 @dataclass
 class TraceSlopes:
-    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets asked for."""
+    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets ``wanted``."""
 
     potentials: Potentials
     features: dict[int, np.ndarray]

@@ -13,7 +13,7 @@ s/2 (d + v/s)^2).
 theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials of a
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
-position walk through their features at every step instead (:class:`FusedLine`).
+position pass over their features at every step instead (:class:`FusedLine`).
 
 *After a Gaussian posterior of old data* (:class:`ContinuedPosterior`), in coordinates in which its precision is the
 identity and mu its mean, which those of models/batches/continuation.py are:
@@ -361,7 +361,7 @@ class LogPosterior:
         return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
-        """Return a metric late in a fit, beside those of dense sets; by itself its scale says nothing."""
+        """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
         return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if self._dense_sets else metric
 
     @cached_property
@@ -450,7 +450,7 @@ class LogPosterior:
         return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
 
     def largest_potential(self, theta: np.ndarray) -> float:
-        """Return the largest absolute potential of theta, by a fused walk."""
+        """Return the largest absolute potential of theta, by a fused pass."""
         self.datafit.passes += 0.5
         return self.datafit.fused.largest_potential(self.split(theta))  # type: ignore[union-attr]
 

@@ -104,7 +104,7 @@ class Term:
         return replace(self, subspace=subspace, coefficients=coefficients)
 
     def with_clique(self, clique: CliqueSet) -> Term:
-        """Return the term with another prior, say; kernel and view must be those of its subspace."""
+        """Return the term with another clique set; its kernel and view must be those of the subspace."""
         return replace(self, clique=clique)
 
     def placement(self, data: Data) -> Placement:
@@ -188,11 +188,11 @@ class Term:
 
 
 class Expansions:
-    """Kernel expansions and scores of steps of fitted terms, made when first asked for and kept for the next time.
+    """Kernel expansions and scores of steps of fitted terms, made at their first use and kept for the next.
 
     Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
-    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that ask
-    for the first time at once each make it, and one of them is kept.
+    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that use
+    one for the first time at once each make it, and one of them is kept.
     """
 
     def __init__(self) -> None:

@@ -7,11 +7,10 @@ from typing import cast
 import numpy as np
 
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import DirectionRule
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
 from kernelfields.solvers.orthant import OrthantLBFGS
-from kernelfields.solvers.stochastic import StochasticStart
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -68,7 +67,7 @@ def resolve_solver(
 
 
 def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRule:
-    """Return the rule for objectives with l1, or say that the solver asked for has none."""
+    """Return the rule for objectives with l1, or raise where the solver has none."""
     if isinstance(solver, OrthantLBFGS):
         return solver
     if isinstance(solver, LBFGS):

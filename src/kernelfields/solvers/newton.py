@@ -77,7 +77,7 @@ class Newton(HessianRule):
 
 
 def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
-    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g as far as H tells.
+    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g up to that rounding.
 
     Such a matrix has no factor. It is made once more, and conjugate gradients solve as long as it curves upwards.
     """

@@ -5,10 +5,10 @@
     scatter   gradient[p] += z_tf residual[t, outcomes[p]]
 
 The first serves both products: positions over features (scores) and, along the transposed index, features over
-positions (gradients). Each run of rows writes rows of its own, so threads need no locks. The others walk the
-positions, so that scores and residuals stream through the cache and only coefficients are looked up. Features with
-many pairs have a ``slot``: a full row of L^k coefficients in a small table, added in vector registers; the others walk
-their pairs. Each thread scatters into arrays of its own, added up afterwards in a fixed order.
+positions (gradients). Each run of rows writes rows of its own, so threads need no locks. The others run over
+the positions, so that scores and residuals stream through the cache and only coefficients are looked up. Features with
+many pairs have a ``slot``: a full row of L^k coefficients in a small table, added in vector registers; the others run
+over their pairs. Each thread scatters into arrays of its own, added up afterwards in a fixed order.
 
 For allowed labels only, with entries i of position t:
 
@@ -29,7 +29,7 @@ from numba import njit
 from kernelfields.inference.chain.listed_steps_compiled import bits_set
 from kernelfields.inference.sums_compiled import REORDER
 
-# A walk over so many pairs costs as much as one search.
+# A loop over so many pairs costs as much as one search.
 _SEARCH = 4
 _ONE, _LOW = np.uint64(1), np.uint64(63)
 
@@ -180,7 +180,7 @@ def product(first, last, indptr, pairs, weights, coefficients, scores):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def scatter(first, last, indptr, pairs, weights, residual, squared, gradient):
-    """Add what residuals of entries first..last-1 make of every pair, (P,); with squared weights if asked for."""
+    """Add what residuals of entries first..last-1 make of every pair, (P,); with their squares if ``squared``."""
     ones = len(weights) == 0
     for i in range(first, last):
         value = residual[i]

@@ -133,7 +133,7 @@ def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
     if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
         return design
     cut = PivotSubspace(subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank])
-    # Coordinates are nested: those of the first pivots do not know of the others.
+    # Coordinates are nested: those of the first pivots do not depend on the others.
     features = np.ascontiguousarray(design.features[:, :rank])
     return LocalDesign.of_features(
         replace(design.term, subspace=cut),

@@ -3,7 +3,7 @@
 L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
 from restarts. Large fields are climbed with few pivots first, those of many labels on a share of the sequences. The
 first restart begins at the best point so far with pivots chosen anew for its kernels, further ones at random. The best
-point seen is kept. Where the evidence is not finite the search steps back, and says so.
+point seen is kept. Where the evidence is not finite the search steps back, and warns.
 
 The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
 roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
@@ -50,7 +50,7 @@ from kernelfields.uncertainty.laplace.laplace import Evidence, refuse_without_cu
 
 # The first step changes no parameter by more than this factor's logarithm.
 _FIRST_REACH = 2.0
-# What a step into nowhere is said to cost, in nats, so that the line search comes back.
+# The cost in nats given to a step without finite evidence, so that the line search comes back.
 _NOWHERE = 1e3
 _FAILURES = (np.linalg.LinAlgError, FloatingPointError, OverflowError, ValueError)
 

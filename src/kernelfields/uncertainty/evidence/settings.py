@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.models.stored_values import record
-from kernelfields.numerics.parameters import check_count, is_real, is_whole
+from kernelfields.numerics.parameters import check_count, is_real
 
 # Parameters that moved by less than this share have not moved.
 _SAME = 1e-3
@@ -66,8 +66,7 @@ class EvidenceSearch(BaseEstimator):
 
     def check(self) -> None:
         """Raise ValueError if a setting cannot be used."""
-        if not is_whole(self.restarts) or self.restarts < 0:
-            raise ValueError(f"restarts must be a whole number of at least 0, got {self.restarts!r}")
+        check_count(self.restarts, "restarts", least=0)
         for name in ("max_evaluations", "steps", "probes"):
             check_count(getattr(self, name), name)
         if not is_real(self.tol) or not 0 < self.tol < 1:
@@ -96,7 +95,7 @@ def resolve_search(optimize: object) -> EvidenceSearch:
 class EvidenceStep:
     """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
 
-    A coarse point is one with few pivots or sequences: its evidence is that of another field. ``ended`` says, at the
+    A coarse point is one with few pivots or sequences: its evidence is that of another field. ``ended`` is, at the
     last point of a climb, why it ended there.
     """
 
@@ -159,7 +158,7 @@ class EvidencePath:
 
 
 def _change(before: float, after: float) -> str:
-    """Say from what to what a positive parameter went, and by which factor."""
+    """Return from what to what a positive parameter went, and by which factor."""
     ratio = after / before
     if abs(np.log(ratio)) < _SAME:
         return f"{before:.4g}, as it was"

@@ -11,7 +11,7 @@ coefficient; where labels meet no others, a few products of features, as within-
 are.
 *lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
 vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
-not reach keep too much of their prior variance; ``truncation`` says how much the last steps still moved a result.
+not reach keep too much of their prior variance; ``truncation`` is how much the last steps still moved a result.
 Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
 the Hessian is not finite, or so much larger than the prior precisions that rounding loses these in an exact one.
 
@@ -47,7 +47,7 @@ _LAST_STEP = 1e-8
 SEARCHED_MODE = 1e-6
 _LAST_SEARCHED_STEP = 1e-2
 _PROBED_MODE = 1e-8
-# Products with float32 features know no gap below this one.
+# Products with float32 features resolve no gap below this one.
 _ROUNDED_MODE = 1e-6
 _MODE_ITERATIONS = 100
 # A Hessian spelled out in blocks takes about as long as a product for each so many coefficients, if labels are few;
@@ -142,18 +142,18 @@ class Laplace:
         return self._deviations * solved
 
     def rise(self, draws: np.ndarray) -> float:
-        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian says.
+        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian predicts.
 
         1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
-        tells, so that draws go where it has no mass. Infinite where the objective is not finite.
+        predicts, so that draws go where it has no mass. Infinite where the objective is not finite.
         """
-        said = found = 0.0
+        predicted = found = 0.0
         for theta in draws:
             moved = theta - self.mode
-            said += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
+            predicted += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
             trial = self.posterior.trial(theta)
             found += np.inf if trial is None else trial.value - self.point.value
-        return found / said
+        return found / predicted
 
     def signed_roots(
         self, random: np.random.Generator, *, all_up_to: int = 400, probes: int = 100
@@ -266,7 +266,7 @@ def mode_of(
         tol = max(tol, _ROUNDED_MODE if rounded else EXACT_MODE if exact else _PROBED_MODE)
         solution = minimize(posterior, rule, start=start, tol=tol, max_iter=_MODE_ITERATIONS)
         point = posterior.at(solution.theta)
-        # Where the mode is zero itself (features that say nothing, classes of equal weight), no gradient is left.
+        # Where the mode is zero itself (uninformative features, classes of equal weight), no gradient is left.
         if exact and not rounded and point.gradient.any():
             # One Newton step, solved well, squares the error that is left.
             direction = rule.solve(point, _LAST_STEP if tol < SEARCHED_MODE else _LAST_SEARCHED_STEP)

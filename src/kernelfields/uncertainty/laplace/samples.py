@@ -16,11 +16,11 @@ Probabilities averaged over the posterior are means over draws, or log-odds shru
 
 *sampling*: the mean of marginals over drawn coefficients. *probit*: for two labels and a Gaussian log-odds m with
 variance v, the mean of the logistic function is close to its value at m / sqrt(1 + pi v / 8), as it is close to a
-probit (MacKay 1992); marginals p (n, L) of the fitted field get a temperature T_t at each position in this way.
-With more labels v is that of the most probable label against the others, by their weight; it stays the most
-probable. Variances are those of log-marginals to first order in the coefficients, so that what neighbours say and
-how sure that is are in them: derivatives along drawn deviations by central differences. Scaling node potentials
-instead would hand the decision to the transitions.
+probit (MacKay 1992); marginals p (n, L) of the fitted field get a temperature T_t at each position in this way. With
+more labels v is that of the most probable label against the others, by their weight; it stays the most probable.
+Variances are those of log-marginals to first order in the coefficients, so that the evidence of neighbours and its
+uncertainty are in them: derivatives along drawn deviations by central differences. Scaling node potentials instead
+would hand the decision to the transitions.
 Cost: one pass of inference for each draw, two for probit; labels that meet no others need none.
 Fails: ValueError for a kind of uncertainty that does not exist, or with fewer than two draws for probit.
 """
@@ -48,9 +48,9 @@ from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
 from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
 
-# Draws whose objective is compared with what the Gaussian says of it.
+# Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10
-#: Draws that lie this many times as far above the mode as the Gaussian says are warned of.
+#: Draws that lie this many times as far above the mode as the Gaussian predicts are warned of.
 FARTHEST_RISE = 2.0
 #: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
 LARGEST_TRUNCATION = 0.1
@@ -64,12 +64,12 @@ _SMALLEST = np.finfo(np.float64).tiny
 class LaplaceSamples:
     """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
 
-    ``seed`` is for what a sample says about inputs outside the span of the basis. Where the Hessian was spelled
+    ``seed`` is for scores of inputs outside the span of the basis. Where the Hessian was spelled
     out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
-    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` says whether the
+    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` is whether the
     part of a function that the basis cannot express keeps its prior variance, or is taken to be zero; of this
     variance each set gives up ``left_out``, where it is not None. ``rise`` is how far above the mode draws lie, as
-    a multiple of what the Gaussian says. With a ``step`` potentials are not those of the draws, but of the fit
+    a multiple of what the Gaussian predicts. With a ``step`` potentials are not those of the draws, but of the fit
     moved along them, ahead and back.
     """
 
@@ -188,7 +188,7 @@ def draw_posterior(
         left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
         left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
-    _warn_of_doubts(rise, truncation, steps)
+    _warn_of_poor_fits(rise, truncation, steps)
     return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise)
 
 
@@ -211,7 +211,7 @@ def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Ge
     return samples
 
 
-def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
+def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
     if not rise <= FARTHEST_RISE:
         warnings.warn(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
@@ -231,7 +231,7 @@ def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
 
 
 def sampled_answers(field: Field, data: PackedData, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
-    """Yield what can be asked of data with the potentials of each sample of coefficients."""
+    """Yield the answers about data with the potentials of each sample of coefficients."""
     family = field.family(data)
     for potentials in sampled_potentials(field.terms, data, family, samples):
         if not potentials.finite:
@@ -332,7 +332,7 @@ def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
 
 
 def resolve_uncertainty(uncertainty: object, *, joint: bool = False) -> str | None:
-    """Return "probit", "sampling" or None for what a user asks for; ``joint`` if several labels at once are."""
+    """Return "probit", "sampling" or None for the setting of a user; ``joint`` for several labels at once."""
     if isinstance(uncertainty, bool | np.bool_):
         kind = "probit" if uncertainty else None
     elif isinstance(uncertainty, str) and uncertainty in ("probit", "sampling"):
