@@ -324,7 +324,7 @@ class LogPosterior:
     @property
     def raw(self) -> bool:
         """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
-        measured = {each.index for each in self._dense_sets}
+        measured = {dense.index for dense in self._dense_sets}
         return any(design.dense_inputs for index, design in enumerate(self.datafit.designs) if index not in measured)
 
     @property
@@ -351,13 +351,13 @@ class LogPosterior:
         # Sets that see one table under one prior, as the labels of an instance do, share their factor.
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
-        for each in self._dense_sets:
-            table = getattr(self.datafit.designs[each.index], "table", each.index)
-            key = (id(table), each.curvature, each.precision)
+        for dense in self._dense_sets:
+            table = getattr(self.datafit.designs[dense.index], "table", dense.index)
+            key = (id(table), dense.curvature, dense.precision)
             if key not in known:
-                known[key] = factor_of(self.datafit.feature_gram(each.index), each.curvature, each.precision)
+                known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
-                factors.append((each, factor))
+                factors.append((dense, factor))
         return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
