@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
+from kernelfields.evaluation import Temperature, fit_temperature, marginal_log_loss
 
 CLASSES = ["a", "b", "c"]
 

@@ -11,9 +11,8 @@ import typer
 
 from kernelfields import __version__
 from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
-from kernelfields.cli.convert import convert
+from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
-from kernelfields.cli.export import export
 from kernelfields.cli.inspect import certify, inspect
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict

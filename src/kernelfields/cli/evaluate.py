@@ -15,7 +15,7 @@ import typer
 
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, command
-from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
+from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def evaluate(
             check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
         with _about(model):
-            first = trained.crf.predict(read.X, **decoding_arguments(decoding))
+            first = trained.crf.predict(read.X, decoding)
         other = load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
             if not labels_only:
                 check_labels(reread, other.crf.classes_, file, advice)
-            second = other.crf.predict(reread.X, **decoding_arguments(decoding))
+            second = other.crf.predict(reread.X, decoding)
         truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())

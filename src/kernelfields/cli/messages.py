@@ -131,8 +131,8 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
 
         @functools.wraps(function)
-        def with_console(**values: Any) -> None:
-            console = Console(**{option.name: values.pop(option.name) for option in shared})
+        def with_console(**values: object) -> None:
+            console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
             with console.shows_warnings():
                 function(console, **values)
 

@@ -14,8 +14,6 @@ from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usua
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kernelfields import SegmentCRF
     from kernelfields.cli.models import Field
     from kernelfields.formats import SequenceFile
@@ -41,11 +39,6 @@ def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
     if posterior and decode == "viterbi":
         raise ValueError("--posterior and --decode viterbi contradict each other: leave out one")
     return "posterior" if posterior else decode
-
-
-def decoding_arguments(decoding: str | None) -> dict[str, str]:
-    """Return what ``predict`` of a model is called with."""
-    return {} if decoding is None else {"decode": decoding}
 
 
 @command()
@@ -162,8 +155,8 @@ def predict(
     elif nbest:
         _write_nbest(output, crf, read, nbest, given)
     else:
-        labels = crf.predict(read.X, **decoding_arguments(decoding), known=given)
-        probabilities = _marginals(crf, read, given) if marginals or confidence else None
+        labels = crf.predict(read.X, decoding, known=given)
+        probabilities = crf.predict_marginals(read.X, known=given) if marginals or confidence else None
         if probabilities is not None and not marginals:
             chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
@@ -172,13 +165,6 @@ def predict(
         console.detail(str(crf.filled(read.X, given, tokens=read.words)))
         console.info(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
     console.info(f"labelled {len(read.X):,} sequences of {input_name(file)}")
-
-
-def _marginals(crf: Field, file: SequenceFile, known: list | None) -> list[np.ndarray]:
-    """Return the probabilities of all labels, (T, L) for every sequence."""
-    marginals = crf.predict_marginals(file.X, known=known)
-    assert isinstance(marginals, list)  # a tuple would hold those of pairs as well
-    return marginals
 
 
 def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
@@ -207,12 +193,12 @@ def _documents(
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, **decoding_arguments(decoding), known=known)
+    labels = crf.predict(file.X, decoding, known=known)
     if not with_marginals:
         yield from ({"labels": of_sequence} for of_sequence in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    for of_sequence, table in zip(labels, _marginals(crf, file, known), strict=True):
+    for of_sequence, table in zip(labels, crf.predict_marginals(file.X, known=known), strict=True):
         yield {"labels": of_sequence, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 

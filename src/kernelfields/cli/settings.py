@@ -165,8 +165,8 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _declare(**shared: Any) -> Callable[..., Any]:
-    def setting(text: str, default: Value = None, *names: str, **about: Any) -> Any:
+def _declare(**shared: object) -> Callable[..., Any]:
+    def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
         """Declare a setting; ``names`` are those of its option beside that of the field, ``names=`` all of them."""
         return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
 

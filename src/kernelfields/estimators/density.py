@@ -32,13 +32,13 @@ from kernelfields.density.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.density.peaks import unseen_log_mass
 from kernelfields.density.quadrature import (
     Quadrature,
     Rule,
     check_proper,
     first_quadrature,
     judged_log_integral,
+    unseen_log_mass,
 )
 from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
