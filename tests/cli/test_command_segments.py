@@ -158,7 +158,7 @@ def test_what_segments_cannot_be_trained_by_is_one_line(inside, tmp_path, option
 
 def test_options_of_segments_are_for_segments(inside):
     for options in (["--max-duration", "3"], ["--repeats"], ["--segment-kernel", "linear"]):
-        assert f"{options[0]} is for --segments, which was not asked for" in refused("train", "words.conll", *options)
+        assert f"{options[0]} is for --segments, which is not set" in refused("train", "words.conll", *options)
 
 
 def test_segments_have_transitions(inside, tmp_path):

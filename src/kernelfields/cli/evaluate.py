@@ -185,10 +185,10 @@ def write_report(
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
-    given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
+    labelled = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
         crf.show(x, None if labels is None or count_unknown([labels]) else labels, **tokens_for(crf, tokens))
-        for x, labels, tokens in given[:shown]
+        for x, labels, tokens in labelled[:shown]
     ]
     page = report_page(
         title,

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from kernelfields.objective.bounds import Certificate
     from kernelfields.reports.page import Shown
 
-_HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
+_HEADINGS = {
+    "model": "The model",
+    "weights": "Weights of features by label",
+    "explanation": "Contributions to each label",
+}
 
 
 @command()
@@ -47,7 +51,7 @@ def inspect(
     \b
     The model at a glance:
       kernelfields inspect chunks.safetensors
-    What speaks for one label, among suffixes:
+    The weights of one label, among suffixes:
       kernelfields inspect chunks.safetensors --label B-NP --features suffix
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2

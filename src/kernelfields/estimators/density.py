@@ -256,7 +256,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
+        """Draw independent points, (n_samples, d), by rejection; see density/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes

@@ -209,7 +209,9 @@ def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.n
     table, true, _ = true_columns(packed, marginals, classes)
     if (true < 0).any():
         unknown = packed.labels[packed.codes["y_true"][int((true < 0).argmax())]]
-        raise ValueError(f"y_true holds the label {unknown!r}, which the classes do not know: its log-loss is infinite")
+        raise ValueError(
+            f"y_true holds the label {unknown!r}, which is not among the classes: its log-loss is infinite"
+        )
     return np.log(np.maximum(table, _SMALLEST)), np.arange(len(table)), true
 
 

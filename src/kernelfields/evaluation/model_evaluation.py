@@ -133,8 +133,8 @@ def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
 
 
 def _known_places(labels: list) -> np.ndarray:
-    return np.array([place for place, label in enumerate(labels) if label is not None], dtype=np.int64)
+    return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
 
 
-def _taken(values: Values, places: np.ndarray) -> Values | list:
-    return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
+def _taken(values: Values, positions: np.ndarray) -> Values | list:
+    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]

@@ -37,7 +37,7 @@ _LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
 _TAGS = ("OBI", "OBIES", "OBILU")
-_UNKNOWN_KERNEL = "cannot be served: it is not among those that prediction with NumPy alone knows"
+_UNKNOWN_KERNEL = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
