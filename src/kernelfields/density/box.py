@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -172,7 +173,7 @@ class FunctionMeasure(UniformMeasure):
 
     kind = "function"
 
-    def __init__(self, box: Box, function: Callable[[np.ndarray], object]):
+    def __init__(self, box: Box, function: Callable[[np.ndarray], ArrayLike]):
         super().__init__(box)
         self.function = function
 
@@ -194,7 +195,9 @@ class FunctionMeasure(UniformMeasure):
 Measure = UniformMeasure | GaussianMeasure
 
 
-def resolve_measure(base_measure: object, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
+def resolve_measure(
+    base_measure: str | Callable[[np.ndarray], ArrayLike], box: Box, X: np.ndarray, weights: np.ndarray
+) -> Measure:
     """Return the base measure meant by "uniform", "gaussian" or a function of X."""
     if callable(base_measure) and not isinstance(base_measure, type):
         return FunctionMeasure(box, base_measure)
@@ -210,7 +213,7 @@ def resolve_measure(base_measure: object, box: Box, X: np.ndarray, weights: np.n
 
 
 def rebuild_measure(
-    description: Mapping[str, object], box: Box, function: Callable[[np.ndarray], object] | None
+    description: Mapping[str, object], box: Box, function: Callable[[np.ndarray], ArrayLike] | None
 ) -> Measure:
     """Return the base measure that was described; ``function`` is needed where it is one of the user's."""
     kind = description["kind"]
