@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from kernelfields.engines.engine import Sample
-from kernelfields.fields.chains import Packed
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
@@ -214,7 +213,7 @@ def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
         )
 
 
-def sampled_answers(field: Field, data: Data, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
+def sampled_answers(field: Field, data: PackedData, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
     """Yield what can be asked of data with the potentials of each sample of coefficients."""
     family = field.family(data)
     for potentials in sampled_potentials(field.terms, data, family, samples):
@@ -262,9 +261,7 @@ def sampled_potentials(
             yield centre.moved(-samples.step, potentials)
 
 
-def label_variances(
-    field: Field, data: Packed, samples: LaplaceSamples, against: np.ndarray | None = None
-) -> np.ndarray:
+def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L).
 
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.
