@@ -9,6 +9,7 @@ from command_files import run
 
 from kernelfields import SegmentCRF
 from kernelfields.cli.models import load_model
+from kernelfields.kernels import Linear
 
 FIT = ("--prior-variance", "1", "-j", "1", "-q")
 
@@ -65,7 +66,8 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
     run("train", "words.conll", "--segments", *options, "--window", "2,0", "--tol", "0.01", "-m", first, *FIT)
     run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
     crf, again = SegmentCRF.load(first), SegmentCRF.load(second)
-    assert (crf.max_duration, crf.repeats, crf.duration_prior_variance, crf.window) == (4, True, 0.5, (2, 0))
+    assert (crf.max_duration, crf.repeats, crf.durations.prior_variance, crf.window) == (4, True, 0.5, (2, 0))
+    assert crf.segments.kernel == Linear()
     assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration", "segment"]
     for one, other in zip(crf.field_.terms, again.field_.terms, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)

@@ -111,11 +111,11 @@ def evaluate(
             if not labels_only:
                 check_labels(reread, other.crf.classes_, file, advice)
             second = other.crf.predict(reread.X, decoding)
-        truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
+        truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
+    evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
         from kernelfields.formats.text_files import input_name
 
