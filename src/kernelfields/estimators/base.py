@@ -91,9 +91,8 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
-from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
