@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, listed, offsets_of, plain_label
+from kernelfields.fields.reading import is_sequence, listed, plain_label
+from kernelfields.numerics.sparse_rows import offsets_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2 import DataFrame, Series

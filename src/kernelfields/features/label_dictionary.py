@@ -245,7 +245,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
     seen = np.zeros((n_words, n_labels), dtype=bool)
     rows = np.flatnonzero(which >= 0)
     if chains.evidence is None:
-        seen[which[rows], chains.labels[rows]] = True
+        seen[which[rows], chains.required_labels[rows]] = True
         return seen
     possible = (log_weights(chains.evidence) > -np.inf) & (label_shares(chains.evidence) > 0)
     row, label = np.nonzero(possible[rows])

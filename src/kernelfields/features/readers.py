@@ -107,7 +107,7 @@ class InputReader:
 
     def scale(self, data: Labelled, always: bool) -> Labelled:
         """Learn how columns come to one scale, if they need it; return the data on that scale."""
-        weights = data.position_weights if isinstance(data, Chains | Graphs) else data.weights
+        weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
         self.scaling = learn_scaling(data.inputs, weights, always=always)
         return self.scaled(data)
 
@@ -322,7 +322,7 @@ class GraphReader(InputReader):
         return super().scale(replace(data, factors=tuple(scaled)), always)
 
     def learn(
-        self, X: object, y: object, sample_weight: object = None, classes: object = None
+        self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None
     ) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes, ``classes`` where they are known."""
         if y is None:

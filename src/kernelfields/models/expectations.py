@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.evidence import informative
+from kernelfields.fields.evidence import certain, informative
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import listed, place_of
 from kernelfields.numerics.parameters import check_penalty, is_real, is_whole
@@ -168,8 +168,6 @@ def criteria_on(settings: Any, data: Any, reader: Any, classes: np.ndarray) -> C
 
 def _uncertain_weights(data: Any, kind: str) -> np.ndarray:
     """Return the weights of sequences, graphs or instances of which nothing, or not all, is known; zero for others."""
-    packed = data.graphs if isinstance(data, LabelledInstances) else data
     if kind == "unlabelled":
-        return packed.weights * ~np.logical_or.reduceat(informative(packed.evidence), packed.starts)
-    several = (packed.evidence > -np.inf).sum(axis=1) > 1
-    return packed.weights * np.logical_or.reduceat(several, packed.starts)
+        return data.weights * ~np.logical_or.reduceat(informative(data.evidence), data.starts)
+    return data.weights * np.logical_or.reduceat(~certain(data.evidence), data.starts)

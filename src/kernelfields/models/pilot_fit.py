@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.engines.engine import Sample
-from kernelfields.fields.chains import Chains
+from kernelfields.fields.chains import Chains, Packed
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
 from kernelfields.objective.designs.design import Design
@@ -142,9 +142,9 @@ def split(data: Any) -> tuple[Any, Any] | None:
     return (train, held_out.subset(whole)) if whole.any() else None
 
 
-def _sizes(data: Any) -> np.ndarray:
+def _sizes(data: Packed) -> np.ndarray:
     """Return how many labels each sequence, graph or instance has."""
-    return np.diff(getattr(data, "graphs", data).offsets)
+    return np.diff(data.offsets)
 
 
 def in_pieces(chains: Chains, length: int) -> Chains:

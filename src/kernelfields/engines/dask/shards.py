@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import scipy.sparse
+import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers, blas_threads
@@ -87,8 +87,8 @@ class Shard:
     def __sizeof__(self) -> int:
         # What the scheduler takes into account: the bytes that would travel, not those of the entries.
         inputs = self.chains.inputs
-        parts = (inputs.data, inputs.indices, inputs.indptr) if scipy.sparse.issparse(inputs) else (inputs,)
-        return sum(each.nbytes for each in (*parts, self.chains.labels, self.chains.offsets))
+        parts = (inputs,) if isinstance(inputs, np.ndarray) else (inputs.data, inputs.indices, inputs.indptr)
+        return sum(each.nbytes for each in (*parts, self.chains.required_labels, self.chains.offsets))
 
     def answer(self, request: Request) -> Any:
         """Take note of new recipes, call the function, let go of what is not needed."""

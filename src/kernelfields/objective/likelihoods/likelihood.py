@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelfields.fields.chains import Packed
-from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
