@@ -191,7 +191,7 @@ class ChainReader(InputReader):
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)
-            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
+            self.columns = shared_columns(X, "sequence")
         self.learn_kind(inputs)
         return inputs, offsets
 
@@ -238,7 +238,7 @@ class ChainReader(InputReader):
                 f"{self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X)
-        check_columns(X, self.columns, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
+        check_columns(X, self.columns, "sequence")
         return self.as_fitted(inputs), offsets
 
     def describe(self) -> dict[str, object]:
