@@ -132,7 +132,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
     info = tagger.info()
     training, sample, designs = parts_of_fit(ChainCRF("linear", prior_variance=1.0 / (2.0 * c2)), X, y)
     # Weights for all pairs of features and labels, not for contrasts: what CRFsuite leaves out is zero there.
-    designs = [replace(design.term, label_factor=None).on(sample) for design in designs]
+    designs = [sample.design(replace(design.term, label_factor=None)) for design in designs]
     chains, classes = training.data, training.classes
     places = {label: place for place, label in enumerate(classes.tolist())}
     columns = training.reader.encoder.vocabulary_

@@ -87,7 +87,7 @@ def fused_pass(crf: ChainCRF, X: list, y: list) -> Callable[[], Any]:
     """Return what computes value and gradient at the coefficients of a fitted field."""
     data, spec = crf._read_fitted(X, y, None), crf.field_.spec
     sample = crf._engine(data).place(data, spec, crf._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in crf.field_.terms])
+    datafit = sample.datafit([sample.design(term) for term in crf.field_.terms])
     parts = [term.known for term in crf.field_.terms]
     return lambda: datafit.fused.value_and_gradient(parts)
 

@@ -20,7 +20,8 @@ from inspected_fields import (
     X,
     Y,
     fitted,
-    observed_only,
+    make_dense,
+    observed_words,
     words_field,
 )
 from sklearn.exceptions import NotFittedError
@@ -86,7 +87,7 @@ FIELDS = {
 def score_differences(crf, x, explanation):
     """node_t(a) - node_t(o) + the steps into and out of t, from the potentials."""
     chains = crf._reader.read([x])
-    potentials = crf.field_.potentials(chains, crf.field_.layout(chains), Workers(1))
+    potentials = crf.field_.potentials(chains, crf.field_.family(chains), Workers(1))
     node, edge = potentials.node, potentials.edge
     edge = np.broadcast_to(edge, (len(node), *edge.shape[1:]))
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
@@ -354,10 +355,10 @@ def test_a_sequence_of_one_position_has_no_transitions():
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_sparse_weights_explain_alike(edge_kernel):
-    crf = observed_only(words_field(edges=EdgeCliques(edge_kernel), window=3))
+    crf = observed_words(edge_kernel)
     explanation = crf.explain(DICTS[1], top=100)
     np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
-    crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
+    make_dense(crf)
     assert explanation == crf.explain(DICTS[1], top=100)
 
 

@@ -112,7 +112,7 @@ def test_weights_are_those_of_the_field():
     assert {row["feature"] for row in named.to_rows() if row["set"] == "edge features"} == {"near"}
     assert "no weights per feature" in str(fitted("kernels").weights())
     assert "from row to column" not in str(fitted("symmetric").weights())
-    with pytest.raises(ValueError, match="feature_names of 'node' must be a list of 2 names"):
+    with pytest.raises(ValueError, match="feature_names of 'node' has 1 names, but the inputs have 2 features"):
         crf.weights(feature_names=["one"])
 
 
@@ -149,7 +149,7 @@ def test_approximate_inference_lists_nothing():
 def test_a_shown_graph_has_the_labels_and_probabilities_of_the_field():
     crf = fitted("linear")
     shown = crf.show(X[1], Y[1], tokens=list("uvwxy"), caption="one")
-    assert list(shown.labels) == crf.predict([X[1]])[0].tolist()
+    assert list(shown.labels) == list(crf.predict([X[1]])[0])
     np.testing.assert_array_equal(shown.marginals, crf.predict_marginals([X[1]])[0])
     np.testing.assert_array_equal(shown.edges["edge"], X[1][1])
     assert shown._repr_html_().count('class="kf-node"') == 5

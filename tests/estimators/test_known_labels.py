@@ -165,7 +165,7 @@ def test_nothing_known_changes_nothing(tagger):
 def test_what_is_known_holds_in_every_batch(tagger, monkeypatch):
     crf, X, _, known = tagger
     together = crf.predict_marginals(X, known=known)
-    monkeypatch.setattr("kernelfields.objective.likelihoods.chain._BATCH_POSITIONS", 5)
+    monkeypatch.setattr("kernelfields.models.data_batches._POSITIONS", 5)
     for one, other in zip(together, crf.predict_marginals(X, known=known), strict=True):
         np.testing.assert_allclose(one, other, **EXACT)
 
@@ -177,10 +177,12 @@ def test_labels_far_apart_given_what_is_known(sentences):
     random = np.random.default_rng(2)
     known = [some_evidence(labels, WORDS, random) for labels in y]
     (answers,) = crf._answers(X)
-    tables = {group.name: table[0] for group, table in zip(answers.graphs.factors, answers.factors, strict=True)}
+    tables = {group: table[0] for group, table in answers.potentials.tables.items()}
     marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     for number, node in enumerate(answers.data.split(answers.node)):
-        factors = [((t - lag, t), tables[f"lag{lag}"]) for lag in (1, 2) for t in range(lag, len(node))]
+        factors = [
+            ((t - lag, t), tables[name]) for lag, name in ((1, "edge"), (2, "lag2")) for t in range(lag, len(node))
+        ]
         oracle = Labellings(node, factors, WORDS, known[number])
         np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(len(node))], **EXACT)
         np.testing.assert_allclose(pairs[number][0], oracle.marginals(0, 1), **EXACT)
@@ -201,7 +203,7 @@ def graphs(request):
 
 def graph_labellings(crf, X, edges, known):
     (answers,) = crf._answers(X)
-    (table,) = answers.factors
+    (table,) = answers.potentials.tables.values()
     potentials = answers.family.with_base(answers.potentials)
     nodes = answers.data.split(potentials.node)
     return [
@@ -221,7 +223,7 @@ def test_graphs_given_what_is_known(graphs):
         np.testing.assert_allclose(joint[number], [oracle.marginals(*edge) for edge in edges], **EXACT)
         check_ranked(ranked[number], oracle.ranked, WORDS, 3)
         assert likelihoods[number] == pytest.approx(np.log(oracle.mass / oracle.free), abs=1e-9)
-        assert crf.predict(X, "viterbi", known=known)[number].tolist() == [WORDS[each] for each in oracle.ranked[0][0]]
+        assert list(crf.predict(X, "viterbi", known=known)[number]) == [WORDS[each] for each in oracle.ranked[0][0]]
     np.testing.assert_allclose(crf.entropy(X, known=known), [oracle.entropy for oracle in oracles], **EXACT)
     for labels, entries in zip(crf.sample(X, 20, 0, known=known), known, strict=True):
         assert all(weight(entry, label) > 0 for drawn in labels for label, entry in zip(drawn, entries, strict=True))
@@ -242,7 +244,7 @@ def test_approximate_inference_keeps_to_what_is_known(graphs, method):
     for marginals, labels in zip(asked.predict_marginals(X, known=y), y, strict=True):
         np.testing.assert_allclose(marginals, np.array(labels)[:, None] == np.array(WORDS), atol=1e-12)
     for decode in ("viterbi", "posterior"):
-        assert [each.tolist() for each in asked.predict(X, decode, known=y)] == y
+        assert [list(each) for each in asked.predict(X, decode, known=y)] == y
     drawn = asked.sample(X, 3, 0, known=known)
     for labels, entries in zip(drawn, known, strict=True):
         assert all(weight(entry, label) > 0 for each in labels for label, entry in zip(each, entries, strict=True))
@@ -266,10 +268,7 @@ def test_several_labels_given_some_of_them(instances, method):
     crf, X, Y, known = instances
     crf = crf.set_params(inference=method)
     (answers,) = crf._answers(X)
-    pairs = [
-        (tuple(group.members[0].tolist()), t[0])
-        for group, t in zip(answers.graphs.factors, answers.factors, strict=True)
-    ]
+    pairs = [(crf.field_.spec.pairs[name], table[0]) for name, table in answers.potentials.tables.items()]
     nodes = answers.node.reshape(len(X), 3, 2)
     oracles = [Labellings(n, pairs, (0, 1), own) for n, own in zip(nodes, known.tolist(), strict=True)]
     chances = [[oracle.marginals(k)[1] for k in range(3)] for oracle in oracles]
@@ -312,7 +311,7 @@ def test_uncertainty_of_chains_given_what_is_known(sentences):
     crf.laplace(X, y, n_samples=4, random_state=0)
     known = [[y[0][0], *[None] * (len(y[0]) - 1)]]
     drawn, shrunk = (crf.predict_marginals(X[:1], uncertainty=kind, known=known)[0] for kind in ("sampling", "probit"))
-    _, pairs = crf.predict_marginals(X[:1], True, uncertainty="sampling", known=known)
+    _, pairs = crf.predict_marginals(X[:1], "edge", uncertainty="sampling", known=known)
     np.testing.assert_allclose(pairs[0][0].sum(axis=1), drawn[0], atol=1e-12)
     for marginals in (drawn, shrunk):
         np.testing.assert_allclose(marginals[0], np.array(WORDS) == y[0][0], atol=1e-12)

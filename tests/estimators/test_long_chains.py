@@ -134,12 +134,14 @@ def test_a_longer_field_survives_its_file(crf, tmp_path):
     assert loaded.transitions_.shape == (L, L)
 
 
-def test_weights_and_explanations_know_their_limits(crf):
+def test_weights_and_explanations_hold_labels_far_apart(crf):
     table = crf.weights()
     assert "coef_['lag2']" in str(table)
     np.testing.assert_allclose(table.transitions, crf.transitions_)
-    with pytest.raises(ValueError, match="neighbours"):
-        crf.explain(X[0])
+    for position, explanation in enumerate(crf.explain(X[0], y[0]).positions):
+        other = [*y[0][:position], explanation.other, *y[0][position + 1 :]]
+        difference = crf.log_likelihood([X[0]], [y[0]]) - crf.log_likelihood([X[0]], [other])
+        assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
 @pytest.mark.parametrize(

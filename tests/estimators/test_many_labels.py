@@ -70,7 +70,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     tagged = X, y
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     assert isinstance(datafit.fused, ListPasses)
     assert (datafit.fused._steps.blocks is not None) == listed
     parts = [term.known for term in fitted.field_.terms]
@@ -100,7 +100,7 @@ def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in fitted.field_.terms])
+    datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
     descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
     loss = descent._epoch(descent._fresh(), descent.visited, 0.0, moving=False)
@@ -219,14 +219,27 @@ def test_no_path_names_sequence_and_position():
         crf.predict([X[0], [{"word": "b"}, {"word": "a"}]])
 
 
-def test_labels_of_a_fit_without_a_path_and_cliques_of_longer_reach_are_refused(tagged):
+def test_labels_of_a_fit_without_a_path_are_refused():
     X, y = [[{"word": "a"}, {"word": "b"}]], [["p", "q"]]
     settings = {"allowed": LabelDictionary("word", min_count=1), **SETTINGS}
     with pytest.raises(ValueError, match="sequence 0, position 1: the labels that are allowed up to here leave no"):
         ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
-    ahead = [NodeCliques("linear"), SkipCliques(lag=2)]
-    with pytest.raises(ValueError, match="allowed is for fields in which neighbours alone meet"):
-        ChainCRF(cliques=ahead, allowed=LabelDictionary("word")).fit(*tagged)
+
+
+def test_allowed_labels_hold_where_labels_far_apart_meet(tagged):
+    X, y = tagged
+    cliques = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
+    crf = ChainCRF(cliques=cliques, allowed=LabelDictionary("word", min_count=1), **SETTINGS).fit(X, y)
+    seen = {
+        (features["word"], label)
+        for x, labels in zip(X, y, strict=True)
+        for features, label in zip(x, labels, strict=True)
+    }
+    for x, marginals in zip(X, crf.predict_marginals(X), strict=True):
+        for features, row in zip(x, marginals, strict=True):
+            absent = [(features["word"], label) not in seen for label in crf.classes_.tolist()]
+            assert np.all(row[absent] == 0.0)
+            assert row.sum() == pytest.approx(1.0)
 
 
 class TestPruning:

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
-from kernelfields.models.batches.continuation import Continuation, with_pivots
+from kernelfields.models.continuation import Continuation, with_pivots
 from kernelfields.numerics.threads import Workers
 from tests.samples import labelled_sequences
 

@@ -15,9 +15,8 @@ from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs import files, tiles
-from kernelfields.objective.designs.design import DenseTable, SparseTable, table_of
 from kernelfields.objective.designs.files import HalfFeatures, StoredFactor
-from kernelfields.objective.designs.tiles import RecomputedTable, TiledTable
+from kernelfields.objective.designs.tables import DenseTable, RecomputedTable, SparseTable, TiledTable, table_of
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
 
@@ -133,9 +132,6 @@ def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads):
     assert table.stored_values == features.size
     np.testing.assert_allclose(product, features @ coefficients, atol=tolerance)
     np.testing.assert_allclose(pulled, features.T @ rows, atol=10 * tolerance)
-    np.testing.assert_allclose(
-        table.squared().transposed_product(rows, workers), (features**2).T @ rows, atol=tolerance
-    )
     assert table.mean_square() == pytest.approx(float((features**2).sum()) / RANK, rel=1e-3)
     # Sums are taken in the order of the tiles, whichever thread is first.
     np.testing.assert_array_equal(table.transposed_product(rows, workers), pulled)

@@ -122,7 +122,7 @@ def test_hostile_names_are_escaped_and_nothing_is_loaded():
 
 def test_rows_hold_every_contribution():
     rows = small_explanation().to_rows()
-    assert len(rows) == 5
+    assert len(rows) == 7
     assert rows[1] == {
         "position": 0,
         "token": "the",

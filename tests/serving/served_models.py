@@ -59,7 +59,7 @@ MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
         WORDS,
     ),
     "transitions that see": (
-        {"kernel": "linear", "edge_kernel": "rbf", "label_kernel": "centred", "decode": "posterior"},
+        {"kernel": "linear", "edges": EdgeCliques("rbf"), "label_kernel": "centred", "decode": "posterior"},
         X,
         WORDS,
     ),
@@ -68,7 +68,11 @@ MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "dicts, entities": ({"kernel": "linear", "support": "observed"}, DICTS, ENTITIES),
     "strings": ({"kernel": "linear", "window": (1, 1)}, STRINGS, ENTITIES),
     "strings, rbf": ({"kernel": Linear() + RBF(), "window": (0, 1)}, STRINGS, WORDS),
-    "sparse": ({"kernel": Columns(RBF(), 1, 4) + Columns(Linear(), 0, 3), "edge_kernel": "linear"}, SPARSE, WORDS),
+    "sparse": (
+        {"kernel": Columns(RBF(), 1, 4) + Columns(Linear(), 0, 3), "edges": EdgeCliques("linear")},
+        SPARSE,
+        WORDS,
+    ),
     "sparse, laplacian": ({"kernel": "laplacian"}, SPARSE, WORDS),
     "dictionary": ({"kernel": "linear", "allowed": LabelDictionary("sign", min_count=1)}, DICTS, WORDS),
     "dictionary of a column": ({"kernel": "linear", "allowed": LabelDictionary(3, min_count=2)}, None, WORDS),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
 
+from kernelfields import ChainCRF
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.serving import ServingError, load_chain
 from kernelfields.serving.chain_model import back_substitution, marks_entities
@@ -25,8 +26,8 @@ def test_answers_are_those_of_the_library(name):
     tolerance = 1e-4 if "float32" in name else 1e-7
     for decode in (None, "viterbi", "posterior"):
         assert same_labels(served.predict(sequences, decode), model.predict(sequences, decode))
-    nodes, edges = served.predict_marginals(sequences, pairs=True)
-    expected_nodes, expected_edges = model.predict_marginals(sequences, pairs=True)
+    nodes, edges = served.predict_marginals(sequences, "edge")
+    expected_nodes, expected_edges = model.predict_marginals(sequences, "edge")
     for ours, theirs in zip([*nodes, *edges], [*expected_nodes, *expected_edges], strict=True):
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
@@ -59,7 +60,7 @@ def test_many_sequences_in_small_batches(monkeypatch):
 def test_no_sequences_have_no_answers():
     served = load_chain(fitted("rbf")[1])
     assert served.predict([]) == []
-    assert served.predict_marginals([], pairs=True) == ([], [])
+    assert served.predict_marginals([], "edge") == ([], [])
     assert served.log_partition([]).shape == (0,)
 
 
@@ -121,13 +122,13 @@ def test_entity_labels_are_known_as_the_library_knows_them(labels):
         {"a": np.int64(2), "numbers": [np.str_("s")]},
     ],
 )
-def test_features_have_the_names_and_weights_of_the_library(position):
-    from kernelfields.features.chunks import features_of
-    from kernelfields.serving.inputs import _add_plainly
-
-    expected = list(features_of(position))
-    names, weights = [], []
-    assert not _add_plainly(position, names, weights) or list(zip(names, weights, strict=True)) == expected
+def test_features_have_the_names_and_weights_of_the_library(position, tmp_path):
+    positions = [position, {"other": 1.0}, position]
+    model = ChainCRF("linear", prior_variance=1.0).fit([positions], [["a", "b", "a"]])
+    model.save(tmp_path / "model")
+    new = [[position, {"never seen": 2.0}]]
+    ours = load_chain(tmp_path / "model").predict_marginals(new)[0]
+    np.testing.assert_allclose(ours, model.predict_marginals(new)[0], rtol=0, atol=1e-12)
 
 
 def test_back_substitution():

@@ -11,7 +11,6 @@ from kernelfields.basis.selection import (
     GreedyCholesky,
     RandomCholesky,
     Uniform,
-    candidate_scores,
 )
 from kernelfields.basis.subspace import Expansion, PivotSubspace
 from kernelfields.kernels.callables import CallableKernel
@@ -163,7 +162,7 @@ def test_scores_of_candidates_are_those_of_the_other_panel(kernel, dtype, device
     host, panel = both(Uniform(), kernel, inputs, 8, dtype, device)
     residuals = np.random.default_rng(6).normal(size=(200, 4))
     pool = panel.outside[:50]
-    expected = candidate_scores(host, pool, residuals)
+    expected = host.candidate_scores(pool, residuals)
     for given in (residuals, torch.tensor(residuals, device=device)):
         scores = panel.candidate_scores(pool, given)
         np.testing.assert_allclose(scores, expected, rtol=1e-8 if dtype == np.float64 else 2e-3)
@@ -290,7 +289,7 @@ def test_the_setting_for_tf32_neither_changes_the_columns_nor_is_changed():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 7, 40), (1000, 256, 333), (129, 130, 31), (5, 256, 0)])
 def test_products_by_matrix_units_are_as_accurate_as_float32(shape):
-    from kernelfields.engines.torch.triton_products import subtract_product
+    from kernelfields.engines.torch.triton_kernels import subtract_product
     from kernelfields.kernels.tensors import float32_products
 
     rows, columns, depth = shape

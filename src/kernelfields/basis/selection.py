@@ -15,13 +15,12 @@ The estimator alternates: fit, certify over the whole RKHS, grow, warm start; se
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
-from kernelfields.basis.subspace import row_blocks
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
 
 
@@ -154,8 +153,7 @@ class Gradient(RandomCholesky):
         if wanted < 1 or len(outside) == 0 or panel.relative_residual <= self.tol:
             return 0
         pool = random.choice(outside, size=min(len(outside), self.candidates * wanted), replace=False)
-        scores = candidate_scores(panel, pool, residuals)
-        best = pool[np.argsort(-scores, kind="stable")]
+        best = pool[np.argsort(-panel.candidate_scores(pool, residuals), kind="stable")]
         added = 0
         for begin in range(0, len(best), 256):
             if added >= wanted:
@@ -173,7 +171,7 @@ SHORTHANDS: dict[str, type[Basis]] = {
 }
 
 
-def resolve_basis(basis: Any) -> Basis:
+def resolve_basis(basis: object) -> Basis:
     """Turn a shorthand such as "random-cholesky" into a basis; a basis is returned as it is."""
     if isinstance(basis, Basis):
         return basis
@@ -182,19 +180,7 @@ def resolve_basis(basis: Any) -> Basis:
     raise ValueError(f"basis must be a Basis or one of {sorted(SHORTHANDS)}, got {basis!r}")
 
 
-def candidate_scores(panel: PanelCholesky, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j, streaming kernel blocks."""
-    features = panel.features
-    inside = features.T @ residuals.astype(panel.dtype)
-    projected = np.zeros((len(candidates), residuals.shape[1]))
-    for rows in row_blocks(panel.inputs.shape[0], len(candidates)):
-        projected += panel.kernel(panel.inputs[candidates], panel.inputs[rows]) @ residuals[rows]
-    projected -= features[candidates] @ inside
-    left = np.maximum(panel.residual[candidates], panel.floor[candidates])
-    return np.einsum("ij,ij->i", projected, projected) / left
-
-
-def warn_of_no_pivots(rank: int, kernel: Any, whose: str) -> None:
+def warn_of_no_pivots(rank: int, kernel: Kernel, whose: str) -> None:
     """Warn of a basis without a single function: the kernel is zero wherever there are data."""
     if rank == 0:
         warnings.warn(

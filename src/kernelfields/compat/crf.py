@@ -45,6 +45,7 @@ from kernelfields.fields.reading import Matrix, encode_labels
 from kernelfields.models.documents import read_document, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.sparse_rows import is_sparse
 
 KIND = "compat.CRF"
 
@@ -216,7 +217,7 @@ class CRF(BaseEstimator):
 
     def _keep(self, field: ChainCRF | OneLabel, reason: str, holdout: Holdout | None) -> CRF:
         """Take a trained field for one's own."""
-        n_weights = sum(table.nnz if scipy.sparse.issparse(table) else table.size for table in field.coef_.values())
+        n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, history, holdout)

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
@@ -31,6 +34,9 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
+
+#: Packed sequences, graphs or instances, with their labels where these are known.
+PackedData: TypeAlias = Chains | Graphs | LabelledInstances
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Basis
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.engine import Engine, SampleSettings
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.choice import FamilySpec, family_of
@@ -106,7 +107,7 @@ class LocalSample:
         positions = term.clique.positions(self.data)
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
-            return known.for_term(term, positions)
+            return replace(known, term=term, positions=positions)
         n_labels = self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
@@ -116,7 +117,9 @@ class LocalSample:
         else:
             inputs = term.clique.view(self.data) if view is None else view.inputs
             inputs, features, left = self._features(term, inputs)
-        origin = FeatureOrigin(term.subspace, inputs, left) if term.has_pivots else None
+        origin = None
+        if isinstance(term.subspace, PivotSubspace):
+            origin = FeatureOrigin(term.subspace.kernel, term.subspace.pivots, inputs, left)
         term = replace(term, support=self._support(term, features))
         design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
         self._designs[id(term.subspace)] = design

@@ -77,7 +77,7 @@ from kernelfields.models.fit import (
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import PartialLabels, refuse_unlabelled, resolve_criteria, resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.pilot_fit import MOST_RANK
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -221,7 +221,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
-            refuse_unlabelled(self, "optimize", "choose prior variances by cross-validation")
+            self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
         checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
@@ -255,7 +255,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
-        criteria = resolve_criteria(partial, engine, data, reader, classes)
+        criteria = partial.criteria(engine, data, reader, classes)
         if scales(self, data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             data = data if self._continues else reader.scale(data, always=self.scale is True)
@@ -352,6 +352,12 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         """Return where a fit on such data runs; raise if it cannot run there."""
         local = self._partial_settings().ask_of_unlabelled
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
+
+    def _travelling(self) -> Self:
+        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
+        model = copy.copy(self)
+        model.callbacks, model.engine, model.n_jobs = None, "threads", 1
+        return model
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -821,7 +827,9 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
-        refuse_unlabelled(self, "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum")
+        self._partial_settings().refuse_unlabelled(
+            "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum"
+        )
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -856,7 +864,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
             raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
-        refuse_unlabelled(self, "laplace", "fit without them for a posterior")
+        self._partial_settings().refuse_unlabelled("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)

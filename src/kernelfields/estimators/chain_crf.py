@@ -35,15 +35,14 @@ from kernelfields.fields.evidence import LabelEvidence
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.models.batches.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
 from kernelfields.models.callbacks import Checkpoint, patience_of
+from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.field import Field
 from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, warn_of_solution
-from kernelfields.models.partial import PartialLabels
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stream import LabelStream
-from kernelfields.models.unlabelled import with_unlabelled
 from kernelfields.numerics.parameters import check_callbacks, check_penalty, check_support, is_auto
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate

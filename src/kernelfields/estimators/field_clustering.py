@@ -376,4 +376,4 @@ def _at_usual_variance(design: Any, data: Any) -> Design:
     size = float(np.mean(term.subspace.kernel.diag(term.clique.view(data))))
     clique = copy.copy(term.clique)
     clique.prior_variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
-    return design.for_term(term.with_clique(clique), design.positions)
+    return design.with_clique(clique)

@@ -29,8 +29,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.unlabelled import with_unlabelled
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import check_support
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph

@@ -29,8 +29,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.unlabelled import with_unlabelled_rows
+from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
 from kernelfields.uncertainty.laplace.probit import probit_marginals

@@ -279,10 +279,9 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         self.classes_ = np.array([[0, 1]] * len(names))
         self.basis_ = {term.name: term.subspace for term in self.field_.terms}
         self.coef_ = {term.name: term.known[:, 0] for term in self.field_.terms}
+        first = {term.name: float(term.known[0, 0]) for term in self.field_.terms}
         self.label_edges_ = [(names[j], names[k]) for j, k in pairs.values()]
-        self.edge_scores_ = {
-            edge: float(self.coef_[name][0]) for edge, name in zip(self.label_edges_, pairs, strict=True)
-        }
+        self.edge_scores_ = {edge: first[name] for edge, name in zip(self.label_edges_, pairs, strict=True)}
 
     def _presented(self, parts: Iterable[tuple[Any, np.ndarray]]) -> np.ndarray:
         return np.concatenate([rows.reshape(-1, self.n_labels_, *rows.shape[1:]) for _, rows in parts])

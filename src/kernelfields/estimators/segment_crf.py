@@ -240,7 +240,7 @@ class SegmentCRF(LabelledField):
     def _set_views(self) -> None:
         super()._set_views()
         self.transitions_ = tied_transitions(self.field_)
-        durations = [term.scores(None, Workers(1)) for term in self.field_.terms if term.group == DURATION]
+        durations = [term.tied_scores for term in self.field_.terms if term.group == DURATION]
         self.durations_ = np.sum(durations, axis=0) if durations else None
 
     # ---- answers

@@ -85,7 +85,7 @@ def rebuilt_estimator(kind: Any, document: Mapping[str, Any], functions: Mapping
     if "laplace" in document:
         estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
     if "continuation" in document:
-        from kernelfields.models.batches.continuation import Continuation
+        from kernelfields.models.continuation import Continuation
 
         estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
     steps = document.get("evidence_path")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,10 +73,10 @@ def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
     return name
 
 
-def decoded(value: Any, arrays: dict[str, np.ndarray], read_names: Callable[[bytes], Any] = json.loads) -> Any:
-    """Return the value that was encoded; ``read_names`` makes a list of str of the JSON text of a long one."""
+def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the value that was encoded."""
     if isinstance(value, list):
-        return [decoded(item, arrays, read_names) for item in value]
+        return [decoded(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     if "$array" in value:
@@ -87,9 +86,9 @@ def decoded(value: Any, arrays: dict[str, np.ndarray], read_names: Callable[[byt
     if "$float" in value:
         return float(value["$float"])
     if "$json" in value:
-        return read_names(arrays[value["$json"]].tobytes())
+        return json.loads(arrays[value["$json"]].tobytes())
     pairs = value["$dict"] if "$dict" in value else value.items()
-    return {key: decoded(inner, arrays, read_names) for key, inner in pairs}
+    return {key: decoded(inner, arrays) for key, inner in pairs}
 
 
 def _string_array(words: list, shape: list) -> np.ndarray:

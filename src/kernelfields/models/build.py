@@ -18,8 +18,8 @@ regularisation is followed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -42,7 +42,7 @@ NamedCliques = Sequence[tuple[str, CliqueSet]]
 _KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support")
 
 
-def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
+def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
     """Check a list of clique sets; return copies of them, each with a name of its own."""
     if isinstance(cliques, CliqueSet):
         cliques = [cliques]
@@ -153,7 +153,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     return sets
 
 
-def _with(clique: CliqueSet, kernel: Kernel, variance: Any) -> CliqueSet:
+def _with(clique: CliqueSet, kernel: Kernel, variance: float) -> CliqueSet:
     parameters = clique.get_params(deep=False)
     return type(clique)(**{**parameters, "kernel": kernel, "prior_variance": variance})
 
@@ -198,7 +198,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
-    return design.growing(panel) if isinstance(basis, Gradient) else design
+    return replace(design, panel=panel) if isinstance(basis, Gradient) else design
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
@@ -231,7 +231,7 @@ def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Samp
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
         if clique.l1 and term.label_factor is not None:
             raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
-    return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
+    return [sample.design(term.with_clique(clique)) for (_, clique), term in zip(cliques, terms, strict=True)]
 
 
 def _same(parameter: str, clique: CliqueSet, known: CliqueSet) -> bool:

@@ -22,10 +22,17 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.solvers.loop import Iteration
+
+
+class Storable(Protocol):
+    """An estimator that can be written to a model file."""
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the estimator."""
 
 
 class Checkpoint:
@@ -40,14 +47,14 @@ class Checkpoint:
         path: str | os.PathLike,
         seconds: float = 60.0,
         *,
-        write: Callable[[str | os.PathLike, Any], None] | None = None,
+        write: Callable[..., None] | None = None,
     ):
         self.path = path
         self.seconds = seconds
         self.write = write
         self._due = 0.0
 
-    def __call__(self, iteration: Any) -> None:
+    def __call__(self, iteration: Iteration) -> None:
         """Let the fit go on; what is written comes by way of :meth:`keep`."""
 
     def begin(self) -> None:
@@ -59,13 +66,13 @@ class Checkpoint:
             raise FileNotFoundError(f"cannot write {self.path}: there is no folder {folder}; create it first")
         self._start_clock()
 
-    def keep(self, snapshot: Callable[[], Any]) -> None:
+    def keep(self, snapshot: Callable[[], Storable]) -> None:
         """Write the estimator that ``snapshot()`` makes, if it is time."""
         if time.monotonic() >= self._due:
             self.end(snapshot())
             self._start_clock()
 
-    def end(self, estimator: Any) -> None:
+    def end(self, estimator: Storable) -> None:
         """Write the estimator; warn if the file cannot be written."""
         try:
             if self.write is None:

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
@@ -68,7 +70,7 @@ class Clusters:
 class Partitions:
     """Partitions of inputs with features Z (N, r), an array or CSR, into ``n_clusters``."""
 
-    def __init__(self, features: Any, n_clusters: int):
+    def __init__(self, features: Matrix, n_clusters: int):
         self._features = features
         self._n_clusters = n_clusters
 
@@ -87,7 +89,7 @@ class Partitions:
         return KMeans(self._n_clusters, n_init=1, random_state=seed).fit(rows).labels_
 
     @cached_property
-    def _embedded(self) -> Any:
+    def _embedded(self) -> Matrix:
         """Rows of norm one in the leading singular vectors; the features themselves without positive degrees."""
         from sklearn.utils.extmath import randomized_svd, row_norms
 
@@ -106,7 +108,7 @@ class Partitions:
 
 
 def find_clusters(
-    designs: Sequence[LocalDesign], data: Any, spec: FamilySpec, workers: Workers, options: ClimbOptions
+    designs: Sequence[LocalDesign], data: Chains | Graphs, spec: FamilySpec, workers: Workers, options: ClimbOptions
 ) -> Clusters:
     """Return the best of several climbs; Ctrl-C ends the search and keeps the best so far.
 
@@ -151,7 +153,7 @@ def _climb(labelled: LogPosterior, posterior: LogPosterior, options: ClimbOption
     return replace(solution, reason="interrupted") if interrupted else solution
 
 
-def _node_features(designs: Sequence[LocalDesign]) -> Any:
+def _node_features(designs: Sequence[LocalDesign]) -> Matrix:
     """Return the features of all terms of single labels beside each other, (N, r)."""
     parts = [design.features for design in designs if design.labels_per_clique == 1 and design.features is not None]
     if len(parts) == 1:

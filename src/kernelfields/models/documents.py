@@ -7,7 +7,7 @@
 Nothing in a document names code: objects such as clique sets, bases and engines are rebuilt from the classes that are
 registered in ``SETTINGS`` of numerics/registry.py, each beside its own class; their fields are those of the signature.
 Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a cluster) are
-not kept; the default takes their place. A function is asked for by name when the file is read.
+not kept; the default takes their place. A function is passed by its name when the file is read.
 Fails: ModelFileError, naming the file, where parts do not fit together or a number is not finite.
 """
 
@@ -20,16 +20,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.engines.choice import check_engine
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model_of, write_model
+from kernelfields.fields.reading import Matrix
+from kernelfields.formats.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
-from kernelfields.kernels.scikit_learn import is_foreign
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.models.build import resolved_clique
 from kernelfields.models.stored_values import (
     check_plain_parameters,
@@ -48,7 +50,7 @@ from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
 #: The form of documents that this version writes.
 LAYOUT = 3
-# Parameters that may be functions: those are asked for by name when a file is read.
+# Parameters that may be functions: those are passed by name when a file is read.
 _FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
@@ -63,22 +65,22 @@ class NotData(Exception):
     """A value that is code, and not kept in a document."""
 
 
-def document_bytes(kind: str, document: dict[str, Any]) -> bytes:
+def document_bytes(kind: str, document: Document) -> bytes:
     """Return a document as the content of a model file."""
     return model_bytes(kind, {"layout": LAYOUT, **document}, {})
 
 
-def write_document(path: str | os.PathLike, kind: str, document: dict[str, Any]) -> None:
+def write_document(path: str | os.PathLike, kind: str, document: Document) -> None:
     """Write a document to a model file, atomically."""
     write_model(path, kind, {"layout": LAYOUT, **document}, {})
 
 
-def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[dict[str, Any]], Any]) -> Any:
+def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[Document], Made]) -> Made:
     """Return what ``rebuild`` makes of the document of a model file; ModelFileError if it is not sound."""
     return read_document_of(path, {kind: rebuild})
 
 
-def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
+def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Document], Made]]) -> Made:
     """Return what ``rebuild[kind]`` makes of the document of a model file of one of these kinds."""
     kind, document, _ = read_model_of(path, rebuild)
     try:
@@ -93,9 +95,9 @@ def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[di
         raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
 
 
-def describe_parameters(instance: Any) -> dict[str, Any]:
+def describe_parameters(instance: object) -> Document:
     """Return the parameters of an estimator, or of an object with parameters, that are data."""
-    described: dict[str, Any] = {}
+    described: Document = {}
     for name in parameter_defaults(type(instance)):
         value = getattr(instance, name)
         try:
@@ -108,16 +110,16 @@ def describe_parameters(instance: Any) -> dict[str, Any]:
     return described
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
 
 
-def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
+def rebuild_parameters(described: Document, functions: Functions) -> Document:
     """Return parameters as they were described; those that are missing have their defaults."""
     return {name: rebuild_value(value, functions) for name, value in described.items()}
 
 
-def rebuild_estimator(kind: Callable[..., Made], described: Mapping[str, Any], functions: Functions) -> Made:
+def rebuild_estimator(kind: Callable[..., Made], described: Document, functions: Functions) -> Made:
     """Return an estimator with the parameters that were described, those that are plain values checked."""
     estimator = kind(**rebuild_parameters(described, functions))
     check_plain_parameters(estimator)
@@ -126,7 +128,7 @@ def rebuild_estimator(kind: Callable[..., Made], described: Mapping[str, Any], f
     return estimator
 
 
-def describe_value(value: Any) -> Any:
+def describe_value(value: object) -> object:
     """Return a parameter as plain values; NotData if it is code."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -151,7 +153,7 @@ def describe_value(value: Any) -> Any:
     return {"as": SETTINGS.name_of(value), "parameters": describe_parameters(value)}
 
 
-def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
+def rebuild_value(described: object, functions: Functions, depth: int = 0) -> object:
     """Return a parameter that was described; ValueError for a kind that is not registered."""
     if isinstance(described, list) or depth > _DEEPEST:
         raise ValueError("a parameter that is a bare list, or nested too deep")
@@ -163,14 +165,21 @@ def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
-        return dict(pairs)
+        return {key: value for key, value in pairs}  # noqa: C416
     if kind == "kernel":
-        kernel: Any = kernel_from_spec(described["spec"], functions)
-        return kernel.kernel if described["given"] == "scikit-learn" else kernel
+        kernel = kernel_from_spec(described["spec"], functions)
+        if described["given"] == "scikit-learn" and isinstance(kernel, ScikitLearnKernel):
+            return kernel.kernel
+        return kernel
     if kind == "label kernel":
         return label_kernel_from_spec(described["spec"])
     if kind == "function":
-        return _rebuild_function(described, functions)
+        name = described["name"]
+        if name not in functions:
+            raise ValueError(
+                f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
+            )
+        return functions[name]
     registered = SETTINGS.find(kind)
     if registered is None:
         raise ValueError(f"a parameter of the unknown kind {kind!r}")
@@ -178,18 +187,9 @@ def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
     return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 
 
-def _rebuild_function(described: Mapping[str, Any], functions: Functions) -> Any:
-    name = described["name"]
-    if name not in functions:
-        raise ValueError(
-            f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
-        )
-    return functions[name]
-
-
-def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
+def describe_terms(terms: Sequence[Term]) -> Document:
     """Return fitted terms; a subspace that several of them share is kept once."""
-    subspaces: list[Any] = []
+    subspaces: list[Subspace] = []
     described = []
     for term in terms:
         place = None
@@ -204,7 +204,7 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
                 f"clique set {term.name!r} is a {type(term.clique).__name__}, a class of your own, which a file of "
                 "data cannot describe"
             ) from error
-        entry: dict[str, Any] = {
+        entry: Document = {
             "cliques": clique,
             "name": term.name,
             "subspace": place,
@@ -214,12 +214,12 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
         if term.support is not None:
             entry["pairs"] = {"begin": term.support.begin, "outcomes": term.support.outcomes}
         described.append(entry)
-    return {"subspaces": [describe_subspace(each) for each in subspaces], "terms": described}
+    return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
     """Return the terms that were described; errors of any kind if they are not sound."""
-    subspaces = [rebuild_subspace(each, functions) for each in described["subspaces"]]
+    subspaces = [rebuild_subspace(subspace, functions) for subspace in described["subspaces"]]
     terms = [_rebuild_term(entry, subspaces, n_labels, functions) for entry in described["terms"]]
     if not terms:
         raise ValueError("it has no terms")
@@ -228,7 +228,7 @@ def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functi
     return terms
 
 
-def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: int, functions: Functions) -> Term:
+def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int, functions: Functions) -> Term:
     name, place, factor = str(entry["name"]), entry["subspace"], entry["label_factor"]
     clique = rebuild_value(entry["cliques"], functions)
     if not isinstance(clique, CliqueSet):
@@ -240,7 +240,7 @@ def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: 
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
     support = _rebuild_support(entry, n_outcomes, coefficients, clique.lists_labellings)
     if place is None:
-        subspace: Any = ConstantSubspace(Constant(1.0))
+        subspace: Subspace = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
@@ -267,11 +267,12 @@ def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]
                 raise ValueError(f"the coefficients of set {term.name!r} do not fit its {columns} input columns")
 
 
-def describe_subspace(subspace: Any) -> dict[str, Any]:
+def describe_subspace(subspace: Subspace) -> Document:
     """Return a subspace as plain values and arrays."""
-    description: dict[str, Any] = {"kernel": subspace.kernel.spec()}
+    description: Document = {"kernel": subspace.kernel.spec()}
     if isinstance(subspace, ExplicitSubspace):
         return {**description, "n_coordinates": subspace.n_coordinates}
+    assert isinstance(subspace, PivotSubspace)
     description |= {"factor": subspace.factor, "indices": subspace.indices}
     if not scipy.sparse.issparse(subspace.pivots):
         return {**description, "pivots": subspace.pivots}
@@ -280,7 +281,7 @@ def describe_subspace(subspace: Any) -> dict[str, Any]:
     return {**description, "sparse_pivots": parts}
 
 
-def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> Any:
+def rebuild_subspace(description: Document, functions: Functions) -> PivotSubspace | ExplicitSubspace:
     """Return the subspace that was described; errors of any kind if it is not sound."""
     kernel = kernel_from_spec(description["kernel"], functions)
     if "n_coordinates" in description:
@@ -294,7 +295,7 @@ def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> An
     return PivotSubspace(kernel, pivots, factor, indices)
 
 
-def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
+def _rebuild_pivots(description: Document) -> Matrix:
     what = "the pivots of a basis"
     if "pivots" in description:
         return finite_array(description["pivots"], what, (None, None))
@@ -308,9 +309,7 @@ def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
     return pivots
 
 
-def _rebuild_support(
-    entry: Mapping[str, Any], n_outcomes: int, coefficients: np.ndarray, listed: bool
-) -> Support | None:
+def _rebuild_support(entry: Document, n_outcomes: int, coefficients: np.ndarray, listed: bool) -> Support | None:
     if "pairs" not in entry:
         return None
     support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes, listed)
@@ -322,7 +321,7 @@ def _rebuild_support(
     return support
 
 
-def checked_classes(classes: Any) -> np.ndarray:
+def checked_classes(classes: ArrayLike) -> np.ndarray:
     """Return classes as an array; ValueError unless they are two or more sorted labels."""
     labels = np.asarray(classes)
     flat = labels.ndim == 1 and labels.dtype.kind in "biufU"
@@ -331,7 +330,7 @@ def checked_classes(classes: Any) -> np.ndarray:
     return labels
 
 
-def rebuild_certificate(described: Any) -> Certificate:
+def rebuild_certificate(described: object) -> Certificate:
     """Return the certificate that was described; its lower bound may be minus infinity."""
     found = record(Certificate, described, "a certificate")
     if not (np.isfinite(found.value) and found.lower_bound < np.inf):
@@ -339,14 +338,14 @@ def rebuild_certificate(described: Any) -> Certificate:
     return found
 
 
-def describe_solution(solution: Solution) -> dict[str, Any]:
+def describe_solution(solution: Solution) -> Document:
     """Return what a solver reported; the coefficients themselves are kept with the terms."""
     return {**asdict(solution), "theta": None}
 
 
-def rebuild_solution(described: Mapping[str, Any], terms: Sequence[Term]) -> Solution:
+def rebuild_solution(described: Document, terms: Sequence[Term]) -> Solution:
     """Return the solution that was described."""
-    history = [record(Iteration, each, "an iteration of the fit") for each in described["history"]]
+    history = [record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
     theta = np.concatenate([term.known.ravel() for term in terms])
     solution = record(Solution, {**described, "history": history, "theta": theta}, "the solution")
     if not (np.isfinite(solution.value) and solution.lower_bound < np.inf):

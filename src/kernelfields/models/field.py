@@ -2,30 +2,44 @@
 
     potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T )
 
-The same road serves prediction, scoring and certificates of chains, segments, graphs, several labels and single labels.
+Prediction, scoring and certificates of chains, segments, graphs, several labels and single labels are computed alike.
+Data are cut into batches of whole items whose potentials and features fit in memory. Where lists restrict the labels,
+only the scores of allowed labels are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
-from kernelfields.engines.engine import Engine
+from kernelfields.engines.engine import Engine, PackedData
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ListFamily
-from kernelfields.inference.choice import FamilySpec, family_of, refuse_approximate
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import EDGE, Potentials
-from kernelfields.models.data_batches import batches
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
+from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.term import Expansions, Scorer, Term
+
+# Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
+_POSITIONS = 200_000
+_NODE_BYTES, _EDGE_BYTES = 512 * 2**20, 256 * 2**20
+# Values in a batch: potentials of graphs, features and potentials of instances; rows of single inputs.
+_GRAPH_VALUES, _INSTANCE_VALUES, _ROWS = 32 * 2**20, 16 * 2**20, 20_000
+# Bytes of the scores of all labels that are computed at a time where lists restrict the labels.
+_TABLE_BYTES = 64 * 2**20
 
 
 @dataclass(eq=False)
@@ -37,11 +51,13 @@ class Field:
     #: What scores of new data need again and again.
     expansions: Expansions = field(default_factory=Expansions, repr=False)
 
-    def family(self, data: Any, *, lists: bool = False) -> LabelFamily:
+    def family(self, data: PackedData, *, lists: bool = False) -> LabelFamily:
         """Return the family of the labellings of data; see ``family_of`` for ``lists``."""
         return family_of(data, [term.placement(data) for term in self.terms], self.spec, lists=lists)
 
-    def potentials(self, data: Any, family: LabelFamily, workers: Workers, place: Scorer | None = None) -> Potentials:
+    def potentials(
+        self, data: PackedData, family: LabelFamily, workers: Workers, place: Scorer | None = None
+    ) -> Potentials:
         """Return the potentials of data, base measure not included; ``place`` computes kernels, None for here.
 
         Terms that share a subspace, as the labels of a multi-label field do, share the work of its kernel rows or
@@ -68,7 +84,7 @@ class Field:
             groups.setdefault(id(term) if own else id(term.subspace), []).append(term)
         return list(groups.values())
 
-    def answers(self, data: Any, workers: Workers, place: Engine | None = None) -> Answers:
+    def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:
         """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
         family = self.family(data, lists=True)
         if isinstance(family, ListFamily) and family.packed is not None:
@@ -81,15 +97,37 @@ class Field:
             )
         return Answers(data, family, self._finite(self.potentials(data, family, workers, place)), workers)
 
-    def _listed_potentials(self, data: Any, family: ListFamily, workers: Workers, place: Engine | None) -> Potentials:
+    def _listed_potentials(
+        self, data: PackedData, family: ListFamily, workers: Workers, place: Engine | None
+    ) -> Potentials:
         """Return potentials of allowed labels alone; scores of others are not kept, if computed."""
-        from kernelfields.models.allowed_scores import scores_of_lists
-
-        node = scores_of_lists(self, data, family.lists, workers, place)
+        node = self._scores_of_lists(data, family.lists, workers, place)
         pairs = [term for term in self.terms if term.labels_per_clique == 2]
         edge, steps = self.expansions.steps(pairs, self.spec)
         family.use_steps(edge, steps)
         return self._finite(Potentials(node, {EDGE: edge}))
+
+    def _scores_of_lists(
+        self, data: PackedData, lists: AllowedLabels, workers: Workers, place: Engine | None
+    ) -> np.ndarray:
+        """Return the scores of allowed labels, (A,).
+
+        Weights of observed pairs are gathered for allowed labels alone; other terms score all labels of a few sequences
+        at a time.
+        """
+        nodes = [term for term in self.terms if term.labels_per_clique == 1]
+        gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
+        if len(gathered) == len(nodes) and all(term.placement(data).positions is None for term in nodes):
+            parts = [gathered_scores(term.scorer, term.features(data), lists, workers) for term in gathered]
+            return reduce(np.add, parts) if parts else np.zeros(len(lists.labels))
+        tables, row = [], 0
+        for batch in self.batches(data, max(1, _TABLE_BYTES // (8 * lists.n_labels))):
+            assert isinstance(batch, Chains), "lists are of the labels of chains"
+            dense = ChainFamily(batch.offsets, lists.n_labels)
+            potentials = self.potentials(batch, dense, workers, place)
+            tables.append(lists[row : row + batch.n_positions].taken(potentials.node))
+            row += batch.n_positions
+        return np.concatenate(tables)
 
     @staticmethod
     def _finite(potentials: Potentials) -> Potentials:
@@ -97,11 +135,40 @@ class Field:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         return potentials
 
-    def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
-        """Cut data into batches whose potentials fit in memory, or of about ``size``."""
-        return batches(data, self.terms, self.spec, size)
+    def batches(self, data: PackedData, size: int | None = None) -> Iterator[PackedData]:
+        """Cut packed data into batches of whole items.
 
-    def certify(self, data: Any, workers: Workers, scope: str = "rkhs") -> Certificate:
+        ``size`` is about how many positions, rows or values of potentials a batch has; None for as many as fit in
+        memory.
+        """
+        sizes, limit = self._sizes(data)
+        limit = size or limit
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        begin, n_items = 0, len(sizes)
+        while begin < n_items:
+            last = int(np.searchsorted(ends, ends[begin] + limit, side="right")) - 1
+            end = min(max(last, begin + 1), n_items)
+            yield data if end - begin == n_items else data.subset(slice(begin, end))
+            begin = end
+
+    def _sizes(self, data: PackedData) -> tuple[np.ndarray, int]:
+        """Return the size of every item, (S,), and the largest size of a batch."""
+        terms, spec = self.terms, self.spec
+        if spec.kind == "single":
+            return data.lengths, _ROWS
+        if spec.kind == "instances":
+            rank = max(term.subspace.rank for term in terms if not term.tied_everywhere)
+            tied = all(term.tied_everywhere for term in terms if term.group is not None)
+            values_of_instance = rank + 4 * spec.n_names + (0 if tied else 8 * len(spec.pairs))
+            return np.ones(len(data.lengths), dtype=np.int64), max(1, _INSTANCE_VALUES // values_of_instance)
+        if isinstance(data, Graphs):
+            values = data.lengths * spec.n_labels
+            for factors in data.factors:
+                values = values + factors.counts * spec.n_labels**factors.labels_per_clique
+            return values, _GRAPH_VALUES
+        return data.lengths, _positions_of_chains(terms, spec.n_labels)
+
+    def certify(self, data: PackedData, workers: Workers, scope: str = "rkhs") -> Certificate:
         """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
 
         Where labels are partly known it is that of the labels as this field completes them. ValueError if inference is
@@ -132,7 +199,18 @@ class Field:
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 
 
-def _rkhs_norm_and_gradient(term: Term, data: Any, residuals: np.ndarray) -> tuple[float, float]:
+def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
+    limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
+    terms = [term for term in terms if term.clique.group not in (DURATION, SEGMENT)]
+    reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
+    if reach or (reaches_far(terms) and not only_ngrams(terms)):
+        # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
+        reach = reach if only_ngrams(terms) else max(term.clique.steps_back[0] for term in terms)
+        limit = max(1, min(limit, _EDGE_BYTES // (8 * n_labels ** (reach + 1))))
+    return limit
+
+
+def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray) -> tuple[float, float]:
     """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
     variance, coefficients, subspace = term.prior_variance, term.known, term.subspace
     inputs = term.clique.view(data)

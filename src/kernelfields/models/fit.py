@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,35 +23,18 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
-from kernelfields.models.partial import PartialLabels, with_criteria
-from kernelfields.numerics.threads import blas_threads
+from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, LocalDatafit
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, minimize
+from kernelfields.solvers.loop import Iteration, Solution, Watcher
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
-
-
-@dataclass
-class FitOptions:
-    """How a field is fitted; ``watch`` sees each iteration, ``random`` is for solvers and bases that draw.
-
-    ``say`` is told how labels are inferred, where there is a choice. ``criteria`` are asked of data without labels.
-    """
-
-    solver: Any
-    tol: float
-    max_iter: int
-    watch: Watcher | None = None
-    random: np.random.Generator = field(default_factory=np.random.default_rng)
-    say: Callable[[str], None] | None = None
-    partial: PartialLabels = field(default_factory=PartialLabels)
-    criteria: Any = None
 
 
 @dataclass
@@ -110,7 +93,7 @@ class DevelopmentSet:
 
     def attach(self, designs: Sequence[Design]) -> None:
         """Compute the features of the development set in the terms of the training set."""
-        self._datafit = self.sample.datafit([design.term.on(self.sample) for design in designs])
+        self._datafit = self.sample.datafit([self.sample.design(design.term) for design in designs])
 
     def __call__(self, point: Point) -> bool:
         """Take note of a point; True when there was no progress for too long."""
@@ -152,8 +135,8 @@ def fit_field(
     while True:
         posterior = LogPosterior(sample.datafit(designs))
         description = posterior.datafit.family.description
-        if options.say is not None and description and not history:
-            options.say(description)
+        if description and not history:
+            options.report(description)
         round_options = replace(
             options,
             tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
@@ -161,7 +144,7 @@ def fit_field(
             watch=_continue_history(history, options.watch),
         )
         if options.criteria is not None:
-            posterior, start, round_options = _with_criteria(posterior, start, round_options)
+            posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
         solution = _solve(posterior, round_options, start, development, keep)
         history += _renumbered(history, solution.history)
         start = posterior.expanded(solution.theta)
@@ -205,16 +188,21 @@ def fit_field(
 
 
 def _with_criteria(
-    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions
+    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions, criteria: Criteria
 ) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
-    """Return the objective with what is asked of data without labels, and where to start: the fit to labels alone."""
-    whole = with_criteria(posterior, options.criteria, options.solver)
+    """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
+    if needs_hessian(options.solver):
+        raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
+    datafit = posterior.datafit
+    assert isinstance(datafit, LocalDatafit), "other engines refuse criteria"
+    labels = datafit.likelihood
+    assert isinstance(labels, Likelihood | PartialLikelihood), "criteria are added once"
+    whole = LogPosterior(datafit.with_likelihood(ExpectationLikelihood(labels, criteria)))
     if start is not None:
         return whole, start, options
-    if not options.criteria.labelled:
+    if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
-    if options.say is not None:
-        options.say("fitting to the labels alone, then to what is asked of data without labels")
+    options.report("fitting to the labels alone, then to what is asked of data without labels")
     supervised = _solve(posterior, replace(options, partial=PartialLabels()), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
@@ -242,20 +230,11 @@ def _solve(
         assert keep is not None
         keep(lambda: _unfinished(posterior, present()))
 
-    shared: dict[str, Any] = {
-        "start": None if start is None else posterior.compressed(start),
-        "tol": options.tol,
-        "max_iter": options.max_iter,
-        "watch": options.watch,
-        "monitor": monitor,
-        "keep": None if keep is None else keep_present,
-    }
-    if not posterior.convex:
-        return options.partial.minimize(posterior, options.solver, random=options.random, say=options.say, **shared)
-    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
-    # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
-    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
-        return minimize(posterior, rule, **shared)
+    theta = None if start is None else posterior.compressed(start)
+    keeper = None if keep is None else keep_present
+    if posterior.convex:
+        return options.minimize(posterior, theta, monitor, keeper)
+    return options.partial.minimize(posterior, options, theta, monitor, keeper)
 
 
 def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
@@ -323,10 +302,8 @@ def _grow(
     # All at once, when nothing is left that could be interrupted half-way.
     return [
         design
-        if design.panel is None
-        else sample.design(replace(design.term, subspace=design.panel.subspace()), panel=design.panel).growing(
-            design.panel
-        )
+        if (panel := design.panel) is None
+        else replace(sample.design(replace(design.term, subspace=panel.subspace()), panel=panel), panel=panel)
         for design in designs
     ]
 

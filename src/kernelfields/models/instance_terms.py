@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class InstanceTerms:
     """
 
     sample: LocalSample
-    names: Sequence[Any]
+    names: Sequence[object]
     labels: Sequence[tuple[str, LabelCliques]]
     pairs: Sequence[tuple[str, LabelPairs]]
     random: np.random.Generator
@@ -74,16 +73,17 @@ class InstanceTerms:
         return designs
 
     def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> LocalDesign:
-        design: Any = build_design(name, resolved_clique(clique), self.sample, self.random)
-        return design.for_term(replace(design.term, label_factor=contrast), design.positions)
+        design = build_design(name, resolved_clique(clique), self.sample, self.random)
+        assert isinstance(design, LocalDesign)
+        return replace(design, term=replace(design.term, label_factor=contrast))
 
-    def _for(self, design: LocalDesign, name: str, **own: Any) -> LocalDesign:
+    def _for(self, design: LocalDesign, name: str, **own: object) -> LocalDesign:
         """Return the same features for one label or one pair."""
         clique = copy.copy(design.term.clique).set_params(name=name, **own)
         term = replace(design.term, clique=clique, name=name)
-        return design.for_term(term, clique.positions(self.sample.data))
+        return replace(design, term=term, positions=clique.positions(self.sample.data))
 
 
-def pair_names(edges: Sequence[Edge], names: Sequence[Any]) -> dict[str, Edge]:
+def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:
     """Return edges by the names that their pairs of labels have."""
     return {f"pair {names[j]} ~ {names[k]}": (j, k) for j, k in edges}

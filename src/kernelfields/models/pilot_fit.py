@@ -20,12 +20,11 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from kernelfields.engines.engine import Sample
-from kernelfields.fields.chains import Chains, Packed
+from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
 from kernelfields.objective.designs.design import Design
@@ -65,19 +64,19 @@ class PilotFit:
     ``variances_of`` returns the prior variance of each term for a variance of the path, ``say`` is told what is tried.
     """
 
-    place: Callable[[Any, bool], Sample]
+    place: Callable[[PackedData, bool], Sample]
     designs_on: Callable[[Sample], Sequence[Design]]
     variances_of: Callable[[float], Sequence[float]]
     say: Callable[[str], None]
 
-    def choose(self, train: Any, held_out: Any, path: bool = True) -> Chosen:
+    def choose(self, train: PackedData, held_out: PackedData, path: bool = True) -> Chosen:
         """Return the variance of the path under which the held-out data are most likely.
 
         Without a path there is one fit, with the variances that the terms have.
         """
         sample, beside = self.place(train, True), self.place(held_out, False)
         designs = list(self.designs_on(sample))
-        judge = beside.datafit([design.term.on(beside) for design in designs])
+        judge = beside.datafit([beside.design(design.term) for design in designs])
         fits: dict[float, FittedField] = {}
 
         def loss(variance: float, start: float | None) -> float:
@@ -112,7 +111,7 @@ def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> lis
     ]
 
 
-def split(data: Any) -> tuple[Any, Any] | None:
+def split(data: PackedData) -> tuple[PackedData, PackedData] | None:
     """Return a part to learn from and a part to judge by; None where there is too little for both.
 
     Labels that the first part does not show are not asked of the second.
@@ -127,7 +126,7 @@ def split(data: Any) -> tuple[Any, Any] | None:
     if len(items) < _LEAST_ITEMS:
         return None
     order = np.random.default_rng(0).permutation(items)
-    sizes = _sizes(data)[order]
+    sizes = data.lengths[order]
     ends = np.cumsum(sizes)
     budget = min(ends[-1], MOST_POSITIONS / (1.0 - _HELD_OUT))
     n_held = max(1, int(np.searchsorted(ends, _HELD_OUT * budget, side="right")))
@@ -137,14 +136,9 @@ def split(data: Any) -> tuple[Any, Any] | None:
     known[train.labels] = True
     if known[held_out.labels].all():
         return train, held_out
-    sizes = _sizes(held_out)
+    sizes = held_out.lengths
     whole = np.logical_and.reduceat(known[held_out.labels], np.cumsum(sizes) - sizes)
     return (train, held_out.subset(whole)) if whole.any() else None
-
-
-def _sizes(data: Packed) -> np.ndarray:
-    """Return how many labels each sequence, graph or instance has."""
-    return np.diff(data.offsets)
 
 
 def in_pieces(chains: Chains, length: int) -> Chains:

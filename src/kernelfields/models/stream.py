@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -32,6 +32,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EndCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.ragged import plain_strings
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
@@ -88,7 +89,7 @@ class LabelStream:
         self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
         #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on; and
         #: the penalties of labels that are not allowed there, (n, L), None where all are.
-        self._inputs: Any = None
+        self._inputs: Matrix | None = None
         self._barred: np.ndarray | None = None
         self._seen = 0
         self.n_positions = 0
@@ -98,7 +99,7 @@ class LabelStream:
         """How many positions wait for their answers."""
         return self._chain.n_pending + (0 if self._inputs is None else self._inputs.shape[0] - self._seen)
 
-    def push(self, x: Any) -> StreamAnswers:
+    def push(self, x: object) -> StreamAnswers:
         """Add one position, or several as rows, in the form that the model was fitted on; return what can be answered.
 
         One position is an array (d,), a feature dict or a list of feature strings; several are a table (n, d) or a
@@ -137,14 +138,14 @@ class LabelStream:
     def _named(self, labels: np.ndarray, marginals: np.ndarray) -> StreamAnswers:
         return StreamAnswers(plain_strings([self._classes[labels]])[0], marginals)
 
-    def _read(self, x: Any) -> Chains | None:
+    def _read(self, x: object) -> Chains | None:
         """Return rows as one sequence, None for no row."""
         rows = _rows_of(x, named=self._reader.encoder is not None)
         size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
         return self._reader.read([rows]) if size else None
 
     def _potentials(
-        self, inputs: Any, barred: np.ndarray | None, begin: int, end: int
+        self, inputs: Matrix, barred: np.ndarray | None, begin: int, end: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the potentials of rows begin..end-1 of inputs, base measure included; the others are seen by these."""
         n_labels, tied = len(self._classes), self._chain.tied
@@ -185,7 +186,7 @@ def _check_neighbours(field: Field) -> None:
             )
 
 
-def _checked_lag(lag: Any, ahead: int) -> float:
+def _checked_lag(lag: float, ahead: int) -> float:
     if not (is_whole(lag) and lag >= 0) and not (is_real(lag) and lag == np.inf):
         raise ValueError(f"lag must be a whole number of positions, 0 or more, or infinity, got {lag!r}")
     if lag < ahead:
@@ -207,25 +208,25 @@ def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
     return {window: Field(group, field.spec) for window, group in groups.items()}
 
 
-def _rows_of(x: Any, *, named: bool) -> Any:
+def _rows_of(x: object, *, named: bool) -> Any:
     """Return one position, or several, as rows; ``named`` says that positions are feature dicts or strings."""
     if named:
         single = isinstance(x, Mapping) or (_holds(x) and isinstance(next(iter(x)), str | bytes))
         return [x] if single else x
-    if scipy.sparse.issparse(x):
+    if isinstance(x, scipy.sparse.sparray | scipy.sparse.spmatrix):
         return x if x.ndim == 2 else x.reshape(1, -1)
     shape = getattr(x, "shape", None)
     if shape is None:
-        shape = (0, 0) if _holds(x) and any(hasattr(each, "__len__") for each in x) else np.shape(x)
+        shape = (0, 0) if _holds(x) and any(hasattr(item, "__len__") for item in x) else np.asarray(x).shape
     several = len(shape) >= 2 or (len(shape) == 1 and not shape[0])
     return x if several else np.reshape(np.asarray(x), (1, -1))
 
 
-def _holds(x: Any) -> bool:
+def _holds(x: object) -> TypeGuard[list | tuple | set | frozenset]:
     return isinstance(x, list | tuple | set | frozenset) and len(x) > 0
 
 
-def _stacked(first: Any, second: Any) -> Any:
+def _stacked(first: Matrix, second: Matrix) -> Matrix:
     if scipy.sparse.issparse(second):
         return scipy.sparse.vstack([first, second], format="csr")
     return np.concatenate([first, second])

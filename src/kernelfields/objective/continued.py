@@ -3,7 +3,7 @@
     P(phi) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||phi - mu||^2
 
 in coordinates phi in which the precision of the old posterior is the identity and mu its mean, which those of
-models/batches/continuation.py are.
+models/continuation.py are.
 The square of phi is the prior that solvers and bounds know; what is left, - mu . phi + ||mu||^2 / 2, is linear, so that
 the likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 """

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from kernelfields.numerics.triangular import room_for_factor
+from kernelfields.objective.designs.tiles import TiledFeatures
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -54,7 +54,7 @@ def stride_of(n_rows: int, rank: int) -> int:
     return max(1, n_rows // (SAMPLE_RATIO * rank))
 
 
-def gram_matrix(features: Any, stride: int) -> np.ndarray:
+def gram_matrix(features: np.ndarray | TiledFeatures, stride: int) -> np.ndarray:
     """Return Z^T Z, (r, r) in the precision of Z, as every ``stride``-th row of an array or of tiles tells it.
 
     Of the symmetric matrix the lower half is there, in the order of Fortran.

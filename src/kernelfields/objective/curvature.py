@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
@@ -43,6 +42,12 @@ class TraceSlopes:
 
     potentials: Potentials
     features: dict[int, np.ndarray]
+
+    @classmethod
+    def zero(cls, posterior: LogPosterior, wanted: Sequence[int]) -> TraceSlopes:
+        """Return slopes to add to."""
+        nothing = posterior.potentials(np.zeros(posterior.size), only=())
+        return cls(nothing, {index: np.zeros(1) for index in wanted})
 
 
 def likelihood_hessian(point: Point) -> np.ndarray:
@@ -70,27 +75,32 @@ def meets_no_others(posterior: LogPosterior) -> bool:
 
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
-    datafit, designs = posterior.datafit, posterior.datafit.designs
+    datafit = posterior.datafit
     if not isinstance(datafit, LocalDatafit) or not datafit.family.single_labels:
         return False
-    first = designs[0].term.label_factor
+    first = datafit.designs[0].term.label_factor
     return first is not None and all(
         design.term.support is None
         and (design.features is None or isinstance(design.features, np.ndarray))
         and design.term.label_factor is not None
         and np.array_equal(design.term.label_factor, first)
-        for design in designs
+        for design in datafit.designs
     )
 
 
 def _single_label_hessian(point: Point) -> np.ndarray:
     """Return sum_t (A^T Cov_t A) kron (z_t z_t^T) for the features z_t of all terms (eq. 30), (size, size)."""
-    datafit: Any = point.posterior.datafit
+    datafit = _local(point.posterior)
     first, likelihood = datafit.designs[0], datafit.likelihood
     marginals, weights = likelihood.clique_marginals(point.evaluation, first), likelihood.clique_weights(first)
     ones = np.ones((len(marginals), 1))
     features = np.hstack([ones if design.features is None else design.features for design in datafit.designs])
-    return within_clique_curvature(features, first.term.label_factor, marginals, weights)
+    return within_clique_curvature(features, _factor(first), marginals, weights)
+
+
+def _local(posterior: LogPosterior) -> LocalDatafit:
+    assert isinstance(posterior.datafit, LocalDatafit)
+    return posterior.datafit
 
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -108,9 +118,7 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
         return False
     return all(
         design.term.support is None
-        and (
-            design.features is None or isinstance(design.features, np.ndarray) or scipy.sparse.issparse(design.features)
-        )
+        and (design.features is None or isinstance(design.features, np.ndarray) or is_sparse(design.features))
         and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
         for design in datafit.designs
     )
@@ -121,7 +129,7 @@ class BlockedChains:
 
     def __init__(self, point: Point):
         self.posterior = point.posterior
-        datafit: Any = self.posterior.datafit
+        datafit = _local(self.posterior)
         likelihood = datafit.likelihood
         self.workers = likelihood.workers
         self.n_labels = likelihood.n_labels
@@ -153,10 +161,12 @@ class BlockedChains:
         """Return features of some rows, dense float64; ones where a term has none."""
         if design.features is None:
             return np.ones((rows.stop - rows.start, 1))
-        part: Any = design.features[rows]
-        return np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+        part = design.features[rows]
+        return np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
 
-    def moments(self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None) -> Any:
+    def moments(
+        self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Turn directions ``node`` into responses in place; return third cumulants of labels and of steps."""
         from kernelfields.inference.chain.moments_compiled import GIVEN_STEPS, NO_STEPS
 
@@ -303,14 +313,16 @@ class BlockedChains:
                     node += np.matmul(_factor(design), scores)
                 third[rows], edge_third = self.moments(run, rows, node, edge)
                 edge_thirds[first] += edge_third
-                for index in wanted:
-                    responses = np.matmul(_factor(self.posterior.datafit.designs[index]).T, node)
+                for index, design in self.nodes:
+                    if index not in features:
+                        continue
+                    responses = np.matmul(_factor(design).T, node)
                     features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
 
         shares = self.shares()
         with blas_threads(1):
             self.workers.each(share, shares)
-        total = _no_potentials(self.posterior)
+        total = self.posterior.datafit.family.zeros()
         total.node[...] = 0.5 * third
         if len(total.arrays) > 1:
             total.edge[0] = 0.5 * np.sum([edge_thirds[first] for first, _ in shares], axis=0)
@@ -334,45 +346,29 @@ def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> 
 
 
 def _slopes_in_blocks(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
-    chains = BlockedChains(point)
-    total: TraceSlopes | None = None
+    chains, total = BlockedChains(point), TraceSlopes.zero(point.posterior, wanted)
     for sign in (1.0, -1.0):
         chosen = roots[signs == sign]
-        if not len(chosen):
-            continue
-        part = chains.slopes(chosen, wanted)
-        if total is None:
-            total = part if sign > 0 else _scaled(part, -1.0)
-        else:
+        if len(chosen):
+            part = chains.slopes(chosen, wanted)
             total.potentials.add(sign, part.potentials)
             for index, own in part.features.items():
-                total.features[index] += sign * own
-    assert total is not None
+                total.features[index] = total.features[index] + sign * own
     return total
-
-
-def _scaled(slopes: TraceSlopes, factor: float) -> TraceSlopes:
-    slopes.potentials.scale(factor)
-    return TraceSlopes(slopes.potentials, {index: factor * own for index, own in slopes.features.items()})
 
 
 def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
     posterior, datafit = point.posterior, point.posterior.datafit
-    total = _no_potentials(posterior)
-    features: dict[int, Any] = dict.fromkeys(wanted, 0.0)
+    total = TraceSlopes.zero(posterior, wanted)
     for root, sign in zip(roots, signs, strict=True):
         direction = posterior.potentials(root)
         step = _STEP / max(direction.largest, np.finfo(np.float64).tiny)
         for side in (1.0, -1.0):
             beside = datafit.evaluate(point.potentials.moved(side * step, direction))
-            total.add(0.25 * sign * side / step, datafit.hessian_response(beside, direction))
+            total.potentials.add(0.25 * sign * side / step, datafit.hessian_response(beside, direction))
         if wanted:
             response, parts = datafit.hessian_response(point.evaluation, direction), posterior.split(root)
             for index in wanted:
                 rows = datafit.label_residuals(response, index)
-                features[index] = features[index] + (sign * rows) @ parts[index].T
-    return TraceSlopes(total, features)
-
-
-def _no_potentials(posterior: LogPosterior) -> Potentials:
-    return posterior.potentials(np.zeros(posterior.size), only=())
+                total.features[index] = total.features[index] + (sign * rows) @ parts[index].T
+    return total

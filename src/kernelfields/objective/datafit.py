@@ -14,25 +14,27 @@ Inference and reductions are float64. :class:`Datafit` is what a posterior asks 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
+    Design,
     LocalDesign,
     has_dense_features,
     runs_of_one_table,
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.fused import Passes, fused_passes
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, PartialLikelihood
+from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
 
 # From this many outputs on, one product for all pairs of them beats one for each pair.
@@ -40,8 +42,27 @@ _MANY_OUTPUTS = 32
 _BLOCK_BYTES = 64 * 2**20
 
 
-class Datafit(Protocol):
-    """What a posterior asks of labelled data with terms on them."""
+PotentialsT = TypeVar("PotentialsT")
+GradientT = TypeVar("GradientT")
+EvaluationT = TypeVar("EvaluationT")
+
+
+class StepMemory(Protocol):
+    """The steps that limited-memory BFGS remembers."""
+
+    def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
+        """Keep a step s, the change y of the gradient over it, and s . y > 0."""
+
+    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
+
+
+class Datafit(Protocol[PotentialsT, GradientT, EvaluationT]):
+    """Labelled data with terms on them, as a posterior uses them.
+
+    Potentials, gradients in them and evaluations are objects of the place in which the data are: arrays of this
+    process, tensors of a device, or recipes for the workers of a cluster.
+    """
 
     #: Passes over the features so far.
     passes: float
@@ -49,7 +70,7 @@ class Datafit(Protocol):
     usual_pairs: int
 
     @property
-    def designs(self) -> Sequence[Any]:
+    def designs(self) -> Sequence[Design]:
         """The terms on the data, as the posterior sees them."""
 
     @property
@@ -79,40 +100,40 @@ class Datafit(Protocol):
     def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
 
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Any:
+    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> PotentialsT:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
 
-    def evaluate(self, potentials: Any) -> Any:
+    def evaluate(self, potentials: PotentialsT) -> EvaluationT:
         """Return value, residual and beliefs at the given potentials; no pass over features."""
 
-    def pull_back(self, residual: Any, only: Sequence[int] | None = None) -> list[np.ndarray]:
+    def pull_back(self, residual: GradientT, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
 
-    def hessian_response(self, evaluation: Any, direction: Any) -> Any:
+    def hessian_response(self, evaluation: EvaluationT, direction: PotentialsT) -> GradientT:
         """Return the Hessian of the likelihood in the potentials times a direction."""
 
-    def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
+    def curvature_block(self, evaluation: EvaluationT, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q)."""
 
-    def curvature_diagonal(self, evaluation: Any, index: int) -> np.ndarray | None:
+    def curvature_diagonal(self, evaluation: EvaluationT, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms."""
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
 
-    def label_residuals(self, residual: Any, index: int) -> np.ndarray:
+    def label_residuals(self, residual: GradientT, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
 
-    def outside_bound(self, residual: Any, index: int) -> float:
+    def outside_bound(self, residual: GradientT, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
 
-    def outside_gradient(self, residual: Any, index: int) -> float:
+    def outside_gradient(self, residual: GradientT, index: int) -> float:
         """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
 
-    def feature_rounding(self, residual: Any, index: int, coefficients: np.ndarray) -> float:
+    def feature_rounding(self, residual: GradientT, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a term's features were not rounded."""
 
     def stochastic_descent(self) -> StochasticDescent | None:
@@ -124,7 +145,7 @@ class Datafit(Protocol):
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
 
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
 
         ``metric`` (size,) measures the coefficients, a Gram matrix those of the ``dense`` sets.
@@ -215,7 +236,8 @@ class LocalDatafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        return design.origin.rounding(design.features, coefficients, self.label_residuals(residual, index))
+        residuals, dual = self.label_residuals(residual, index), design.term.subspace.dual_coefficients(coefficients)
+        return design.origin.rounding(design.features, coefficients, dual, residuals)
 
     @property
     def value_at_zero(self) -> float:
@@ -233,7 +255,9 @@ class LocalDatafit:
             return self
         completed = self.likelihood.frozen(self.potentials(coefficients))
         frozen = self.with_likelihood(completed)
-        frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(completed)
+        frozen.__dict__["fused"] = None
+        if isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood):
+            frozen.__dict__["fused"] = self.fused.frozen(completed)
         return frozen
 
     def with_likelihood(self, likelihood: Objective) -> LocalDatafit:
@@ -246,7 +270,7 @@ class LocalDatafit:
     def set_evidence(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
         self._partial.set_evidence(log_weights)
-        if self.fused is not None:
+        if isinstance(self.fused, FusedPasses):
             self.fused.set_evidence(log_weights)
 
     def completed(self, coefficients: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
@@ -314,7 +338,7 @@ class LocalDatafit:
         return supported_curvature(features, support.features, support.outcomes, marginals, weights)
 
     @cached_property
-    def fused(self) -> Any:
+    def fused(self) -> Passes | None:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
         return fused_passes(self.likelihood, self.designs)
 
@@ -322,7 +346,7 @@ class LocalDatafit:
         """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
         return stochastic_descent(self.likelihood, self.designs)
 
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return None: the steps that limited-memory BFGS remembers are kept on the host."""
         return None
 
@@ -343,7 +367,7 @@ class LocalDatafit:
 
 
 def within_clique_curvature(
-    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
 
@@ -361,7 +385,7 @@ def within_clique_curvature(
 
 
 def supported_curvature(
-    features: Any,
+    features: scipy.sparse.csr_array,
     columns: np.ndarray,
     outcomes: np.ndarray,
     marginals: np.ndarray,
@@ -392,7 +416,9 @@ def supported_curvature(
     return block
 
 
-def _covariances(factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray) -> Any:
+def _covariances(
+    factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray]]:
     """Yield i, j <= i and the weighted covariance of two outputs at every clique, (n,)."""
     means = marginals @ factor
     for i in range(factor.shape[1]):
@@ -400,15 +426,15 @@ def _covariances(factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray)
             yield i, j, (marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]) * weights
 
 
-def _product(left: Any, right: Any, scale: np.ndarray) -> np.ndarray:
-    if scipy.sparse.issparse(right):
+def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:
+    if is_sparse(right):
         product = left.T @ (scipy.sparse.diags_array(scale) @ right)
-        return product.toarray() if scipy.sparse.issparse(product) else product
+        return product.toarray() if is_sparse(product) else product
     return left.T @ (right * scale[:, None])
 
 
 def _curvature_in_one_product(
-    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
     rank, outputs = features.shape[1], factor.shape[1]
@@ -417,7 +443,7 @@ def _curvature_in_one_product(
     for begin in range(0, len(marginals), step):
         rows = slice(begin, begin + step)
         part = features[rows]
-        z = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+        z = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
         means = marginals[rows] @ factor
         spread = np.einsum("tl,li,lj->tij", marginals[rows], factor, factor, optimize=True)
         spread -= means[:, :, None] * means[:, None, :]

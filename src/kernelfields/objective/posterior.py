@@ -21,14 +21,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
 
@@ -334,7 +333,7 @@ class LogPosterior:
         """Steps that limited-memory BFGS should remember: where vectors cost little, more of them save passes."""
         return self.datafit.usual_pairs
 
-    def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
         """Return room for these steps where the features are; None to keep them on the host."""
         return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
 

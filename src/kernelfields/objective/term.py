@@ -4,7 +4,7 @@
 
 A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
 kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
-V then being (P, 1). ``term.on(sample)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
+V then being (P, 1). ``sample.design(term)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
 scores of new data. Cost of scores: that of the features and O(n r q).
 """
 
@@ -15,33 +15,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.chain.listed_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import Placement
+from kernelfields.inference.potentials import Array, Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
 
+#: Labelled or new data: packed sequences or graphs, or instances with several labels.
+Data: TypeAlias = Chains | Graphs | LabelledInstances
+
 
 class Scorer(Protocol):
-    """Where scores of new inputs are computed: what a term asks of an engine."""
+    """A place, such as an engine, where scores of new inputs are computed."""
 
-    def scores(self, expansion: Expansion, inputs: Any) -> Any:
-        """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for a layout of tensors."""
-
-
-class Sample(Protocol):
-    """What a term asks of labelled data in a place."""
-
-    def design(self, term: Term) -> Any:
-        """Return the term on the data, a Design."""
+    def scores(self, expansion: Expansion, inputs: Rows) -> Array:
+        """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
 
 
 @dataclass(eq=False)
@@ -90,10 +90,6 @@ class Term:
         """Whether pivots span its functions, so that a part of the RKHS lies outside."""
         return isinstance(self.subspace, PivotSubspace)
 
-    def on(self, sample: Sample) -> Any:
-        """Return the design of this term on labelled data, where the sample keeps them."""
-        return sample.design(self)
-
     def fitted(self, coefficients: np.ndarray) -> Term:
         """Return the term with coefficients; a factor that is kept in a file becomes an array."""
         subspace = self.subspace
@@ -105,15 +101,15 @@ class Term:
         """Return the term with another prior, say; kernel and view must be those of its subspace."""
         return replace(self, clique=clique)
 
-    def placement(self, data: Any) -> Placement:
+    def placement(self, data: Data) -> Placement:
         """Return where the cliques of this term stand in data."""
         clique = self.clique
         positions = clique.positions(data)
         return Placement(clique.labels_per_clique, clique.group, positions, self.tied_everywhere, self.outcomes)
 
-    def in_labels(self, values: Any) -> Any:
+    def in_labels(self, values: Array) -> Array:
         """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""
-        factor: Any = self.label_factor
+        factor = self.label_factor
         if factor is None:
             return values
         return values @ (factor if isinstance(values, np.ndarray) else values.new_tensor(factor)).T
@@ -123,7 +119,7 @@ class Term:
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
     @property
-    def label_coefficients(self) -> Any:
+    def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
         coefficients = self.known
         return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
@@ -139,14 +135,14 @@ class Term:
         """The potential of a term that does not depend on the inputs, (1, L^k); (1, P) where outcomes are listed."""
         return self.scores_of(None, self.known)
 
-    def features(self, data: Any) -> Any:
+    def features(self, data: Data) -> Rows | None:
         """Return z(x) of the cliques of new data, (n, r); CSR for a term with a support, None for a constant."""
         if self.tied_everywhere:
             return None
         features = self.subspace.features(self.clique.view(data))
         return features if self.support is None else scipy.sparse.csr_array(features)
 
-    def scores_of(self, features: Any, coefficients: np.ndarray) -> np.ndarray:
+    def scores_of(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
         if self.support is not None:
             if features is None:
@@ -154,7 +150,7 @@ class Term:
             return (features @ self.support.matrix(coefficients)).toarray()
         return self.in_labels(coefficients if features is None else features @ coefficients)
 
-    def scores(self, data: Any, workers: Workers) -> np.ndarray:
+    def scores(self, data: Data, workers: Workers) -> np.ndarray:
         """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike."""
         if self.tied_everywhere:
             return self.tied_scores
@@ -162,13 +158,14 @@ class Term:
             return self.scorer.scores(self.features(data), workers)
         return self.in_labels(self.subspace.apply(self.clique.view(data), self.known))
 
-    def slope(self, data: Any, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+    def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
-        if self.support is not None:
-            if self.tied_everywhere:
-                return self.support.picked(residuals)
-            return PairTable(self.features(data), self.support).transposed_product(residuals, workers)
-        return residuals if self.tied_everywhere else self.features(data).T @ residuals
+        features = self.features(data)
+        if features is None:
+            return residuals if self.support is None else self.support.picked(residuals)
+        if self.support is None:
+            return features.T @ residuals
+        return PairTable(scipy.sparse.csr_array(features), self.support).transposed_product(residuals, workers)
 
     @cached_property
     def scorer(self) -> PairScorer:
@@ -199,7 +196,7 @@ class Expansions:
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
 
-    def scores(self, terms: Sequence[Term], data: Any, place: Scorer | None = None) -> list[Any]:
+    def scores(self, terms: Sequence[Term], data: Data, place: Scorer | None = None) -> list[Array]:
         """Return the potentials of the cliques of new data, (n, L^k), for each of the terms of one subspace.
 
         ``place`` computes kernels; None for this process.
@@ -240,9 +237,9 @@ class Expansions:
         return expansion
 
 
-def shared_features(terms: Sequence[Term], data: Any) -> list[Any]:
+def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
     """Return the features of each term on new data; terms of one subspace share them."""
-    known: dict[int, Any] = {}
+    known: dict[int, Rows | None] = {}
     for term in terms:
         if id(term.subspace) not in known:
             known[id(term.subspace)] = term.features(data)

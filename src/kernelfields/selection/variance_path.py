@@ -162,7 +162,7 @@ def _held_out(
         cliques = [(term.name, term.clique) for term in terms]
         sample = training.place(data, cliques, training.data.n_positions, solved=False)
         known = np.ones(data.n_positions) if data.evidence is None else informative(data.evidence)
-        return sample.datafit([term.on(sample) for term in terms]), float(data.position_weights @ known)
+        return sample.datafit([sample.design(term) for term in terms]), float(data.position_weights @ known)
 
 
 def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, float]]) -> float:

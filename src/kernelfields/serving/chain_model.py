@@ -100,17 +100,19 @@ class ChainModel:
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
 
     def predict_marginals(
-        self, X: Iterable, pairs: bool = False
+        self, X: Iterable, cliques: str | None = None
     ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return p(y_t | x) of each sequence, (T, L); with ``pairs`` also p(y_{t-1}, y_t | x), (T - 1, L, L)."""
+        """Return p(y_t | x) of each sequence, (T, L); with cliques="edge" also p(y_{t-1}, y_t | x), (T - 1, L, L)."""
+        if cliques not in (None, "edge"):
+            raise ValueError(f"cliques must be 'edge' or None, got {cliques!r}")
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
         for packed, chains in self._chains(X):
             beliefs = passes.infer(chains)
             nodes += packed.split(beliefs.marginals)
-            if pairs:
+            if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(passes.pair_marginals(chains, beliefs))]
-        return (nodes, edges) if pairs else nodes
+        return nodes if cliques is None else (nodes, edges)
 
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,)."""

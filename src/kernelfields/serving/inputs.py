@@ -12,17 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import isfinite
 from typing import cast
 
 import numpy as np
 
 from kernelfields.features.chunks import features_of, number_word
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
-from kernelfields.serving.name_table import NameList
 from kernelfields.serving.tensor_file import Document, ServingError
-
-_PLAIN_VALUES = {str, bool, float}
 
 
 class Packed:
@@ -53,8 +49,8 @@ class Inputs:
         self.sparse = bool(described["sparse"])
         self.columns = None if described.get("columns") is None else list(described["columns"])
         names = described["feature_names"]
-        #: Names of the features of dicts and strings; None where inputs are numbers.
-        self.names = None if names is None else NameList.of(names)
+        #: Columns of the features of dicts and strings, by their names; None where inputs are numbers.
+        self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:
             raise ServingError("the names of the features do not match their number")
         scaling = described.get("scaling")
@@ -84,27 +80,25 @@ class Inputs:
     def _rows(self, sequences: Sequence) -> tuple[Rows, list[int]]:
         return self._arrays(sequences) if self.names is None else self._features(sequences, self.names)
 
-    def _features(self, sequences: Sequence, table: NameList) -> tuple[Rows, list[int]]:
-        names: list[str] = []
+    def _features(self, sequences: Sequence, columns_by_name: Mapping[str, int]) -> tuple[Rows, list[int]]:
+        columns: list[int] = []
         weights: list[float] = []
-        ends: list[int] = []
+        counts: list[int] = []
         for index, sequence in enumerate(sequences):
             if isinstance(sequence, str | Mapping) or not hasattr(sequence, "__len__") or not len(sequence):
                 raise ValueError(f"sequence {index} must be a list of feature dicts or of lists of feature strings")
             for position in sequence:
+                before = len(columns)
                 try:
-                    if not _add_plainly(position, names, weights):
-                        for name, weight in features_of(position):
-                            names.append(name)
+                    for name, weight in features_of(position):
+                        if weight and name in columns_by_name:
+                            columns.append(columns_by_name[name])
                             weights.append(weight)
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"sequence {index}: {error}") from error
-                ends.append(len(names))
-        columns, values = table.find(names), np.array(weights)
-        known = (columns >= 0) & (values != 0.0)
-        counts = np.diff(np.concatenate([[0], np.cumsum(known)])[np.array([0, *ends])])
-        rows = SparseRows.from_entries(values[known], columns[known], counts, self.n_features)
-        return rows, [len(sequence) for sequence in sequences]
+                counts.append(len(columns) - before)
+        found = np.array(weights), np.array(columns, dtype=np.int64), np.array(counts)
+        return SparseRows.from_entries(*found, self.n_features), [len(sequence) for sequence in sequences]
 
     def _arrays(self, sequences: Sequence) -> tuple[Rows, list[int]]:
         tables = [self._table(item, f"sequence {index}") for index, item in enumerate(sequences)]
@@ -136,25 +130,6 @@ class Inputs:
                 "sequence alone is passed as [x]"
             )
         return table
-
-
-def _add_plainly(position: object, names: list[str], weights: list[float]) -> bool:
-    """Add the features of a list of strings, or of a plain dict of strings and numbers; False for others."""
-    if type(position) is list:
-        if set(map(type, position)) != {str}:
-            return False
-        names += position
-        weights += [1.0] * len(position)
-        return True
-    if type(position) is not dict or set(map(type, position)) != {str}:
-        return False
-    values = position.values()
-    plain = set(map(type, values)) <= _PLAIN_VALUES
-    if not plain or not all(isfinite(value) for value in values if type(value) is not str):
-        return False
-    names += [f"{name}:{value}" if type(value) is str else name for name, value in position.items()]
-    weights += [1.0 if type(value) is str else float(value) for value in values]
-    return True
 
 
 class Dictionary:

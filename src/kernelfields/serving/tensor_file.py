@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from kernelfields.formats.model_text import FORMAT, VERSION, decoded, digest
-from kernelfields.serving.name_table import NameList
 
 _DTYPES = {
     "BOOL": "?",
@@ -35,7 +34,7 @@ _DTYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
-#: The document of a model: plain values, arrays and long lists of names, nested.
+#: The document of a model: plain values and arrays, nested.
 Document = dict[str, Any]
 
 
@@ -63,7 +62,7 @@ def read_document(path: str | os.PathLike[str]) -> tuple[str, Document]:
         raise ServingError(f"{path} is damaged: its checksum does not match. Save or copy the model again.")
     try:
         whole = json.loads(text)
-        return whole["kind"], decoded(whole["document"], arrays, NameList)
+        return whole["kind"], decoded(whole["document"], arrays)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ServingError(f"{path} is damaged: its model text cannot be read") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -29,14 +29,14 @@ NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
 _MEMORY_AFTER_START = 20
 
 
-def check_solver(solver: Any) -> None:
+def check_solver(solver: object) -> None:
     """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
     if isinstance(solver, str) and solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
 def resolve_solver(
-    solver: Any, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
+    solver: object, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
     """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
     if isinstance(solver, str) and solver == "auto":
@@ -67,11 +67,11 @@ def resolve_solver(
             "infinite: use solver='lbfgs'"
         )
     if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
-        return solver
+        return cast(DirectionRule, solver)
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
-def _with_l1(solver: Any, random: np.random.Generator | None) -> DirectionRule:
+def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRule:
     """Return the rule for objectives with l1, or say that the solver asked for has none."""
     if isinstance(solver, OrthantLBFGS):
         return solver

@@ -12,12 +12,12 @@ iteration: one pass, the two-loop recursion, O(m size), and four products with t
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 
 from kernelfields.numerics.vectors import add_scaled, dot
 from kernelfields.objective.coordinates import Coordinates
+from kernelfields.objective.datafit import StepMemory
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import SLOPE_REDUCTION
 from kernelfields.solvers.stochastic import StochasticStart
@@ -71,7 +71,7 @@ class LBFGS:
         if start is not None:
             self.name = f"sgd+{self.name}"
         self._limit = 0
-        self._pairs: Any = None
+        self._pairs: StepMemory | None = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
         self.slope_reduction = SLOPE_REDUCTION

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import conjugate_gradients
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
@@ -150,8 +150,8 @@ def newton_direction(
         def precondition(vector: np.ndarray) -> np.ndarray:
             return vector / precision
 
-    last: Any = None
-    total: Any = None
+    last: Potentials | None = None
+    total: Potentials | None = None
 
     def product(search: np.ndarray) -> np.ndarray:
         nonlocal last
@@ -160,6 +160,7 @@ def newton_direction(
 
     def moved(length: float) -> None:
         nonlocal total
+        assert last is not None
         if total is None:
             last.scale(length)
             total = last

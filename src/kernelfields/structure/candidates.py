@@ -109,9 +109,9 @@ def learn_chain_cliques(
     designs = build_designs(named, sample, options.random)
 
     def score(fitted: FittedField) -> float:
+        assert held_out is not None, "scores are those of held-out chains"
         answers = Field(fitted.terms, sample.spec).answers(held_out, Workers())
-        labels = held_out.labels  # type: ignore[union-attr]
-        return float((answers.label_scores(labels) - answers.log_partition).sum())
+        return float((answers.label_scores(held_out.labels) - answers.log_partition).sum())
 
     path, chosen, _ = learn_structure(
         designs[:n_base],

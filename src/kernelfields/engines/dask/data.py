@@ -218,13 +218,11 @@ def read_collection(
     ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")
     if not len(xs) == len(ys) == len(ws):
         raise ValueError(f"{PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
-    lazy = [each for each in (*xs, *ys, *ws) if is_delayed(each)]
-    computed = iter(client.compute(lazy))
-    xs, ys, ws = ([next(computed) if is_delayed(each) else each for each in part] for part in (xs, ys, ws))
-    parts = [
-        client.submit(read_partition, number, *each, pure=False)
-        for number, each in enumerate(zip(xs, ys, ws, strict=True))
-    ]
+    values = [*xs, *ys, *ws]
+    computed = iter(client.compute([value for value in values if is_delayed(value)]))
+    futures = [next(computed) if is_delayed(value) else value for value in values]
+    n_parts = len(xs)
+    parts = [client.submit(read_partition, number, *futures[number::n_parts], pure=False) for number in range(n_parts)]
     summaries = client.gather(client.map(summarised, range(len(parts)), parts, pure=False))
     kept = [number for number, each in enumerate(summaries) if each.n_sequences]
     if not kept:
@@ -250,13 +248,13 @@ def read_collection(
         _class_weights(class_weight, classes, totals),
         max(1, sum(client.nthreads().values()) // len(kept)),
     )
-    futures = [
+    shards = [
         client.submit(planned_shard, number, parts[number], place, plan, pure=False)
         for place, number in enumerate(kept)
     ]
     reader = ChainReader(n_features, found[kept[0]].sparse, found[kept[0]].columns, encoder=encoder)
     n_positions = sum(each.n_positions for each in found.values())
-    return reader, ShardedChains(ShardGroup(client, futures), n_positions), classes
+    return reader, ShardedChains(ShardGroup(client, shards), n_positions), classes
 
 
 def _check_alike(found: dict[int, PartitionSummary]) -> None:

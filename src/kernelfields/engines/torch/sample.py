@@ -17,6 +17,7 @@ supports, which the device's products do not know.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -26,24 +27,24 @@ import torch
 
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.torch.coordinates import TorchCoordinates
 from kernelfields.engines.torch.family import TorchChainFamily
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
-from kernelfields.engines.torch.step_pairs import TorchStepPairs
+from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import StepOrder
 from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.choice import FamilySpec, reaches_far
 from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet, stride_of
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import LocalDesign, on_host
-from kernelfields.objective.designs.memory import feature_dtype
-from kernelfields.objective.likelihoods.likelihood import check_memory, labelled_objective
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.designs.memory import check_tables_fit, feature_dtype
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.term import Term
 
 
@@ -76,8 +77,8 @@ class TorchSample(LocalSample):
         positions = design.positions
         places, rows = (None, self.order.permutation) if positions is None else self.order.places(positions)
         if design.table is None:
-            return design.moved(None, places, None)
-        return design.moved(self._on_device(design.features, rows), places, rows)
+            return replace(design, positions=places)
+        return replace(design, table=self._on_device(design.features, rows), positions=places, row_order=rows)
 
     def _features(self, term: Term, inputs: Any) -> tuple[Any, Any, Any]:
         if not term.has_pivots:
@@ -123,7 +124,7 @@ class TorchSample(LocalSample):
             device=self.device,
             order=self.order,
         )
-        check_memory(family, self.data)
+        check_tables_fit(family)
         return TorchDatafit(labelled_objective(family, self.data, Workers(1)), designs)
 
 
@@ -198,7 +199,8 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        return design.origin.rounding(stored, coefficients, residuals)
+        dual = design.term.subspace.dual_coefficients(coefficients)
+        return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
         """Return eq. 30 without the prior for one term; products with the features are on the device."""

@@ -24,7 +24,8 @@ from math import nan
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains, Packed
+from kernelfields.engines.engine import PackedData
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate
@@ -69,11 +70,11 @@ class Contributors:
 class TrainingInputs:
     """The training data of a fitted field, and what they contribute to its scores."""
 
-    def __init__(self, field: Field, data: Packed | LabelledInstances, classes: Sequence[object], workers: Workers):
+    def __init__(self, field: Field, data: PackedData, classes: Sequence[object], workers: Workers):
         self._field, self._data, self._classes, self._workers = field, data, classes, workers
         self._residuals: dict[str, np.ndarray] = {}
 
-    def contributors(self, term: Term, data: Packed | LabelledInstances) -> Contributors:
+    def contributors(self, term: Term, data: PackedData) -> Contributors:
         """Return kernel values and weights of all training inputs for the cliques of new data."""
         self._check_pivots(term)
         residuals = self._all_residuals()[term.name]

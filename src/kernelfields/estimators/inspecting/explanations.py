@@ -31,7 +31,6 @@ from kernelfields.estimators.inspecting.attribution import (
     similar_pivots,
 )
 from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.cliques import check_window
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily
@@ -162,8 +161,8 @@ def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, a
 class WindowNames(Sequence[str]):
     """Names of the columns of a window: block j holds neighbour j - before, "[-1] name" for the one before."""
 
-    def __init__(self, names: Sequence[str], window: int | tuple[int, int] | None):
-        before, after = check_window(window)
+    def __init__(self, names: Sequence[str], neighbours: tuple[int, int]):
+        before, after = neighbours
         self._names = names
         self._prefixes = ["" if shift == 0 else f"[{shift:+d}] " for shift in range(-before, after + 1)]
 
@@ -179,7 +178,7 @@ class WindowNames(Sequence[str]):
 
 def coordinate_names(term: Term, names: Sequence[str]) -> Sequence[str]:
     """Return the names of a set's explicit features, one per row of its weights; ``names`` are the inputs'."""
-    return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.window))
+    return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.neighbours))
 
 
 def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:

@@ -23,7 +23,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.estimators.inspecting.explanations import (
     broken_rule,
@@ -37,6 +36,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, SegmentExplanation
@@ -242,11 +242,10 @@ def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: i
 
 def _feature_amounts(term: Term, data: Any, weights: np.ndarray, names: Sequence[str]) -> Iterator[Contribution]:
     """Yield the amounts of explicit features over all positions of a comparison, those of zero left out."""
-    features = term.features(data)
-    table = term.label_coefficients
+    features, table = term.features(data), term.label_coefficients
+    assert features is not None, "a constant term has no features"
     moved = features.T @ weights
-    moved = moved.toarray() if scipy.sparse.issparse(moved) else np.asarray(moved)
-    amounts = np.einsum("fl,fl->f", moved, table.toarray() if scipy.sparse.issparse(table) else table)
+    amounts = np.einsum("fl,fl->f", moved, table.toarray() if is_sparse(table) else table)
     named = coordinate_names(term, names)
     mean = ", mean" if term.group == SEGMENT else ""
     for i in np.flatnonzero(amounts).tolist():

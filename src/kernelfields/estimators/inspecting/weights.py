@@ -29,12 +29,10 @@ from kernelfields.estimators.inspecting.explanations import (
     largest,
     pivots_note,
 )
-from kernelfields.fields.cliques import check_window
 from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import EDGE
 from kernelfields.numerics.parameters import is_whole
-from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (
     FeatureWeight,
@@ -131,7 +129,7 @@ def tabulate_weights(
     listing = _Listing.of(classes, top, labels, feature_re, names_of)
     for term in terms:
         if term.group == DURATION:
-            listing.take_durations(term, term.scores(None, Workers(1)))
+            listing.take_durations(term, term.tied_scores)
         elif term.outcomes is not None:
             listing.take_ngrams(term)
         elif term.labels_per_clique <= 2 and not _reaches_further(term, spec):
@@ -258,9 +256,11 @@ def summarise_term(term: Term, part: str = "position") -> SetSummary:
     if term.tied_everywhere:
         kernel, sees = "none", "labels only"
     else:
-        before, after = check_window(term.clique.window)
+        before, after = term.clique.neighbours
         kernel = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", repr(term.subspace.kernel))
-        sees = f"one {part}" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
+        # Cliques of a chain see its positions; factors of a graph have features of their own.
+        seen = term.group if part == "node" and term.group is not None else part
+        sees = f"one {seen}" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
         if term.group in (DURATION, SEGMENT):
             whole = term.group == DURATION
             sees = f"durations, 1 to {term.clique.max_duration}" if whole else f"means over segments, {sees}"

@@ -9,19 +9,18 @@ are one, for each feature of a position and each of its allowed labels that have
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from scipy.sparse import csr_array
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import PairScorer, Support
+from kernelfields.objective.designs.pairs import PairScorer, Support, merged_runs
 
 # About how many operations an allowed label of a position takes, for the decision whether threads are worth it.
 _WORK = 20
 
 
-def gathered_scores(scorer: PairScorer, features: Any, lists: AllowedLabels, workers: Workers) -> np.ndarray:
+def gathered_scores(scorer: PairScorer, features: csr_array, lists: AllowedLabels, workers: Workers) -> np.ndarray:
     """Return the scores of allowed labels, (A,), of a CSR (N, r)."""
     from kernelfields.objective.designs.lists_compiled import gather_lists
 
@@ -36,7 +35,7 @@ def gathered_scores(scorer: PairScorer, features: Any, lists: AllowedLabels, wor
     return scores
 
 
-def _arrays(features: Any, support: Support, lists: AllowedLabels) -> tuple[tuple, tuple, tuple]:
+def _arrays(features: csr_array, support: Support, lists: AllowedLabels) -> tuple[tuple, tuple, tuple]:
     table = features.indptr, features.indices, features.data
     return table, (support.begin, support.outcomes), (lists.begin, lists.labels)
 
@@ -44,7 +43,7 @@ def _arrays(features: Any, support: Support, lists: AllowedLabels) -> tuple[tupl
 class PairLists:
     """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits gradients held at a time."""
 
-    def __init__(self, features: Any, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
+    def __init__(self, features: csr_array, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
         from kernelfields.objective.designs.lists_compiled import walk_matches
 
         arrays = _arrays(features, support, lists)
@@ -58,9 +57,7 @@ class PairLists:
             self._values = self._values[:0].copy()  # features that are there or not need no weights
         self._size, self._workers = support.size, workers
         self._pieces = workers.weighted_pieces(self._indptr, _WORK)
-        wanted = max(1, min(len(self._pieces), workers.n_threads, copies))
-        cuts = [self._pieces[index * len(self._pieces) // wanted][0] for index in range(wanted)]
-        self._runs = list(zip(cuts, [*cuts[1:], self._pieces[-1][1]], strict=True))
+        self._runs = merged_runs(self._pieces, min(workers.n_threads, copies))
 
     def scores(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of allowed labels, (A,)."""

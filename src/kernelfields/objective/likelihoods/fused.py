@@ -13,7 +13,7 @@ costs less than inference. For one node term with a support and, at most, one te
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import PairScorer, PairTable
+from kernelfields.objective.designs.pairs import PairScorer, PairTable, merged_runs
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,
@@ -140,27 +140,21 @@ class FusedPasses:
         """Scatter what ``rows_of(block, evaluation)`` gives for each block, (n, L), into one number per pair."""
         scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
         edge = self._edge_scores(parts)
-        pieces = self._pieces()
-        gatherers = {first: table.gatherer() for first, _ in pieces}
 
-        def run(first: int, last: int) -> None:
+        def residuals(first: int, last: int) -> Iterator[tuple[int, int, np.ndarray]]:
             for block in range(first, last):
                 begin, end = self._rows[block]
                 node = scorer.block(features, begin, end)
                 evaluation = self._likelihoods[block].evaluate(Potentials(node, {EDGE: edge}))
-                gatherers[first].add(begin, end, rows_of(block, evaluation))
+                yield begin, end, rows_of(block, evaluation)
 
-        self._workers.each(run, pieces)
-        first, *others = (gatherers[start] for start, _ in pieces)
-        return first.total(others)
+        return table.gradient(residuals, self._runs(), self._workers)
 
-    def _pieces(self) -> list[tuple[int, int]]:
+    def _runs(self) -> list[tuple[int, int]]:
         """Cut the blocks into a few runs per thread, fewer where a gradient for each would outweigh the data."""
-        wanted = min(2 * self._workers.n_threads, self._table.affordable_copies(), len(self._blocks))
-        if self._workers.n_threads == 1:
-            wanted = 1
-        cuts = np.linspace(0, len(self._blocks), wanted + 1).astype(int)
-        return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
+        n_threads = self._workers.n_threads
+        most = 1 if n_threads == 1 else min(2 * n_threads, self._table.affordable_copies())
+        return merged_runs(list(pairwise(range(len(self._blocks) + 1))), most)
 
 
 def block_of_chains(chains: Chains, first: int, last: int) -> Chains:

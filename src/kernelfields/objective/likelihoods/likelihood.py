@@ -22,17 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from kernelfields.fields.chains import Packed
 from kernelfields.fields.evidence import SoftRows
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.memory import check_pairs_fit, check_transitions_fit
+from kernelfields.objective.designs.memory import check_tables_fit
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Objective:
         self.weights = weights
         self.workers = workers or Workers()
         #: The labelled data, where passes over their features can compute value and gradient together.
-        self.data: Packed | None = None
+        self.data: Packed | LabelledInstances | None = None
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
@@ -215,7 +216,7 @@ class PartialLikelihood(Objective):
 
 
 def labelled_objective(
-    family: LabelFamily, data: Packed, workers: Workers | None = None
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None = None
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
     objective = _objective(family, data, workers)
@@ -223,7 +224,9 @@ def labelled_objective(
     return objective
 
 
-def _objective(family: LabelFamily, data: Packed, workers: Workers | None) -> Likelihood | PartialLikelihood:
+def _objective(
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood | PartialLikelihood:
     weights = data.weights
     if data.evidence is None:
         if data.labels is None:
@@ -252,17 +255,8 @@ def nothing_observed(family: LabelFamily, weights: np.ndarray, workers: Workers)
     return Likelihood(family, Statistics({}), weights, workers)
 
 
-def check_memory(family: LabelFamily, data: Any) -> None:
-    """Raise MemoryError if tables of potentials that depend on inputs do not fit."""
-    if family.method == "chain" or family.method == "n-grams" or family.method == "segments":
-        if not family.group(EDGE).tied:
-            check_transitions_fit(family.n_positions, family.n_labels)
-    elif hasattr(data, "n_instances") and not all(group.tied for group in family.groups[1:]):
-        check_pairs_fit(data.n_instances, len(family.groups) - 1)
-
-
 def likelihood_of(
-    data: Any,
+    data: Packed | LabelledInstances,
     placed: Sequence[Placed],
     spec: FamilySpec,
     workers: Workers | None = None,
@@ -274,5 +268,5 @@ def likelihood_of(
     """
     family = family_of(data, placed, spec, planned=planned)
     refuse_without_value(family)
-    check_memory(family, data)
+    check_tables_fit(family)
     return labelled_objective(family, data, workers)

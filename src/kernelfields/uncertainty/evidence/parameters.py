@@ -98,10 +98,10 @@ def with_parameters(
     for design, (_, clique) in zip(designs, cliques_with(designs, parameters, values), strict=True):
         term = design.term.with_clique(clique)
         if clique.kernel is not None and clique.kernel != term.subspace.kernel:
-            moved.append(replace(term, subspace=_subspace_of(term.subspace, clique.kernel)).on(sample))
+            moved.append(sample.design(replace(term, subspace=_subspace_of(term.subspace, clique.kernel))))
         else:
             # A panel belongs to the old kernel; nothing grows from here on.
-            moved.append(design.with_clique(clique).growing(None))
+            moved.append(replace(design, term=term, panel=None))
     return moved
 
 
@@ -118,7 +118,7 @@ def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
         features,
         design.n_labels,
         positions=design.positions,
-        origin=FeatureOrigin(cut, origin.inputs, left_outside(cut, origin.inputs, features)),
+        origin=FeatureOrigin(cut.kernel, cut.pivots, origin.inputs, left_outside(cut, origin.inputs, features)),
     )
 
 

@@ -277,7 +277,7 @@ def maximise_evidence(
             if share is None:
                 near = _coarse_top(search, climb, problem_on, designs, first)
             else:
-                near = _top_on_share(climb, problem_on, [design.term.on(share) for design in designs], first, share)
+                near = _top_on_share(climb, problem_on, [share.design(design.term) for design in designs], first, share)
             logs = first if near is None else near.logs
             anew_now = near is not None and anew and share is None
             climb.run(problem_on(rebuilt(logs) if anew_now else designs, near), logs, 0)

@@ -18,17 +18,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.term import Term, shared_features
+from kernelfields.objective.term import Data, Term, shared_features
 from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
 
 # Draws whose objective is compared with what the Gaussian says of it.
@@ -90,7 +92,7 @@ class LaplaceSamples:
         """Return samples whose potentials are those of the fit moved a little along each draw, ahead and back."""
         return replace(self, step=_NUDGE)
 
-    def outside(self, number: int, term: Term, data: Any, features: Any) -> np.ndarray | None:
+    def outside(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
         """Return the deviation of what the basis of a set leaves out of new inputs, (n,); None for nothing."""
         free = left_out_variances(term, data, features) if self.beyond_basis else None
         if free is None:
@@ -152,7 +154,7 @@ def draw_posterior(
     random: np.random.Generator,
 ) -> LaplaceSamples:
     """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it."""
-    posterior = LogPosterior(sample.datafit([term.on(sample) for term in terms]))
+    posterior = LogPosterior(sample.datafit([sample.design(term) for term in terms]))
     point = mode_of(posterior, posterior.compressed([term.known for term in terms]), method)
     found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
     draws = found.sample(int(n_samples), random)
@@ -211,7 +213,7 @@ def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
         )
 
 
-def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
+def sampled_answers(field: Field, data: PackedData, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
     """Yield what can be asked of data with the potentials of each sample of coefficients."""
     family = field.family(data)
     for potentials in sampled_potentials(field.terms, data, family, samples):
@@ -221,7 +223,7 @@ def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: W
 
 
 def sampled_potentials(
-    terms: Sequence[Term], data: Any, family: LabelFamily, samples: LaplaceSamples
+    terms: Sequence[Term], data: Data, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
     """Yield the potentials of each sample of coefficients on chains or graphs.
 
@@ -259,7 +261,7 @@ def sampled_potentials(
             yield centre.moved(-samples.step, potentials)
 
 
-def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
+def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L).
 
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.
@@ -274,10 +276,10 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
         term, (moved, seen) = terms[number], deviations[number]
         positions = term.clique.positions(data)
         place = slice(None) if positions is None else positions
-        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, rows, seen)
+        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, csr_array(rows), seen)
         if free is not None:
             variances[place] += np.square(free)[:, None] * _shares(term, n_labels, against, place)
-        chosen.append((term, moved, place, rows if seen is None else rows[:, seen]))
+        chosen.append((term, moved, place, rows if seen is None else csr_array(rows)[:, seen]))
     for number in range(len(chosen[0][1])):
         total = np.zeros_like(variances)
         for term, moved, place, rows in chosen:
@@ -290,23 +292,23 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
     return variances
 
 
-def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: Any) -> np.ndarray:
+def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: slice | np.ndarray) -> np.ndarray:
     """Return what labels, or their differences to a label, have of the prior variance of a term, (n or 1, L)."""
     kernel = np.eye(n_labels) if term.label_factor is None else term.label_factor @ term.label_factor.T
     own = np.diag(kernel)
     return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
 
 
-def left_out_variances(term: Term, data: Any, features: Any) -> np.ndarray | None:
+def left_out_variances(term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
     """Return the prior variance of what the basis of a term cannot express, (n,); None if it expresses all."""
-    if not term.has_pivots:
+    if features is None or is_sparse(features) or not term.has_pivots:
         return None
     diagonal = term.subspace.kernel.diag(term.clique.view(data))
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return term.prior_variance * np.maximum(diagonal - inside, 0.0)
 
 
-def _unseen(term: Term, features: Any, seen: np.ndarray) -> np.ndarray:
+def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
     """Return the prior deviation that features bring which no training input had, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())

@@ -23,22 +23,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.fields.reading import Matrix
+from kernelfields.formats.model_file import Document
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
-from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.continued import ContinuedPosterior
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term, label_factor
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Solution, minimize
+from kernelfields.solvers.loop import Solution
 
 # The share of k(x, x) that may be left outside of the span before an input becomes a pivot.
 _SHARE_OUTSIDE = 0.05
@@ -64,12 +65,12 @@ class Continuation:
                 )
         return cls([_first_precision(term, term.known.shape) for term in terms])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Document:
         """Return arrays for a model file."""
         return {"precisions": list(self.precisions), "settings": self.settings}
 
     @classmethod
-    def rebuild(cls, described: Any, terms: Sequence[Term]) -> Continuation:
+    def rebuild(cls, described: Document, terms: Sequence[Term]) -> Continuation:
         """Return what was described; ValueError if it does not fit the terms."""
         precisions = [np.asarray(each, dtype=np.float64) for each in described["precisions"]]
         shapes = [_first_precision(term, term.known.shape).shape for term in terms]
@@ -103,7 +104,7 @@ class Continuation:
             made.append(old)
         return replace(self, precisions=made)
 
-    def learn(self, fitted: Field, data: Any, workers: Workers) -> Continuation:
+    def learn(self, fitted: Field, data: PackedData, workers: Workers) -> Continuation:
         """Return precisions with the curvature of labelled data at the fitted field."""
         placements = [term.placement(data) for term in fitted.terms]
         likelihood = likelihood_of(data, placements, fitted.spec, workers)
@@ -148,7 +149,7 @@ def with_labels(terms: Sequence[Term], places: np.ndarray, n_labels: int) -> lis
     return made
 
 
-def with_pivots(terms: Sequence[Term], data: Any, share: float = _SHARE_OUTSIDE) -> list[Term]:
+def with_pivots(terms: Sequence[Term], data: PackedData, share: float = _SHARE_OUTSIDE) -> list[Term]:
     """Return fitted terms with pivots among the inputs of data that the span does not reach, up to their rank."""
     made = []
     for term in terms:
@@ -158,7 +159,7 @@ def with_pivots(terms: Sequence[Term], data: Any, share: float = _SHARE_OUTSIDE)
     return made
 
 
-def _far_inputs(term: Term, inputs: Any, share: float) -> list[int]:
+def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
     """Return rows of inputs, the farthest first (pivoted Cholesky), that are farther from the span than they may be."""
     subspace, features = term.subspace, term.subspace.features(inputs)
     diagonal = subspace.kernel.diag(inputs)
@@ -179,7 +180,7 @@ def _far_inputs(term: Term, inputs: Any, share: float) -> list[int]:
     return chosen
 
 
-def _extended(term: Term, inputs: Any, chosen: list[int]) -> Term:
+def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
     old, more = term.subspace, inputs[np.array(chosen)]
     below = old.features(more)
     corner = scipy.linalg.cholesky(old.kernel(more) - below @ below.T, lower=True)
@@ -209,13 +210,9 @@ def fit_continued(
             moved.append(replace(term, clique=clique, label_factor=factor / root, coefficients=None))
             means.append(term.known * root)
         roots.append(root)
-    datafit = sample.datafit([term.on(sample) for term in moved])
+    datafit = sample.datafit([sample.design(term) for term in moved])
     posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
-    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
-    settings: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "watch": options.watch}
-    # As in a fit: products are cut into runs for our own threads.
-    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
-        solution = minimize(posterior, rule, start=posterior.mean, **settings)
+    solution = options.minimize(posterior, posterior.mean)
     fitted = []
     for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
         solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root
@@ -223,7 +220,7 @@ def fit_continued(
     return fitted, solution
 
 
-def all_classes(known: np.ndarray, y: Any, classes: Any) -> np.ndarray:
+def all_classes(known: np.ndarray, y: Sequence[Sequence[object] | np.ndarray], classes: ArrayLike | None) -> np.ndarray:
     """Return the classes so far, those of new labels and those that are named."""
     parts = [np.asarray(labels).ravel() for labels in y if len(labels)]
     if any(part.dtype.kind == "O" for part in parts):
