@@ -11,7 +11,7 @@ from kernelfields.fields.cliques import GraphFactors, GraphNodes
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF, Matern
 from kernelfields.solvers.loop import minimize

@@ -13,7 +13,7 @@ from kernelfields.fields.cliques import (
     StartCliques,
 )
 from kernelfields.fields.constraints import Constraints
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields.graphs import grid_edges
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
 
 __all__ = [
