@@ -13,7 +13,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ExplicitSubspace, Subspace
 from kernelfields.density.quadrature import sobol_points
-from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.callables import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 
 MOST_CANDIDATES, BOX_CANDIDATES = 4096, 1024

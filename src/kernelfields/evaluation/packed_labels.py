@@ -14,7 +14,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, locate, offsets_of, plain_label
+from kernelfields.fields.reading import is_sequence, locate, plain_label
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 
