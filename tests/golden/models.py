@@ -1,8 +1,8 @@
 """Models in the golden files, the inputs they predict, and their answers when they were written.
 
-``python -m tests.golden.models FOLDER`` fits and writes them with the installed version of the package. The files beside
-this module are in format 3, the oldest that is read, and are never written again; a later format adds a folder. Answers
-are arrays by name.
+``python -m tests.golden.models FOLDER`` fits and writes them with the installed version of the package. The files
+beside this module are in format 3, the oldest that is read, and are never written again; a later format adds a
+folder. Answers are arrays by name.
 """
 
 from __future__ import annotations

@@ -12,14 +12,14 @@ annotator who labelled nothing, and for a sequence that nobody labelled.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from kernelfields.fields.evidence import informative, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed, offsets_of
+from kernelfields.fields.evidence import certain, informative, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
     "labels of several annotators are a dict annotator -> labels of all {whole}s, or a list with, for each {whole}, a "
@@ -88,7 +88,7 @@ class _Speakers(Nouns):
 
 
 def read_annotations(
-    y: object, *, single: bool = False, classes: ArrayLike | None = None, annotators: Sequence[Hashable] | None = None
+    y: object, *, single: bool = False, classes: Iterable | None = None, annotators: Sequence[Hashable] | None = None
 ) -> Annotations:
     """Return what annotators said; ``single`` for samples that have one label each.
 
@@ -204,12 +204,12 @@ def _flat(labels: list, lengths: np.ndarray) -> list:
     return flat
 
 
-def _codes(flat: list[list], classes: ArrayLike | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
+def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
     """Return codes (R, N) and the sorted classes."""
     labels, evidence, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     if evidence is not None:
         known_entries = informative(evidence)
-        several = np.flatnonzero(known_entries & ((evidence > -np.inf).sum(axis=1) > 1))
+        several = np.flatnonzero(known_entries & ~certain(evidence))
         if several.size:
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")

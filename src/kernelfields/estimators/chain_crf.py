@@ -21,6 +21,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence
 from kernelfields.fields.reading import random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
@@ -306,7 +307,7 @@ class ChainCRF(SequenceField):
         check_lengths(chains, self.field_.spec)
         return chains
 
-    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
         labels, evidence = super()._read_known(known, data)
         check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
         return labels, evidence
@@ -491,6 +492,10 @@ class ChainCRF(SequenceField):
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
         self._set_views()
         warn_of_solution(solution, self.tol, stacklevel=3)
+
+    def _describe_spec(self) -> Document:
+        # Readers of model files need not guess whether labels are those of entities.
+        return {**super()._describe_spec(), "jointly": self._decodes_jointly()}
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:

@@ -20,8 +20,7 @@ from kernelfields.estimators.kernel_classifier import single_nodes
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import is_sequence, open_groups

@@ -15,8 +15,7 @@ from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike,
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.cliques import CliqueSet, GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of

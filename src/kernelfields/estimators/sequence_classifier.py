@@ -29,7 +29,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
+from kernelfields.fields.reading import check_class_weight, is_sequence, pack_inputs, random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
@@ -42,6 +42,7 @@ from kernelfields.numerics.declared import (
     window_of_inputs,
 )
 from kernelfields.numerics.parameters import check_count, check_prior_variance, is_auto
+from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.solvers.loop import Solution
 
 # Parameters of the chain over states.

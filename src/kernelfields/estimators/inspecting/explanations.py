@@ -123,7 +123,7 @@ class TrainingInputs:
         positions = term.clique.positions(data)
         place = row if positions is None else int(positions[row])
         whole, part = locate(data.offsets, place)
-        label = self._classes[data.labels[place]]
+        label = self._classes[data.required_labels[place]]
         names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
         return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
 
@@ -143,7 +143,7 @@ class TrainingInputs:
 
     def _check_pivots(self, term: Term) -> None:
         """Raise unless the pivots of a term are at their places in the training data."""
-        inputs, subspace = term.clique.view(self._data), term.subspace
+        inputs, subspace = term.clique.view(self._data), term.span
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
         if known:
             known = float(abs(inputs[subspace.indices] - subspace.pivots).max()) == 0.0
@@ -394,7 +394,7 @@ def _parts(
     term: Term, data: PackedData, settings: ExplanationSettings
 ) -> Callable[[Exchange], tuple[list[Contribution], int]]:
     """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
-    subspace, inputs = term.subspace, settings.inputs
+    subspace, inputs = term.span, settings.inputs
     if settings.pivots or (settings.neighbours and inputs is None):
         similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     if settings.pivots:
@@ -437,7 +437,7 @@ def _similar_parts(
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
-        name = f"like training input {term.subspace.indices[i]}, where it is {there:+.3f}"
+        name = f"like training input {term.span.indices[i]}, where it is {there:+.3f}"
         parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
     return parts, term.subspace.rank
 
