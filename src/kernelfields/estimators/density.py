@@ -33,13 +33,13 @@ from kernelfields.density.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.density.peaks import unseen_log_mass
 from kernelfields.density.quadrature import (
     Quadrature,
     Rule,
     check_proper,
     first_quadrature,
     judged_log_integral,
+    unseen_log_mass,
 )
 from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
@@ -257,7 +257,7 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
+        """Draw independent points, (n_samples, d), by rejection; see density/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes

@@ -139,7 +139,7 @@ class StochasticDescent:
         lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         rows = features.indptr, features.indices, features.data
         return (
-            SparseChains(chains.offsets, chains.labels, chains.weights, *rows, *lists),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists),
             WeightedPairs(support.begin, support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )

@@ -94,7 +94,7 @@ class TrainingInputs:
         positions = term.clique.positions(data)
         place = row if positions is None else int(positions[row])
         whole, part = locate(data.offsets, place)
-        label = self._classes[data.labels[place]]
+        label = self._classes[data.required_labels[place]]
         names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
         return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
 

@@ -150,7 +150,7 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
     evidence = None if chains.evidence is None else chains.evidence[begin:end]
-    labels, weights = chains.labels[begin:end], chains.weights[first:last]
+    labels, weights = chains.required_labels[begin:end], chains.weights[first:last]
     return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
 
 
