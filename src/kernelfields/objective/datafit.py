@@ -14,7 +14,7 @@ Inference and reductions are float64. :class:`Datafit` is the interface for post
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -23,12 +23,13 @@ import scipy.sparse
 
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
-from kernelfields.numerics.sparse_rows import Rows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
     Design,
     LocalDesign,
     has_dense_features,
+    kernel_quadratic_form,
     runs_of_one_table,
     shared_pull_back,
     shared_scores,
@@ -223,7 +224,7 @@ class LocalDatafit:
         if design.origin is None:
             return 0.0
         inside = design.pull_back(self.clique_residuals(residual, design))
-        whole = design.origin.squared_gradient(self.label_residuals(residual, index))
+        whole = kernel_quadratic_form(design.origin.kernel, design.origin.inputs, self.label_residuals(residual, index))
         return max(whole - float(np.vdot(inside, inside)), 0.0)
 
     def largest_left_outside(self, index: int) -> float:
@@ -377,10 +378,13 @@ def within_clique_curvature(
     if outputs > _MANY_OUTPUTS and outputs > rank:
         return _curvature_in_one_product(features, factor, marginals, weights)
     block = np.zeros((rank, outputs, rank, outputs))
-    for i, j, covariance in _covariances(factor, marginals, weights):
-        product = _product(features, features, covariance)
-        block[:, i, :, j] = product
-        block[:, j, :, i] = product.T
+    means = marginals @ factor
+    for i in range(outputs):
+        for j in range(i + 1):
+            covariances = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
+            product = _product(features, features, covariances * weights)
+            block[:, i, :, j] = product
+            block[:, j, :, i] = product.T
     return block.reshape(rank * outputs, rank * outputs)
 
 
@@ -397,13 +401,8 @@ def supported_curvature(
     Cov_t = diag(m_t) - m_t m_t^T: one product for each labelling, less one of all pairs' z_t m_t, some columns of
     ``block_bytes`` at a time.
     """
-    size, pairs = len(columns), features[:, columns]
-    if scipy.sparse.issparse(pairs):
-        pairs = pairs.tocsr()
-        rows = np.repeat(np.arange(pairs.shape[0]), np.diff(pairs.indptr))
-        pairs.data = pairs.data * marginals[rows, outcomes[pairs.indices]]
-    else:
-        pairs = pairs * marginals[:, outcomes]
+    size, pairs = len(columns), features[:, columns].tocsr()
+    pairs.data = pairs.data * marginals[entry_rows(pairs), outcomes[pairs.indices]]
     block = np.empty((size, size))
     step = max(1, block_bytes // (8 * max(1, size)))
     for begin in range(0, size, step):
@@ -414,16 +413,6 @@ def supported_curvature(
         own = features[:, columns[places]]
         block[np.ix_(places, places)] += _product(own, own, weights * marginals[:, outcome])
     return block
-
-
-def _covariances(
-    factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield i, j <= i and the weighted covariance of two outputs at every clique, (n,)."""
-    means = marginals @ factor
-    for i in range(factor.shape[1]):
-        for j in range(i + 1):
-            yield i, j, (marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]) * weights
 
 
 def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:

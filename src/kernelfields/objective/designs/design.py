@@ -56,7 +56,10 @@ _AT_ONCE = 250
 
 
 def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -> float:
-    """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K."""
+    """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K.
+
+    It is the squared norm of the likelihood's gradient in the whole RKHS.
+    """
     n_rows = inputs.shape[0]
     active = np.flatnonzero(np.any(residuals != 0.0, axis=1))
     if len(active) == 0:
@@ -92,10 +95,6 @@ class FeatureOrigin:
     def outside_bound(self, norms: np.ndarray) -> float:
         """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
-
-    def squared_gradient(self, residuals: np.ndarray) -> float:
-        """Return tr R^T K R, the squared norm of the likelihood's gradient in the whole RKHS."""
-        return kernel_quadratic_form(self.kernel, self.inputs, residuals)
 
     def rounding(self, stored: SomeRows, coefficients: np.ndarray, dual: np.ndarray, residuals: SomeRows) -> float:
         """Return the change of the value if features were exact; some rows of features and residuals are read.

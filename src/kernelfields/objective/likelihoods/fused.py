@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -32,19 +32,7 @@ from kernelfields.objective.likelihoods.likelihood import (
     PartialLikelihood,
     labelled_objective,
 )
-
-
-class Passes(Protocol):
-    """Passes that compute value and gradient together and keep nothing per position."""
-
-    def value_and_gradient(self, parts: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        """Return the likelihood's value and its gradient in the coefficients of each term."""
-
-    def curvature_diagonal(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return sum_t z_tf^2 p (1 - p) for every pair of the node term, (P, 1)."""
-
-    def largest_potential(self, parts: Sequence[np.ndarray]) -> float:
-        """Return the largest absolute potential."""
+from kernelfields.objective.likelihoods.lists import ListPasses
 
 
 class FusedPasses:
@@ -166,6 +154,10 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
     return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
 
 
+#: Passes that compute value and gradient together and keep nothing per position.
+Passes: TypeAlias = FusedPasses | ListPasses
+
+
 def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int = 4096) -> Passes | None:
     """Return fused passes for a field of the right kind, else None."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
@@ -174,11 +166,11 @@ def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once:
         return None
     if edge is not None and not (edge.labels_per_clique == 2 and edge.tied_everywhere):
         return None
-    plain = isinstance(likelihood, Likelihood | PartialLikelihood) and isinstance(likelihood.family, ChainFamily)
-    if not plain or not isinstance(likelihood.data, Chains):
+    family, data = likelihood.family, likelihood.data
+    if not isinstance(family, ChainFamily) or not isinstance(data, Chains):
         return None
-    if isinstance(likelihood.family, ListFamily) and likelihood.data.evidence is None:
-        from kernelfields.objective.likelihoods.lists import ListPasses
-
-        return ListPasses(likelihood, table, edge)  # type: ignore[arg-type]
-    return FusedPasses(likelihood, node, table, edge, at_once)  # type: ignore[arg-type]
+    if isinstance(likelihood, Likelihood) and isinstance(family, ListFamily) and data.evidence is None:
+        return ListPasses(likelihood, table, edge)
+    if isinstance(likelihood, Likelihood | PartialLikelihood):
+        return FusedPasses(likelihood, node, table, edge, at_once)
+    return None
