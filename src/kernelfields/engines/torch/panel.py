@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import torch
+from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import _FLOOR, _SMALLEST_DIAGONAL, PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.engines.torch.rows import DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import Device, DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.tensors import float32_products, tensor_from
@@ -63,8 +64,8 @@ class TorchPanel(PanelCholesky):
         kernel: Kernel,
         inputs: Any,
         capacity: int,
-        dtype: Any = np.float64,
-        device: Any = None,
+        dtype: DTypeLike = np.float64,
+        device: Device = None,
         *,
         block_bytes: int | None = None,
     ):
@@ -212,7 +213,7 @@ class TorchPanel(PanelCholesky):
         pivots = as_rows(self.inputs)[self.pivots]
         return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
 
-    def candidate_scores(self, candidates: np.ndarray, residuals: Any) -> np.ndarray:
+    def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""
         residuals = tensor_from(residuals, self.device, torch.float64)
         size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]
