@@ -53,6 +53,18 @@ class Inferred:
         return self.member.expected_scores(potentials.of(given))
 
 
+def chain_entropy(node, edge, offsets, workers=None):
+    """Entropies (S,) of packed chains."""
+    return infer_chains(node, edge, offsets, workers=workers).entropy()
+
+
+def sample_chains(node, edge, offsets, n_samples=1, random_state=None, workers=None):
+    """Labellings (n_samples, N) drawn for packed chains."""
+    node, edge, offsets = check_potentials(node, edge, offsets)
+    family = ChainFamily(offsets, node.shape[1], tied=len(edge) == 1)
+    return family.sample(Potentials(node, {EDGE: edge}), n_samples, random_state, workers)
+
+
 class InferredGraphs(Inferred):
     """A member of a family of graphs: gradients and directions are pairs of node potentials and a list of tables."""
 

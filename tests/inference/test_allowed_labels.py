@@ -12,12 +12,12 @@ from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.inference.chain.lists import best_in_lists, best_with_each, infer_lists, worth_lists
-from kernelfields.inference.chain.logarithms import infer_in_logarithms
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import PartialLikelihood, labelled_objective
 from tests.arrays import Inferred, infer_chains
+from tests.oracles.log_domain import reference_beliefs
 from tests.samples import faint_chain
 
 LENGTHS = np.array([4, 1, 6, 3])
@@ -165,7 +165,7 @@ def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
 @pytest.mark.parametrize("nats", range(10))
 def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
     node, edge, offsets = faint_chain(nats)
-    exact = infer_in_logarithms(node, edge)
+    exact = reference_beliefs(node, edge, offsets)
     found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
     np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)

@@ -10,9 +10,9 @@ import functools
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.decoding import chain_entropy, n_best, sample_chains, viterbi
+from kernelfields.inference.chain.decoding import n_best, viterbi
 from kernelfields.inference.tree.family import TreeFamily
-from tests.arrays import decode_graphs, infer_chains, infer_graphs, sample_graphs
+from tests.arrays import chain_entropy, decode_graphs, infer_chains, infer_graphs, sample_chains, sample_graphs
 from tests.samples import chain_potentials
 
 torch = pytest.importorskip("torch")

@@ -1,6 +1,6 @@
 """Chain inference in plain NumPy and in the log domain: the twin that compiled passes are tested against.
 
-The equations of inference/chain/logarithms.py, for packed chains and without compiled code.
+The forward and backward recursions in logarithms, for packed chains and without compiled code.
 
 Arrays: node (N, L), edge (E, L, L) with E = 1 or N, offsets (S + 1,), see inference/packing.py. Cost
 O(N L^2) time and memory, with a Python loop over positions.

@@ -196,7 +196,7 @@ class GraphFamily(LabelFamily):
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
         check_whole("n_samples", n_samples, self.fewest_samples)
-        return self._draw(self.check_potentials(potentials), n_samples, random)
+        return self._draw(self.check_potentials(potentials), n_samples, random, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
         from kernelfields.inference.junction.n_best import n_best_labellings
@@ -220,9 +220,11 @@ class GraphFamily(LabelFamily):
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Return the best labelling (N,) and its scores (S,)."""
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    @abstractmethod
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
-        raise TypeError(f'{self.method!r} cannot draw samples; use "tree", "junction" or "gibbs"')
 
     @abstractmethod
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> GraphFamily:

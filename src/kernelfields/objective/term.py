@@ -21,8 +21,9 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
-from kernelfields.fields.chains import Packed
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.chain.listed_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
@@ -33,7 +34,7 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
-Data: TypeAlias = Packed | LabelledInstances
+Data: TypeAlias = Chains | Graphs | LabelledInstances
 
 
 class Scorer(Protocol):

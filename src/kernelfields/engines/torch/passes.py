@@ -6,9 +6,11 @@ depend on the step before it is done for all positions in one go. A sequence tha
 log partition of NaN; labels of tiny probability are told apart from forbidden ones by ``underflown``, which the
 caller runs where ``low`` says that there are any.
 
-In the log domain, the equations of inference/chain/logarithms.py: kept are four arrays of logarithms, (M, L); the
-conditionals that derivatives need follow from them, step by step:
+In the log domain four arrays of logarithms, (M, L), are kept; the conditionals that derivatives need follow from
+them, step by step:
 
+    log alpha_t(b) = u_t(b) + log sum_a exp(log alpha_{t-1}(a) + w_t(a, b))
+    log beta_t(a)  = log sum_b exp(w_{t+1}(a, b) + u_{t+1}(b) + log beta_{t+1}(b))
     q_t(a | b) = exp(log alpha_{t-1}(a) + w_t(a, b) - log predicted_t(b))
     p_t(b | a) = exp(w_t(a, b) + evidence_t(b) - log future_{t-1}(a)),      evidence_t = u_t + log beta_t
 

@@ -210,7 +210,9 @@ class ApproximateFamily(GraphFamily):
             labels[chain] = np.where(np.isneginf(scores)[self.position_items], labels[0], climbed)
         return labels, states
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         """Draw by Gibbs sampling: several chains, one labelling every ``thin`` sweeps after burn-in.
 
         The draws follow p(y) as far as the chains have mixed; neighbours within a chain are not independent. Use
@@ -224,7 +226,7 @@ class ApproximateFamily(GraphFamily):
         if not n_chains:
             return drawn
         arranged = self.arrange(checked)
-        labels, states = self.start_chains(checked, Workers(1), random, n_chains)
+        labels, states = self.start_chains(checked, workers, random, n_chains)
         for chain in range(n_chains):
             fixed = *arranged, labels[chain], states[chain]
             sample_sweeps(0, self.n_items, *fixed, options.burn_in, NO_SUMS)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.inference.base_measure import BaseMeasure
@@ -36,15 +37,18 @@ from kernelfields.inference.chain.lists import (
     likeliest,
     worth_lists,
 )
-from kernelfields.inference.chain.logarithms import LogDomainBeliefs, infer_in_logarithms
 from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
-from kernelfields.inference.packing import infeasible
+from kernelfields.inference.graphs import GraphPotentials
+from kernelfields.inference.junction.family import RescuedItems
+from kernelfields.inference.packing import InfeasibleGraph, check_whole, infeasible
 from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 # Potentials of positions that are inferred at once where nothing is kept; fewer, down to the second number, if threads
 # would have nothing to do.
 _BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
+# Probabilities of steps, and positions, whose entropies are computed and summed at once.
+_ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
 
 
 class ScaledPasses(NamedTuple):
@@ -63,44 +67,34 @@ class ChainMember(Member):
     family: ChainFamily
 
     def __init__(self, family: ChainFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
-        super().__init__(family, potentials, np.empty(family.n_items), weights)
-        self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
-        # Sequences whose probabilities leave the range of doubles, computed in the log domain.
-        self._rescued: dict[int, LogDomainBeliefs] = {}
-        node, edge = potentials.node, potentials.edge
-        self._passes, has_forbidden = _exponentials(node, edge, family.offsets)
-        for sequence in self._forward_backward(node, has_forbidden).tolist():
-            self._rescue(sequence, node, edge)
-
-    def _forward_backward(self, node: np.ndarray, has_forbidden: bool) -> np.ndarray:
-        """Run the passes; return the sequences that leave the range of doubles."""
         from kernelfields.inference.chain.scaled_compiled import forward_backward
 
-        troubled = np.zeros(len(self.log_partition), dtype=np.bool_)
-        shared = self.family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
-        self._workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
-        return np.flatnonzero(troubled)
+        super().__init__(family, potentials, np.empty(family.n_items), weights)
+        self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
+        node = potentials.node
+        self._passes, has_forbidden = _exponentials(node, potentials.edge, family.offsets)
+        troubled = np.zeros(family.n_items, dtype=np.bool_)
+        shared = family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
+        workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
+        #: Sequences whose probabilities leave the range of doubles.
+        self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
 
-    def _rescue(self, sequence: int, node: np.ndarray, edge: np.ndarray) -> None:
-        """Recompute one sequence in the log domain and blank its scaled quantities."""
-        rows = self._rows(sequence)
-        exact = infer_in_logarithms(node[rows], edge if self._tied else edge[rows])
-        if exact.log_partition == -np.inf:
-            raise infeasible(sequence)
-        self._rescued[sequence] = exact
-        self.log_partition[sequence] = exact.log_partition
-        self._passes.marginals[rows] = exact.node_marginals
-        self._passes.alpha[rows] = self._passes.inverse_predicted[rows] = 0.0
+    def _rescue(self, sequences: np.ndarray) -> RescuedItems:
+        """Infer some sequences in logarithms and blank their scaled quantities."""
+        steps = self.family.clique_members(EDGE)
+        checked = GraphPotentials(self.potentials.node, [self.potentials.edge], (self._tied,), self.weights)
+        try:
+            rescued = RescuedItems(sequences, self.family, [steps], checked, self._workers, table_rows=[steps[:, 1]])
+        except InfeasibleGraph as error:
+            raise infeasible(error.graph) from None
+        self.log_partition[sequences] = rescued.member.log_partition
+        self._passes.marginals[rescued.rows] = rescued.member.node_marginals
+        self._passes.alpha[rescued.rows] = self._passes.inverse_predicted[rescued.rows] = 0.0
+        return rescued
 
     @property
     def _tied(self) -> bool:
         return self._passes.transfer.shape[0] == 1
-
-    def _rows(self, sequence: int) -> slice:
-        return slice(self.family.offsets[sequence], self.family.offsets[sequence + 1])
-
-    def _sequence_weight(self, sequence: int) -> float:
-        return 1.0 if self.weights is None else float(self.weights[sequence])
 
     @cached_property
     def _position_weights(self) -> np.ndarray | None:
@@ -114,13 +108,20 @@ class ChainMember(Member):
         """Return p(y_t), (N, L), or p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
         if group is None:
             return self._passes.marginals
-        gamma = self._passes.marginals * self._passes.inverse_predicted
-        marginals = np.zeros((len(gamma), gamma.shape[1], gamma.shape[1]))
-        np.multiply(self._passes.alpha[:-1, :, None], gamma[1:, None, :], out=marginals[1:])
-        marginals *= self._passes.transfer
-        for sequence, beliefs in self._rescued.items():
-            marginals[self._rows(sequence)] = beliefs.edge_marginals
+        marginals = self._scaled_steps(0, self.family.n_positions)
+        if self._rescued is not None:
+            marginals[self._rescued.factors[0]] = self._rescued.member._table_marginals(0)
         return marginals
+
+    def _scaled_steps(self, first: int, last: int) -> np.ndarray:
+        """Return the marginals of the steps into positions first..last-1, zero for sequences that are rescued."""
+        alpha, transfer = self._passes.alpha, self._passes.transfer
+        gamma = self._passes.marginals[first:last] * self._passes.inverse_predicted[first:last]
+        steps = np.zeros((last - first, alpha.shape[1], alpha.shape[1]))
+        begin = max(first, 1)
+        np.multiply(alpha[begin - 1 : last - 1, :, None], gamma[begin - first :, None, :], out=steps[begin - first :])
+        steps *= transfer if self._tied else transfer[first:last]
+        return steps
 
     def mean(self) -> Potentials:
         """Return the weighted marginals; those of steps are summed where transitions are tied."""
@@ -129,8 +130,8 @@ class ChainMember(Member):
         if not self._tied:
             return Potentials(node, {EDGE: self._weighted_rows(self.marginals(EDGE))})
         edge = self._passes.transfer * self._summed_steps()
-        for sequence, beliefs in self._rescued.items():
-            edge += self._sequence_weight(sequence) * beliefs.edge_marginals.sum(axis=0)
+        if self._rescued is not None:
+            self._rescued.add([edge], self._rescued.member._expected_tables())
         return Potentials(node, {EDGE: edge})
 
     def _summed_steps(self) -> np.ndarray:
@@ -163,19 +164,12 @@ class ChainMember(Member):
         self._workers.each(
             lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
         )
-        responses = {}
-        for sequence, beliefs in self._rescued.items():
-            rows = self._rows(sequence)
-            responses[sequence] = beliefs.hessian_product(d_node[rows], d_edge if self._tied else d_edge[rows])
-            d_marginals[rows] = responses[sequence][0]
         gamma = passes.marginals * passes.inverse_predicted
         if self._tied:
             gamma = self._weighted_rows(gamma)
             edge = transfer * (
                 (alpha[:-1] * past[:-1]).T @ gamma[1:] + alpha[:-1].T @ (gamma[1:] * ahead[1:])
             ) + moved * (alpha[:-1].T @ gamma[1:])
-            for sequence, response in responses.items():
-                edge += self._sequence_weight(sequence) * response[1].sum(axis=0)
         else:
             edge = d_edge.copy()
             edge[0] = 0.0
@@ -184,16 +178,52 @@ class ChainMember(Member):
             edge[1:] *= alpha[:-1, :, None]
             edge *= transfer
             edge *= gamma[:, None, :]
-            for sequence, response in responses.items():
-                edge[self._rows(sequence)] = response[1]
             edge = self._weighted_rows(edge)
-        return Potentials(self._weighted_rows(d_marginals), {EDGE: edge})
+        node = self._weighted_rows(d_marginals)
+        if self._rescued is not None:
+            node[self._rescued.rows], more = self._rescued.responses(d_node, [d_edge])
+            self._rescued.add([edge], more)
+        return Potentials(node, {EDGE: edge})
 
     def entropy(self) -> np.ndarray:
-        """Return the entropy of each sequence, (S,), without marginals of steps."""
-        from kernelfields.inference.chain.decoding import chain_entropy
+        """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
+        marginals, offsets, n_positions = self._passes.marginals, self.family.offsets, self.family.n_positions
+        own = np.zeros(n_positions)
+        own[offsets[:-1]] = entr(marginals[offsets[:-1]]).sum(axis=1)
 
-        return chain_entropy(self.potentials.node, self.potentials.edge, self.family.offsets, self._workers)
+        def run(first: int, last: int) -> None:
+            own[first:last] += _given_before(marginals[np.arange(first - 1, last - 1)], self._scaled_steps(first, last))
+
+        size = max(1, _ENTROPY_VALUES // self.family.n_labels**2)
+        self._workers.each(run, [(at, min(at + size, n_positions)) for at in range(0, n_positions, size)])
+        if self._rescued is not None:
+            steps = self._rescued.factors[0]
+            own[steps] = _given_before(marginals[steps - 1], self._rescued.member._table_marginals(0))
+        # Sums of sums: a long one would lose digits.
+        cuts = np.union1d(offsets[:-1], np.arange(0, n_positions, _SUMMED_AT_ONCE))
+        sums = np.add.reduceat(own, cuts)
+        return np.maximum(np.bincount(self.family.position_items[cuts], sums, minlength=self.family.n_items), 0.0)
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings, (n_samples, N): the last label of a sequence first, then each given the one after it."""
+        from kernelfields.inference.chain.decoding import draw_backward
+
+        # One uniform per label, drawn before the work is shared out: threads cannot change the result.
+        uniforms = random.random((n_samples, self.family.n_positions))
+        labels = np.zeros(uniforms.shape, dtype=np.int64)
+        self._workers.each(
+            lambda first, last: draw_backward(first, last, self.family.offsets, self._passes, uniforms, labels),
+            self._runs,
+        )
+        if self._rescued is not None:
+            labels[:, self._rescued.rows] = self._rescued.draw(n_samples, random, self._workers)
+        return labels
+
+
+def _given_before(before: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the entropies (n,) of labels given those before, from marginals before (n, L) and of steps (n, L, L)."""
+    shares = np.divide(steps, before[:, :, None], out=np.zeros_like(steps), where=before[:, :, None] > 0.0)
+    return np.einsum("ta,tab->t", before, entr(shares))
 
 
 def _work_space(node: np.ndarray) -> np.ndarray:
@@ -367,9 +397,8 @@ class ChainFamily(LabelFamily):
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        from kernelfields.inference.chain.decoding import sample_chains
-
-        return sample_chains(potentials.node, potentials.edge, self.offsets, n_samples, random, workers)
+        check_whole("n_samples", n_samples)
+        return ChainMember(self, potentials, None, workers).sample(n_samples, random)
 
     def given(self, log_weights: np.ndarray) -> ChainFamily:
         """Return the family with p0 multiplied by weights of labels; restricted to lists where these leave few."""

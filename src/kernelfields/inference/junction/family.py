@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.orders import TooWide
 from kernelfields.inference.junction.plan import Layout, plan_junction
@@ -220,16 +221,21 @@ class JunctionFamily(GraphFamily):
         raise_if_infeasible(scores, InfeasibleGraph)
         return labels, scores
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         from kernelfields.inference.junction.passes_compiled import draw_labellings
 
-        ready, log_partition = self._prepare(checked, Workers(1)), np.empty(self.n_items)
+        ready, log_partition = self._prepare(checked, workers), np.empty(self.n_items)
         uniforms = random.random((n_samples, self.n_positions))
         labels = np.zeros((n_samples, self.n_positions), dtype=np.int64)
-        for first, last in self.runs:
+
+        def run(first: int, last: int) -> None:
             layout, tables = self._condition(ready, first, last, log_partition)
-            raise_if_infeasible(log_partition[:last], InfeasibleGraph)
             draw_labellings(first, last, self.offsets, layout, tables, uniforms, labels)
+
+        workers.each(run, self.runs)
+        raise_if_infeasible(log_partition, InfeasibleGraph)
         return labels
 
 
@@ -310,6 +316,73 @@ class JunctionMember(GraphMember):
 
         self._workers.each(run, family.runs)
         return d_marginals, sums.tables()
+
+
+class RescuedItems:
+    """Some items that another method infers beyond the range of doubles, by junction trees in logarithms.
+
+    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all items. Those are the
+    numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all items in the order of
+    elimination. Fails: InfeasibleGraph with the number of the item among all.
+    """
+
+    def __init__(
+        self,
+        items: np.ndarray,
+        family: LabelFamily,
+        members: Sequence[np.ndarray],
+        checked: GraphPotentials,
+        workers: Workers,
+        *,
+        table_rows: Sequence[np.ndarray] | None = None,
+        order: np.ndarray | None = None,
+    ):
+        self.items = items
+        chosen = np.zeros(family.n_items, dtype=np.bool_)
+        chosen[items] = True
+        inside = chosen[family.position_items]
+        number = np.cumsum(inside) - 1
+        kept = [np.flatnonzero(inside[nodes[:, 0]]) for nodes in members]
+        self.rows = np.flatnonzero(inside)
+        self.factors = kept if table_rows is None else [rows[k] for rows, k in zip(table_rows, kept, strict=True)]
+        self._tied = checked.tied
+        self._checked = GraphPotentials(
+            checked.node[self.rows],
+            self.own(checked.tables),
+            checked.tied,
+            None if checked.weights is None else checked.weights[items],
+        )
+        junction = JunctionFamily(
+            np.concatenate([[0], np.cumsum(np.diff(family.offsets)[items])]),
+            [number[nodes[k]] for nodes, k in zip(members, kept, strict=True)],
+            family.n_labels,
+            memory=np.inf,
+            order=None if order is None else number[order[inside[order]]],
+        )
+        try:
+            self.member = junction._member(self._checked, workers)
+        except InfeasibleGraph as error:
+            raise InfeasibleGraph(int(items[error.graph])) from None
+
+    def own(self, tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return what these items have of tables of all."""
+        return [t if tied else t[rows] for t, rows, tied in zip(tables, self.factors, self._tied, strict=True)]
+
+    def add(self, tables: Sequence[np.ndarray], more: Sequence[np.ndarray]) -> None:
+        """Add sums of tied groups in place, and put rows of the others where they belong."""
+        for group, (rows, tied) in enumerate(zip(self.factors, self._tied, strict=True)):
+            if tied:
+                tables[group][:] += more[group]
+            else:
+                tables[group][rows] = more[group]
+
+    def responses(self, d_node: np.ndarray, d_tables: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the Hessian product with a direction of all items: rows of node, and tables as ``add`` takes them."""
+        return self.member._responses(d_node[self.rows], self.own(d_tables))
+
+    def draw(self, n_samples: int, random: np.random.Generator, workers: Workers) -> np.ndarray:
+        """Draw labellings, (n_samples, rows)."""
+        return self.member.family._draw(self._checked, n_samples, random, workers)
 
 
 class _FactorSums:

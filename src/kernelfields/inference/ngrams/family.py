@@ -179,7 +179,9 @@ class NgramFamily(GraphFamily):
         edge = checked.tables[0].reshape(len(checked.tables[0]), self.n_labels**2)
         return edge if sequence is None or len(edge) == 1 else edge[self.edge_rows(sequence)]
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
 
         automaton, scores, both = self.automaton, self.arc_scores(checked.tables), self.scores(checked.tables)

@@ -267,7 +267,9 @@ class TableFamily(GraphFamily):
         raise_if_infeasible(scores, InfeasibleGraph)
         return self.rows.labellings(best).reshape(-1), scores
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         uniforms = random.random((self.n_items, n_samples))
         drawn = np.empty((self.n_items, n_samples), dtype=np.int64)
         for graphs, masses in self.rows.probabilities(checked.node, checked.tables):

@@ -3,14 +3,15 @@
     plan = TreeFamily(offsets, members, n_labels)
     member = plan.at(potentials)
 
-Arrays as in inference/graphs.py, the equations in passes_compiled.py. Tables are used where they are: a tied one
-is never copied, and only factors on the same two nodes are summed up first (forest.py). Sums over the pairs of a
-tied group are matrix products,
+Arrays as in inference/graphs.py, the equations in passes_compiled.py. Trees are rooted and ordered breadth first.
+Tables are used where they are: a tied one is never copied. Several factors on the same two nodes, in any groups and
+orientations, are merged into one *bundle* with a table of its own. Sums over the pairs of a tied group are matrix
+products,
 
     sum_v X_v = T * (sum_v alpha_v gamma_v^T),
 
-so no table is made per pair. A graph whose probabilities leave the range of doubles is computed in the log domain
-by junction trees of width one, as are best labellings and samples of all.
+so no table is made per pair. Junction trees of width one take what these passes would not do faster: graphs whose
+probabilities leave the range of doubles, Hessian products, best labellings and samples.
 
 Cost: O(L^2) time per pair for log partition and marginals, for the gradient and for a Hessian product; O(N L)
 memory, and that of the tables. Fails: NotAForest (a ValueError) where the pairs have a cycle or a factor is not
@@ -21,19 +22,115 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
-from kernelfields.inference.junction.family import JunctionFamily
-from kernelfields.inference.packing import InfeasibleGraph
-from kernelfields.inference.tree.forest import Forest, NotAForest, TreePasses, TreeResponse, Trees
+from kernelfields.inference.junction.family import JunctionFamily, JunctionMember, RescuedItems
+from kernelfields.inference.packing import distinct_pairs, grouped
 from kernelfields.numerics.threads import Workers
-
-__all__ = ["NotAForest", "TreeFamily", "TreeMember"]
 
 # Sums over pairs are made in pieces of so many, whatever the threads, so that no digit depends on these.
 _PIECE = 16_384
+
+
+class NotAForest(ValueError):
+    """The factors are not those of a forest."""
+
+
+class Trees(NamedTuple):
+    """Rooted trees and the tables of their pairs, as the compiled passes read them."""
+
+    offsets: np.ndarray  # (S + 1,)
+    order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1, breadth first
+    parent: np.ndarray  # (N,), -1 at roots
+    table_of: np.ndarray  # (N,), which table v shares with its parent
+    flipped: np.ndarray  # (N,), whether that table is (parent, child)
+
+
+class TreePasses(NamedTuple):
+    """Arrays of the two passes, read and filled by compiled code; passes_compiled.py has the equations."""
+
+    transfer: np.ndarray  # (tables, L, L), T
+    alpha: np.ndarray  # (N, L)
+    inverse: np.ndarray  # (N, L), 1 / m_v, 0 where m_v is, and at roots
+    gamma: np.ndarray  # (N, L)
+    marginals: np.ndarray  # (N, L), b
+
+
+class Forest:
+    """Rooted trees, and for each group how its pairs lie in them.
+
+    child (M,): the lower node of each pair; reversed (M,): whether the parent comes first in it. bundles (N,)
+    numbers the nodes whose pair with the parent has several factors, -1 for the others, whose factor is (group,
+    factor).
+    """
+
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
+        from kernelfields.inference.tree.passes_compiled import root_forest
+
+        self.offsets = offsets
+        n_nodes = int(offsets[-1])
+        for group, nodes in enumerate(members):
+            if nodes.shape[1] != 2 and len(nodes):
+                raise NotAForest(
+                    f"factor group {group} joins {nodes.shape[1]} nodes at a time, and trees have pairs only; "
+                    'use "junction"'
+                )
+        pairs = [each if each.shape[1] == 2 else np.zeros((0, 2), np.int64) for each in members]
+        ends, counts, pair_of = distinct_pairs(pairs, n_nodes)
+        starts, by_node = grouped(ends.ravel(), n_nodes)
+        self.order, self.parent, parent_edge = (np.empty(n_nodes, np.int64) for _ in range(3))
+        cycle = root_forest(
+            offsets, starts, ends[:, ::-1].ravel()[by_node], by_node // 2, self.order, self.parent, parent_edge
+        )
+        if cycle >= 0:
+            graph = int(np.searchsorted(offsets, ends[cycle, 0], side="right")) - 1
+            raise NotAForest(
+                f"the factors of graph {graph} have a cycle through nodes {ends[cycle, 0]} and {ends[cycle, 1]}; "
+                'use "junction", or "trw" for many cycles'
+            )
+        lower = np.where(self.parent[ends[:, 0]] == ends[:, 1], ends[:, 0], ends[:, 1])
+        self.child = [lower[each] for each in pair_of]
+        self.reversed = [
+            np.ascontiguousarray(pair[:, 1] == below) for pair, below in zip(pairs, self.child, strict=True)
+        ]
+        bundled = lower[counts > 1]
+        self.n_bundles = len(bundled)
+        self.bundles = np.full(n_nodes, -1, np.int64)
+        self.bundles[bundled] = np.arange(len(bundled))
+        self.group, self.factor = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
+        self.flipped = np.zeros(n_nodes, np.bool_)
+        for group, below in enumerate(self.child):
+            self.group[below] = group
+            self.factor[below] = np.arange(len(below))
+            self.flipped[below] = self.reversed[group]
+        self.flipped[bundled] = False  # tables of bundles are made as (child, parent)
+
+    def pair_tables(self, tables: Sequence[np.ndarray], n_labels: int) -> list[np.ndarray]:
+        """Return the tables (1 or M, L, L) of each group, none if its factors are no pairs, then the bundles'."""
+        pairs = [each if each.ndim == 3 else np.zeros((0, n_labels, n_labels)) for each in tables]
+        return [*pairs, self._bundle_tables(pairs, n_labels)]
+
+    def trees(self, pairs: Sequence[np.ndarray]) -> Trees:
+        """Return the trees, with each node's table numbered as in the result of ``pair_tables``."""
+        sizes = np.array([len(each) for each in pairs])
+        bases = np.cumsum(sizes) - sizes
+        steps = sizes != 1
+        of_factor = bases[self.group] + steps[self.group] * self.factor
+        table_of = np.where(self.bundles >= 0, bases[-1] + self.bundles, of_factor)
+        return Trees(self.offsets, self.order, self.parent, table_of, self.flipped)
+
+    def _bundle_tables(self, tables: Sequence[np.ndarray], n_labels: int) -> np.ndarray:
+        """Return the sums (bundles, L, L) of the tables on the same nodes, as (child, parent)."""
+        sums = np.zeros((self.n_bundles, n_labels, n_labels))
+        for table, below, turned in zip(tables, self.child, self.reversed, strict=True):
+            for wanted in (False, True) if self.n_bundles else ():
+                chosen = np.flatnonzero((self.bundles[below] >= 0) & (turned == wanted))
+                rows = table[np.zeros(len(chosen), np.int64) if len(table) == 1 else chosen]
+                np.add.at(sums, self.bundles[below[chosen]], rows.transpose(0, 2, 1) if wanted else rows)
+        return sums
 
 
 class TreeFamily(GraphFamily):
@@ -50,15 +147,15 @@ class TreeFamily(GraphFamily):
         self.description = f"two passes over {n_trees} trees in {self.n_items} graphs, {n_labels} labels: exact"
 
     @cached_property
-    def logarithms(self) -> JunctionFamily:
-        """The same trees in the log domain."""
-        return self.in_logarithms(self.offsets, self.members, self.forest.order)
+    def leaves_first(self) -> np.ndarray:
+        """The nodes (N,), graph by graph, each before its parent, which then is the only later neighbour."""
+        offsets, order = self.offsets, self.forest.order
+        return order[np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))]
 
-    def in_logarithms(self, offsets: np.ndarray, members: Sequence[np.ndarray], order: np.ndarray) -> JunctionFamily:
-        """Return log-domain inference for trees whose nodes are listed breadth first, graph by graph."""
-        # Backwards within each graph: then every node has its parent as the only later neighbour.
-        backwards = np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))
-        return JunctionFamily(offsets, members, self.n_labels, memory=np.inf, order=order[backwards])
+    @cached_property
+    def junction(self) -> JunctionFamily:
+        """The same trees as junction trees of width one."""
+        return JunctionFamily(self.offsets, self.members, self.n_labels, memory=np.inf, order=self.leaves_first)
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> TreeMember:
         from kernelfields.inference.tree.passes_compiled import exponentials, leaves_to_roots, roots_to_leaves
@@ -83,39 +180,50 @@ class TreeFamily(GraphFamily):
         return TreeFamily(offsets, members, self.n_labels)
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        return self.logarithms._decode(checked, workers)
+        return self.junction._decode(checked, workers)
 
-    def _draw(self, checked: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
-        return self.logarithms._draw(checked, n_samples, random)
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        return self.junction._draw(checked, n_samples, random, workers)
 
 
 class TreeMember(GraphMember):
-    """Marginals of forests and what Hessian products need; see passes_compiled.py."""
+    """Marginals of forests; see passes_compiled.py."""
 
     family: TreeFamily
 
-    def __init__(self, family, checked, total, trees, passes, workers):
+    def __init__(
+        self,
+        family: TreeFamily,
+        checked: GraphPotentials,
+        total: np.ndarray,
+        trees: Trees,
+        passes: TreePasses,
+        workers: Workers,
+    ):
         super().__init__(family, checked, total, passes.marginals, workers)
-        self._trees: Trees = trees
-        self._passes: TreePasses = passes
+        self._checked, self._trees, self._passes = checked, trees, passes
+        self._rescued: RescuedItems | None = None
         troubled = np.flatnonzero(np.isnan(total))
-        self._rescued = _Rescue(self, troubled, checked) if troubled.size else None
-        if self._rescued is not None:
+        if troubled.size:
+            rescued = RescuedItems(troubled, family, family.members, checked, workers, order=family.leaves_first)
+            self._rescued = rescued
             self.diagnostics["graphs in the log domain"] = len(troubled)
             for kept in (passes.alpha, passes.inverse, passes.gamma):
-                kept[self._rescued.rows] = 0.0  # blank what the passes left there
-            self.log_partition[troubled] = self._rescued.beliefs.log_partition
-            self.node_marginals[self._rescued.rows] = self._rescued.beliefs.node_marginals
+                kept[rescued.rows] = 0.0  # blank what the passes left there
+            self.log_partition[troubled] = rescued.member.log_partition
+            self.node_marginals[rescued.rows] = rescued.member.node_marginals
 
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, L) of the labels at the factors of a group."""
         marginals = self._pairs(group, None)
         if self._rescued is not None:
-            marginals[self._rescued.factors[group]] = self._rescued.beliefs._table_marginals(group)
+            marginals[self._rescued.factors[group]] = self._rescued.member._table_marginals(group)
         return marginals
 
-    def _pairs(self, group: int, chosen: np.ndarray | None, response: TreeResponse | None = None) -> np.ndarray:
-        """Return X, or dX along a direction, for some or all (None) factors of a group."""
+    def _pairs(self, group: int, chosen: np.ndarray | None) -> np.ndarray:
+        """Return X for some or all (None) factors of a group."""
         from kernelfields.inference.tree.passes_compiled import pair_tables
 
         forest, members = self.family.forest, self.family.members[group]
@@ -126,117 +234,56 @@ class TreeMember(GraphMember):
             child, turned = child[chosen], turned[chosen]
         pairs = np.stack([child, self._trees.table_of[child], forest.flipped[child], turned])
         transfer, alpha, gamma = self._passes.transfer, self._passes.alpha, self._passes.gamma
-        moved, rest, delta = response or (transfer[:0], gamma, gamma)
         result = np.empty((len(child), *transfer.shape[1:]))
         self._workers.each(
-            lambda first, last: pair_tables(first, last, pairs, transfer, moved, alpha, rest, gamma, delta, result),
+            lambda first, last: pair_tables(first, last, pairs, transfer, alpha, gamma, result),
             self._workers.pieces(len(child), 4 * result.size),
         )
         return result
 
     def _expected_tables(self) -> list[np.ndarray]:
-        more = None if self._rescued is None else self._rescued.beliefs._expected_tables()
-        return self._all_summed_pairs(None, more)
-
-    def _all_summed_pairs(self, response: TreeResponse | None, more: list[np.ndarray] | None) -> list[np.ndarray]:
-        """Return weighted X, or dX along a direction, as the potentials are shaped; ``more`` is of rescued graphs."""
         tables = [
-            self._summed_pairs(group, response) if tied else self._summed(group, self._pairs(group, None, response))
+            self._summed_pairs(group) if tied else self._summed(group, self._pairs(group, None))
             for group, tied in enumerate(self.tied)
         ]
-        if self._rescued is not None and more is not None:
-            self._rescued.add(tables, more)
+        if self._rescued is not None:
+            self._rescued.add(tables, self._rescued.member._expected_tables())
         return tables
 
-    def _summed_pairs(self, group: int, response: TreeResponse | None) -> np.ndarray:
-        """Return the weighted sum of X, or of dX along a direction, over the factors of a tied group."""
+    def _summed_pairs(self, group: int) -> np.ndarray:
+        """Return the weighted sum of X over the factors of a tied group."""
         shape = self.family.table_shape(group, True)
         if not len(self.family.members[group]):
             return np.zeros(shape)
         forest, total = self.family.forest, np.zeros(shape[1:])
-        transfer, alpha, gamma = self._passes.transfer, self._passes.alpha, self._passes.gamma
         below, turned = forest.child[group], forest.reversed[group]
         bundled = forest.bundles[below] >= 0
         for reverse in (False, True):
             rows = below[~bundled & (turned == reverse)]
-            if not len(rows):
-                continue
-            table = self._trees.table_of[rows[0]]
-            counts = self._outer_sum(rows, alpha, gamma)
-            sums = transfer[table] * (counts.T if reverse else counts)
-            if response is not None:
-                sums = response.moved[table] * (counts.T if reverse else counts)
-                counts = self._outer_sum(rows, alpha, gamma, response.rest)
-                counts += self._outer_sum(rows, alpha, response.delta)
-                sums += transfer[table] * (counts.T if reverse else counts)
-            total += sums
+            if len(rows):
+                counts = self._outer_sum(rows)
+                total += self._passes.transfer[self._trees.table_of[rows[0]]] * (counts.T if reverse else counts)
         chosen = np.flatnonzero(bundled)
         if len(chosen):
-            pairs = self._pairs(group, chosen, response)
+            pairs = self._pairs(group, chosen)
             total += self._weighted(pairs, self.family.factor_items(group)[chosen]).sum(axis=0)
         return total[None]
 
-    def _outer_sum(
-        self, rows: np.ndarray, left: np.ndarray, right: np.ndarray, times: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return sum_v weight_v (left_v * times_v) right_v^T over the rows, (L, L)."""
+    def _outer_sum(self, rows: np.ndarray) -> np.ndarray:
+        """Return sum_v weight_v alpha_v gamma_v^T over the rows, (L, L)."""
+        alpha, gamma = self._passes.alpha, self._passes.gamma
 
         def part(first: int, last: int) -> np.ndarray:
             piece = rows[first:last]
-            scaled = left[piece] if times is None else left[piece] * times[piece]
-            return scaled.T @ self._weighted(right[piece], self.family.position_items[piece])
+            return alpha[piece].T @ self._weighted(gamma[piece], self.family.position_items[piece])
 
         pieces = [(start, min(start + _PIECE, len(rows))) for start in range(0, len(rows), _PIECE)]
         return self._workers.sum(part, pieces)
 
+    @cached_property
+    def _junction(self) -> JunctionMember:
+        """The same distribution by junction trees, for Hessian products."""
+        return self.family.junction._member(self._checked, self._workers)
+
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        from kernelfields.inference.tree.passes_compiled import tree_responses
-
-        family, trees, passes = self.family, self._trees, self._passes
-        moved = np.concatenate(family.forest.pair_tables(d_tables, family.n_labels))
-        moved *= passes.transfer
-        response = TreeResponse(moved, d_node.copy(), np.zeros_like(d_node))
-        d_marginals = np.zeros_like(d_node)
-        self._workers.each(
-            lambda first, last: tree_responses(first, last, trees, passes, response, d_marginals),
-            self._workers.runs(family.offsets, family.n_labels),
-        )
-        node, more = self._weighted(d_marginals, family.position_items), None
-        if self._rescued is not None:
-            rows = self._rescued.rows
-            node[rows], more = self._rescued.beliefs._responses(d_node[rows], self._rescued.own(d_tables))
-        return node, self._all_summed_pairs(response, more)
-
-
-class _Rescue:
-    """Some graphs of a forest in the log domain, and where they belong in the whole."""
-
-    def __init__(self, whole: TreeMember, graphs: np.ndarray, checked: GraphPotentials):
-        family = whole.family
-        chosen = np.zeros(family.n_items, dtype=np.bool_)
-        chosen[graphs] = True
-        self._tied = checked.tied
-        self.rows = np.flatnonzero(chosen[family.position_items])
-        self.factors = [np.flatnonzero(chosen[family.factor_items(f)]) for f in range(len(checked.tied))]
-        position = np.cumsum(chosen[family.position_items]) - 1
-        offsets = np.concatenate([[0], np.cumsum(np.diff(family.offsets)[graphs])])
-        members = [position[m[e]] for m, e in zip(family.members, self.factors, strict=True)]
-        order = position[family.forest.order[self.rows]]
-        weights = None if checked.weights is None else checked.weights[graphs]
-        own = GraphPotentials(checked.node[self.rows], self.own(checked.tables), checked.tied, weights)
-        try:
-            self.beliefs = family.in_logarithms(offsets, members, order)._member(own, whole._workers)
-        except InfeasibleGraph as error:
-            raise InfeasibleGraph(int(graphs[error.graph])) from None
-
-    def own(self, tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return what these graphs have of tables of all."""
-        return [t if tied else t[e] for t, e, tied in zip(tables, self.factors, self._tied, strict=True)]
-
-    def add(self, tables: list[np.ndarray], more: list[np.ndarray]) -> None:
-        """Add sums of tied groups, and put rows of the others into their places."""
-        for group, (rows, tied) in enumerate(zip(self.factors, self._tied, strict=True)):
-            if tied:
-                tables[group] += more[group]
-            else:
-                tables[group][rows] = more[group]
+        return self._junction._responses(d_node, d_tables)
