@@ -100,13 +100,6 @@ class StepOrder:
         order = np.argsort(rows, kind="stable")
         return rows[order], order
 
-    def subset(self, ranks: np.ndarray) -> tuple[StepOrder, np.ndarray]:
-        """Return the order of the sequences of some rising ranks, and the rows here of its positions."""
-        lengths = self.lengths[ranks]
-        order = StepOrder(np.concatenate([[0], np.cumsum(lengths)]))
-        steps = np.repeat(np.arange(order.n_steps), order.counts)
-        return order, self.begins[steps] + np.asarray(ranks)[order.ranks]
-
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
 _BLOCK_ROWS = 512
