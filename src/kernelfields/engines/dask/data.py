@@ -215,7 +215,7 @@ def read_collection(
 ) -> tuple[ChainReader, ShardedChains, np.ndarray]:
     """Put the sequences of collections into shards; return how they are read, the shards and the sorted classes.
 
-    Labels that ``constraints`` forbid are refused; classes weigh as ``class_weight`` says.
+    Labels that ``constraints`` forbid are refused; classes have the weights of ``class_weight``.
     """
     xs, ys = partitions(X, "X"), partitions(y, "y")
     ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")

@@ -36,7 +36,7 @@ class Dask(Engine):
         connected_client(self.client)
 
     def check_scoring(self) -> None:
-        """New data are scored in this process, or with the collection they lie in: no cluster is needed."""
+        """New data are scored in this process, or with the collection they are in: no cluster is needed."""
 
     def place(self, data: PackedData | ShardedChains, spec: FamilySpec, settings: SampleSettings) -> DaskSample:
         """Return labelled chains in shards on the workers: those of a collection, or cut from chains given here."""

@@ -178,7 +178,7 @@ def infer_step_chains(
     shift = torch.where(torch.isfinite(top), top, 0.0)
     transfer = (edge - shift[:, None, None]).exp_()
     if edge.shape[0] == len(node):
-        transfer[:n_sequences] = 0.0  # nothing steps into a start, whatever stands there, NaN included
+        transfer[:n_sequences] = 0.0  # nothing steps into a start, whatever is there, NaN included
     alpha, inverse_predicted, marginals = (torch.empty_like(node) for _ in range(3))
     log_partition, low = _passes(compiled).forward_backward(
         node, transfer, shift, steps, alpha, inverse_predicted, marginals

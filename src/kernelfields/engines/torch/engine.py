@@ -73,7 +73,7 @@ class Torch(Engine):
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
 
     def device_inference(self, family: LabelFamily) -> DeviceChains | None:
-        """Return the device for chains whose neighbours meet; the host for others, and if no device was asked for."""
+        """Return the device for chains whose neighbours meet; the host for others, and if no device was named."""
         device = self.resolved_device()
         asked_for = device.type != "cpu" or self.device is not None
         if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):

@@ -21,7 +21,7 @@ from kernelfields.engines.torch.steps import (
 )
 from kernelfields.inference.packing import LEAST_SCALE, TINY
 
-# Marginals below this bound have no say in a derivative, and their reciprocals would overflow.
+# Marginals below this bound do not count in a derivative, and their reciprocals would overflow.
 NO_SAY = 1e-290
 
 

@@ -2,7 +2,7 @@
 
 :class:`DeviceExpansion` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
 :class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
-rows dense, zeros included, only for the block that is asked for: (rows, d) values at a time.
+rows dense, zeros included, only for the block that is read: (rows, d) values at a time.
 
 ``by_row_blocks`` starts with blocks that fit a number of bytes. Where the device still has no room, blocks are
 halved until they are a few rows; then it is a MemoryError, since what is missing is not the room for blocks.
@@ -89,7 +89,7 @@ class DeviceRows:
 
 
 class DeviceExpansion:
-    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) lie there.
+    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) are there.
 
     Products with alpha are in float64: its entries may be large and cancel. Sparse pivots are kept sparse, and made
     dense for each call.
@@ -171,7 +171,7 @@ def subspace_features(subspace: PivotSubspace, inputs: Matrix, device: torch.dev
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error of PyTorch says that the device, or the processor, has no more memory."""
+    """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 

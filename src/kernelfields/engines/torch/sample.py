@@ -1,17 +1,17 @@
 """Labelled chains on a device of PyTorch: features, inference and sums.
 
-On the device positions stand in step-major order (steps.py), so that inference gathers nothing; features are put in
+On the device positions are in step-major order (steps.py), so that inference gathers nothing; features are put in
 this order once, when they are stored. theta, gradients and all that solvers do with them stay on the host:
 coefficients (r, q) travel to the device and gradients back, potentials and beliefs do not.
 
-How features are stored, unless ``dtype`` of the fit says float32 or float64:
+How features are stored, unless ``dtype`` of the fit is float32 or float64:
 
     CUDA        float16, columns scaled by powers of two: 11 significant bits, half the traffic of TF32. Products
                 keep 22 bits of coefficients and residuals, summed in float32 and float64 (tables.py)
-    elsewhere   float32; float64 where the tolerance asks for it
+    elsewhere   float32; float64 where the tolerance needs it
 
 Inference is float64 everywhere. Fails: ValueError for structures other than chains whose neighbours meet, and for
-supports, which the device's products do not know.
+supports, which the device's products do not have.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class TorchSample(LocalSample):
         storage = "float64" if tensor.dtype == torch.float64 else "float32"
         if dtype is None and storage == "float32" and self.device.type == "cuda":
             storage = "half"
-        exact = dtype is not None  # float32 where a user asks for it, not what fits matrix units
+        exact = dtype is not None  # float32 where a user sets it, not what fits matrix units
         return TorchTable(tensor, storage, order=rows, matrix_units=False if exact else None)
 
     def datafit(self, designs: Sequence[Design]) -> TorchDatafit:
@@ -170,7 +170,7 @@ class TorchDatafit(LocalDatafit):
         )
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        """Return Z^T Z of a term with dense features, (r, r), estimated from every ``stride``-th row."""
         table: Any = self.designs[index].table
         return on_host(table.gram(stride or stride_of(*table.shape)))
 

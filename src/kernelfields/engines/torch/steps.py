@@ -95,7 +95,7 @@ class StepOrder:
         return links
 
     def places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where some packed positions (n,) stand, rising, and the order their own rows are to be put in."""
+        """Return the rows of some packed positions (n,), rising, and the order that their own rows take."""
         rows = self.inverse[positions]
         order = np.argsort(rows, kind="stable")
         return rows[order], order
@@ -224,7 +224,7 @@ class CompensatedSum:
 
 
 def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:
-    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) = 0 speaks for itself."""
+    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) is 0."""
     return torch.where(torch.isneginf(logarithms), 0.0, logarithms)
 
 

@@ -48,7 +48,7 @@ STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.fl
 _LOW_BITS = 11
 # The largest magnitude in float16 is a little under 2^16.
 _LARGEST_EXPONENT = 15
-# Columns in multiples of this many are aligned as the fast kernels of the libraries ask for.
+# Columns in multiples of this many are aligned as the fast kernels of the libraries need.
 ALIGNMENT = 8
 
 
@@ -158,10 +158,10 @@ class TorchTable:
 
     ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
     rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
-    float32 tensor in place instead of copying it. ``matrix_units`` says whether Z and
-    the thin operands are rounded and split for TF32 or float16; None means on CUDA. ``dtype`` is the precision of
-    the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of ``summed_rows`` are summed
-    before float64 takes over, which leaves enough batches to keep all of a device busy.
+    float32 tensor in place instead of copying it. With ``matrix_units`` Z and the thin operands are rounded and split
+    for TF32 or float16; None means on CUDA. ``dtype`` is the precision of the products in terms of NumPy. Blocks have
+    at most ``block_rows`` rows; products of ``summed_rows`` are summed before float64 takes over, which leaves enough
+    batches to keep all of a device busy.
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class TorchTable:
         return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
 
     def gram(self, stride: int = 1) -> torch.Tensor:
-        """Return Z^T Z, (r, r) float64 on the device, as every ``stride``-th row tells it, from products in float32."""
+        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row, by products in float32."""
         rows = self._stored[::stride]
         total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(rows), self._summed_rows):
