@@ -13,10 +13,10 @@ from kernelfields.basis.selection import (
     Uniform,
 )
 from kernelfields.basis.subspace import Expansion, PivotSubspace
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF, Matern
 
 torch = pytest.importorskip("torch")

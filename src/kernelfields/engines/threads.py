@@ -144,7 +144,7 @@ class LocalSample:
             return inputs, subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
         inputs, precision = self.precise(inputs, subspace.rank)
         plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
-        features = subspace.features(inputs, precision) if plan is None else plan.features_of(subspace, inputs)
+        features = plan.features_of(subspace, inputs) if plan else subspace.features(inputs, precision)
         return inputs, features, left_outside(subspace, inputs, features)
 
     def _support(self, term: Term, features: Features | None) -> Support | None:

@@ -32,6 +32,7 @@ from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
 from kernelfields.fields.reading import Matrix, balanced_weights, check_sample_weight, pack_inputs
+from kernelfields.inference.checks import check_evidence
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -166,7 +167,7 @@ def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan
         if evidence is None:
             plan.masks.check_labels(labels, offsets, plan.classes)
         elif plan.masks.any:
-            plan.masks.check_evidence(evidence, offsets)
+            check_evidence(plan.masks, evidence, offsets)
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
     chains = Chains(inputs, offsets, labels, partition.weights, evidence)

@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import scipy.sparse
+import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers, blas_threads
@@ -96,8 +96,8 @@ class Shard:
     def __sizeof__(self) -> int:
         # What the scheduler takes into account: the bytes that would travel, not those of the entries.
         inputs = self.chains.inputs
-        parts = (inputs.data, inputs.indices, inputs.indptr) if scipy.sparse.issparse(inputs) else (inputs,)
-        return sum(array.nbytes for array in (*parts, self.chains.labels, self.chains.offsets))
+        parts = (inputs,) if isinstance(inputs, np.ndarray) else (inputs.data, inputs.indices, inputs.indptr)
+        return sum(array.nbytes for array in (*parts, self.chains.required_labels, self.chains.offsets))
 
     def answer(self, request: Request) -> object:
         """Store new recipes, call the function, drop what is not needed."""

@@ -20,11 +20,11 @@ import torch
 
 from kernelfields.engines.torch import passes
 from kernelfields.engines.torch.steps import DeviceSteps
-from kernelfields.fields.reading import rows_of
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Member
 from kernelfields.inference.packing import InfeasibleSequence
 from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.numerics.sparse_rows import entries_of
 
 # Steps with more rows than this keep a device busy by themselves: with 50,000 rows a step plain products were a
 # tenth faster than compiled passes, with 200 rows thirty times slower (benchmarks/torch_inference.py).
@@ -204,7 +204,7 @@ def _rescue(beliefs: TorchChainBeliefs, troubled: torch.Tensor, node: torch.Tens
     # By their numbers, so that the first one is named if several are forbidden.
     found = found[np.argsort(order.sequences[found])]
     sequences, ranks = order.sequences[found], torch.as_tensor(found, device=node.device)
-    positions, offsets = rows_of(order.offsets, sequences)
+    positions, offsets = entries_of(order.offsets, sequences)
     rows = torch.as_tensor(order.inverse[positions], device=node.device)
     tables = edge if beliefs._tied else edge[rows]
     potentials = Potentials(node[rows].cpu().numpy(), {EDGE: tables.cpu().numpy()})

@@ -87,7 +87,7 @@ class TorchSample(LocalSample):
         if not term.has_pivots:
             return super()._features(term, inputs)
         inputs, precision = self.precise(inputs, term.subspace.rank)
-        features = subspace_features(term.subspace, inputs, self.device, precision)
+        features = subspace_features(term.span, inputs, self.device, precision)
         inside = features.to(torch.float64).square().sum(dim=1).cpu().numpy()
         return inputs, _Features(features), np.maximum(term.subspace.kernel.diag(inputs) - inside, 0.0)
 
@@ -198,7 +198,7 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        dual = design.term.subspace.dual_coefficients(coefficients)
+        dual = design.term.span.dual_coefficients(coefficients)
         return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:

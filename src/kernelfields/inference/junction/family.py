@@ -321,9 +321,9 @@ class JunctionMember(GraphMember):
 class RescuedItems:
     """Some items that another method infers beyond the range of doubles, by junction trees in logarithms.
 
-    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all
-    items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all
-    items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
+    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of
+    all items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of
+    all items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
     """
 
     def __init__(
