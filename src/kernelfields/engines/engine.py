@@ -23,10 +23,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
-from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
@@ -34,10 +31,10 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Term
+from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.
-PackedData: TypeAlias = Chains | Graphs | LabelledInstances
+PackedData: TypeAlias = Data
 
 
 @dataclass(frozen=True)
