@@ -39,6 +39,7 @@ import scipy.linalg
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
@@ -197,24 +198,27 @@ class PanelCholesky(PivotGrowth):
         self.inputs = inputs
         self.dtype = np.dtype(dtype) if columns is None else columns.dtype
         n_rows = inputs.shape[0]
-        self.diagonal = np.asarray(kernel.diag(inputs), dtype=np.float64)
-        wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))
-        if np.any(wrong):
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"{kernel!r} is not positive semi-definite: k(x, x) is {self.diagonal[row]} for training input "
-                f"{row}, where a finite number of at least 0 is needed"
-            )
-        self.residual = self.diagonal.copy()
-        # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
-        values = kernel(inputs[:1], inputs[:1]).dtype
-        relative = max(_FLOOR[self.dtype], _FLOOR[np.dtype(values)])
-        largest = float(self.diagonal.max(initial=0.0))
-        self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
-        self.pivots = np.empty(0, dtype=np.int64)
+        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
         self._columns = columns or MemoryColumns(n_rows, min(capacity, n_rows), self.dtype)
         self._keeps_factor = self.dtype != np.float64 or not self._columns.in_memory
         self._factor: Any = self._columns.factor() if self._keeps_factor else None
+
+    def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
+        """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
+        wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite: k(x, x) is {diagonal[row]} for training input "
+                f"{row}, where a finite number of at least 0 is needed"
+            )
+        self.diagonal, self.residual = diagonal, diagonal.copy()
+        # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
+        values = on_host(self.kernel(first_row, first_row)).dtype
+        relative = max(_FLOOR[self.dtype], _FLOOR[values])
+        largest = float(diagonal.max(initial=0.0))
+        self.floor = np.maximum(relative * diagonal, _SMALLEST_DIAGONAL * largest)
+        self.pivots = np.empty(0, dtype=np.int64)
 
     @property
     def capacity(self) -> int:
@@ -306,8 +310,12 @@ class PanelCholesky(PivotGrowth):
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
                 self._factor[row : row + 1, : row + 1] = values[: row + 1]
+        self._add(pivots)
+
+    def _add(self, pivots: np.ndarray) -> None:
+        """Add pivots whose columns are there, and lift residuals that rounding has left below zero."""
         self.pivots = np.concatenate([self.pivots, pivots])
-        self._check_residual()
+        self.check_lowest(float(self.residual.min()), float(self.floor.max()))
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
@@ -337,9 +345,6 @@ class PanelCholesky(PivotGrowth):
         projected -= features[candidates] @ inside
         left = np.maximum(self.residual[candidates], self.floor[candidates])
         return np.einsum("ij,ij->i", projected, projected) / left
-
-    def _check_residual(self) -> None:
-        self.check_lowest(float(self.residual.min()), float(self.floor.max()))
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""

@@ -9,7 +9,7 @@
     sample.design(term)                     -> Design        a term on the data
     sample.datafit(designs)                 -> Datafit       the likelihood in the coefficients of the terms
 
-Nothing above a sample knows where the arrays are.
+Nothing above a sample depends on where the arrays are.
 """
 
 from __future__ import annotations
@@ -23,20 +23,18 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
-from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Term
+from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.
-PackedData: TypeAlias = Chains | Graphs | LabelledInstances
+PackedData: TypeAlias = Data
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class View(Protocol):
     """What the cliques of a set see of labelled data: a row for each."""
 
     n_rows: int
-    #: The first row, (1, d); what tells the kind and the width of the inputs.
-    first_row: Any
+    #: The first row, (1, d), which has the kind and the width of the inputs.
+    first_row: Matrix
 
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
@@ -95,9 +93,11 @@ class Sample(Protocol):
 class DeviceInference(Protocol):
     """A place away from the host where the potentials of new data stay and are inferred."""
 
-    family: LabelFamily
+    @property
+    def family(self) -> LabelFamily:
+        """The family that infers them there."""
 
-    def scores(self, expansion: Expansion, inputs: Any) -> Any:
+    def scores(self, expansion: Expansion, inputs: Matrix) -> Any:
         """Return k(x, B) alpha for each row of inputs, (n, q), there."""
 
 
@@ -117,11 +117,11 @@ class Engine(BaseEstimator):
         """Raise if new data cannot be scored here."""
         self.check()
 
-    def place(self, data: Any, spec: FamilySpec, settings: SampleSettings) -> Sample:
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Return labelled data in this place."""
         raise NotImplementedError(f"{type(self).__name__} must define place(data, spec, settings)")
 
-    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+    def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
 

@@ -27,10 +27,9 @@ from kernelfields.fields.reading import check_sample_weight
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
-from kernelfields.models.build import NamedCliques, split_sum
+from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.declared import attribute, declares_parameters, one_of, or_none, parameter

@@ -124,12 +124,15 @@ def check_values(
         )
 
 
-def infeasible(sequence: int) -> ValueError:
-    """Return the error for a sequence that has no labelling of finite score."""
-    return ValueError(
-        f"sequence {sequence}: every labelling is forbidden, so it has no best one and no marginals; "
-        "check which node and edge potentials of this sequence are -inf"
-    )
+class InfeasibleSequence(ValueError):
+    """A sequence has no labelling of finite score; ``sequence`` is its number."""
+
+    def __init__(self, sequence: int):
+        self.sequence = sequence
+        super().__init__(
+            f"sequence {sequence}: every labelling is forbidden, so it has no best one and no marginals; "
+            "check which node and edge potentials of this sequence are -inf"
+        )
 
 
 class InfeasibleGraph(ValueError):
@@ -143,7 +146,7 @@ class InfeasibleGraph(ValueError):
         )
 
 
-def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = infeasible) -> None:
+def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = InfeasibleSequence) -> None:
     """Raise for the first sequence or graph whose log partition function or best score (S,) is -inf."""
     forbidden = np.flatnonzero(np.isneginf(log_values))
     if forbidden.size:

@@ -13,12 +13,24 @@ variance per part every part becomes a set.
 The coefficients of a term belong to its subspace, so a fit can go on from them (a warm start) only while kernel,
 view, label kernel and basis stay what they were. The prior variances may change: that is how a path of
 regularisation is followed.
+
+The terms of a multi-label field are functions of the inputs for labels and for pairs of them, on shared bases:
+
+    log odds of label k         f_k(x) + b_k,      table  -1/2, +1/2  times it
+    log odds ratio of a pair    w_jk (+ g_jk(x)),  table  +1/4, -1/4, -1/4, +1/4  times it
+
+    p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum_jk w_jk s_j s_k ),       s = y - 1/2
+
+Neither the order of the labels nor which of their values is called 1 matters to the prior. Given the other
+labels, w_jk is the log odds ratio of labels j and k. All f_k share one basis and one matrix of features, and so do
+all g_jk.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -27,14 +39,18 @@ from sklearn.base import clone
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.engines.engine import Sample
+from kernelfields.engines.threads import LocalSample
 from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
-from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.term import Term, label_factor
 
+#: Two labels of an instance that meet, by their numbers.
+Edge = tuple[int, int]
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
 
@@ -120,7 +136,7 @@ def parts_of_sum(kernel: Kernel) -> list[Kernel]:
 
 
 def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
-    """Return the clique sets that stand for one whose kernel is a sum, with names made of ``name``."""
+    """Return the clique sets that replace one whose kernel is a sum, with names made of ``name``."""
     variances = clique.prior_variance
     several = isinstance(variances, list | tuple)
     if clique.kernel is None:
@@ -202,9 +218,9 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
-    """Raise if a set without explicit features asks for what only single weights can have."""
-    for parameter, asked in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
-        if asked:
+    """Raise if a set without explicit features has parameters for weights of single features."""
+    for parameter, given in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
+        if given:
             raise ValueError(
                 f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
                 "has none: use kernel='linear', or a sum with it"
@@ -248,3 +264,64 @@ def _changed(how: str) -> ValueError:
         f"warm_start=True continues the fitted field, but its clique sets have changed: {how}. "
         "Clone the estimator or set warm_start=False to start afresh."
     )
+
+
+@dataclass
+class InstanceTerms:
+    """Makes designs on a sample of instances whose labels are called ``names``.
+
+    ``labels`` and ``pairs`` describe what every label and every pair of labels has: clique sets, each with the name
+    of its kind. A search for edges begins with ``label_designs()`` and judges ``pair_designs([edge])``.
+    """
+
+    sample: LocalSample
+    names: Sequence[object]
+    labels: Sequence[tuple[str, LabelCliques]]
+    pairs: Sequence[tuple[str, LabelPairs]]
+    random: np.random.Generator
+    _pair_parts: dict[str, LocalDesign] = field(default_factory=dict)
+
+    def designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+        """Return all terms of a field whose labels meet along some edges."""
+        return [*self.label_designs(), *self.pair_designs(edges)]
+
+    def label_designs(self) -> list[LocalDesign]:
+        """Return the terms of single labels: biases, and functions of the inputs on one basis."""
+        designs = []
+        for kind, clique in self.labels:
+            for name, part in split_sum(kind, clique):
+                first = self._built(name, part, LABEL_CONTRAST)
+                for number, label in enumerate(self.names):
+                    designs.append(self._for(first, f"{name} {label}", label=number))
+        return designs
+
+    def pair_designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+        """Return the terms of pairs of labels: a table each, with an edge kernel functions too."""
+        names = pair_names(edges, self.names)
+        designs = []
+        for kind, clique in self.pairs if names else ():
+            for name, part in split_sum(kind, clique):
+                if name not in self._pair_parts:
+                    self._pair_parts[name] = self._built(name, part, PAIR_CONTRAST)
+                tables = part.kernel is None
+                designs += [
+                    self._for(self._pair_parts[name], pair if tables else f"{pair} {name}", group=pair)
+                    for pair in names
+                ]
+        return designs
+
+    def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> LocalDesign:
+        design = build_design(name, resolved_clique(clique), self.sample, self.random)
+        assert isinstance(design, LocalDesign)
+        return replace(design, term=replace(design.term, label_factor=contrast))
+
+    def _for(self, design: LocalDesign, name: str, **own: object) -> LocalDesign:
+        """Return the same features for one label or one pair."""
+        clique = copy.copy(design.term.clique).set_params(name=name, **own)
+        term = replace(design.term, clique=clique, name=name)
+        return replace(design, term=term, positions=clique.positions(self.sample.data))
+
+
+def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:
+    """Return edges by the names that their pairs of labels have."""
+    return {f"pair {names[j]} ~ {names[k]}": (j, k) for j, k in edges}

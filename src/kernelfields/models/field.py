@@ -84,7 +84,7 @@ class Field:
         return list(groups.values())
 
     def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:
-        """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
+        """Return the answers for data, inferred where ``place`` computes kernels if it can."""
         family = self.family(data, lists=True)
         if isinstance(family, ListFamily) and family.packed is not None:
             return Answers(data, family, self._listed_potentials(data, family, workers, place), workers)

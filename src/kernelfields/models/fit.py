@@ -122,7 +122,7 @@ def fit_field(
     development: DevelopmentSet | None = None,
     keep: FieldKeeper | None = None,
 ) -> FittedField:
-    """Fit the coefficients of all terms; grow the bases that ask for it."""
+    """Fit the coefficients of all terms; grow the bases that are to grow."""
     designs = list(designs)
     growing = any(design.panel is not None for design in designs)
     if development is not None:
@@ -133,20 +133,23 @@ def fit_field(
         raise ValueError("a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one")
     history: list[Iteration] = []
     while True:
+        before = history[-1] if history else None
         posterior = LogPosterior(sample.datafit(designs))
         description = posterior.datafit.family.description
-        if description and not history:
+        if description and before is None:
             options.report(description)
         round_options = replace(
             options,
             tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
-            max_iter=options.max_iter - (history[-1].iteration if history else 0),
-            watch=_continue_history(history, options.watch),
+            max_iter=options.max_iter - (0 if before is None else before.iteration),
+            watch=_watched_on(before, options.watch),
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
         solution = _solve(posterior, round_options, start, development, keep)
-        history += _renumbered(history, solution.history)
+        # The first entry of a later round is the point that the round before ended in.
+        new = solution.history if before is None else solution.history[1:]
+        history += [_counted_on(before, iteration) for iteration in new]
         start = posterior.expanded(solution.theta)
         try:
             residual, fitted = _assess(posterior, solution, start)
@@ -154,7 +157,7 @@ def fit_field(
             # The estimate is there; what is left takes less than an iteration, so do it all the same.
             solution = replace(solution, reason="interrupted")
             residual, fitted = _assess(posterior, solution, start)
-        # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
+        # A fit that was stopped returns at once, not after a pass over the kernel matrix.
         if not growing or solution.reason in ("interrupted", "callback"):
             break
         try:
@@ -313,22 +316,10 @@ def _padded(old: np.ndarray, design: Design) -> np.ndarray:
     return np.vstack([old, np.zeros((missing, old.shape[1]))]) if design.panel is not None and missing else old
 
 
-def _continue_history(history: Sequence[Iteration], watch: Watcher | None) -> Watcher | None:
-    """Let callbacks see iterations, passes and seconds go on counting from round to round."""
-    if watch is None or not history:
-        return watch
-    last = history[-1]
-    return lambda iteration: watch(_shifted(last, iteration))
-
-
-def _renumbered(history: Sequence[Iteration], new: Sequence[Iteration]) -> list[Iteration]:
-    if not history:
-        return list(new)
-    # The first entry of a round is the point the last one ended in.
-    return [_shifted(history[-1], iteration) for iteration in new[1:]]
-
-
-def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
+def _counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
+    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
+    if last is None:
+        return iteration
     return replace(
         iteration,
         iteration=last.iteration + iteration.iteration,
@@ -337,8 +328,13 @@ def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
     )
 
 
+def _watched_on(last: Iteration | None, watch: Watcher | None) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round."""
+    return None if watch is None else lambda iteration: watch(_counted_on(last, iteration))
+
+
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
-    """Warn when a fit was interrupted, ended short of its tolerance, or rounds too much to know."""
+    """Warn when a fit was interrupted, ended short of its tolerance, or rounded its features too much."""
     solution = fitted.solution
     warn_of_solution(solution, tol, stacklevel + 1)
     share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)

@@ -37,7 +37,7 @@ MOST_RANK = 500
 MOST_POSITIONS = 8000
 _LEAST_POSITIONS = 200
 _LEAST_ITEMS = 5
-# Labels of one instance tell less than as many labels of others.
+# Labels of one instance are less informative than as many labels of others.
 _LEAST_INSTANCES = 100
 _PIECES = 20
 _HELD_OUT = 0.2
@@ -61,7 +61,8 @@ class Chosen:
 class PilotFit:
     """Where short fits take place: ``place`` puts data where they can be fitted, ``designs_on`` makes the terms.
 
-    ``variances_of`` returns the prior variance of each term for a variance of the path, ``say`` is told what is tried.
+    ``variances_of`` returns the prior variance of each term for a variance of the path. ``say`` takes lines about the
+    progress.
     """
 
     place: Callable[[PackedData, bool], Sample]
@@ -114,7 +115,7 @@ def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> lis
 def split(data: PackedData) -> tuple[PackedData, PackedData] | None:
     """Return a part to learn from and a part to judge by; None where there is too little for both.
 
-    Labels that the first part does not show are not asked of the second.
+    Items of the second part with labels that the first does not have are left out.
     """
     if not hasattr(data, "subset") or data.n_positions < _LEAST_POSITIONS:
         return None

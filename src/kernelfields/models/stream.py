@@ -6,7 +6,7 @@
     labels, marginals = stream.end()               the rest, given all
 
 A window that looks ahead by ``a`` positions is counted into the lag: the potentials of t + lag - a are the last that
-x_1..x_{t + lag} tells, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
+follow from x_1..x_{t + lag}, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
 equations; this module reads inputs and scores them, by the terms of the field, as prediction does.
 
 Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / every) L^2). Memory: the inputs of a window
@@ -209,7 +209,7 @@ def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
 
 
 def _rows_of(x: object, *, named: bool) -> Any:
-    """Return one position, or several, as rows; ``named`` says that positions are feature dicts or strings."""
+    """Return one position, or several, as rows; ``named``: positions are feature dicts or strings."""
     if named:
         single = isinstance(x, Mapping) or (_holds(x) and isinstance(next(iter(x)), str | bytes))
         return [x] if single else x

@@ -42,10 +42,9 @@ from kernelfields.fields.cliques import (
 )
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, labels_fit, refuse_approximate
-from kernelfields.models.build import NamedCliques, build_designs, name_cliques
+from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, build_designs, name_cliques, pair_names
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design

@@ -287,18 +287,18 @@ class DaskPanel(PivotGrowth):
         self._standings = self.shards.ask(ShardPanel.standing, self.recipe)
 
     def _propose(self, function: Callable[..., ProposedRows], ends: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Ask each shard for the rows at its share of some marks along 0 .. ends[-1]; return their numbers."""
+        """Request the rows at each shard's share of some marks along 0 .. ends[-1]; return their numbers."""
         # Rounding may put a mark at the very end: the last shard that has anything to offer takes it.
         shard = np.minimum(np.searchsorted(ends, marks, side="right"), np.searchsorted(ends, ends[-1]))
         begins = np.concatenate([ends[:1] * 0, ends[:-1]])
         return self._ask_rows(function, shard, marks - begins[shard])
 
     def _ask_rows(self, function: Callable[..., ProposedRows], shard: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        asked = [np.flatnonzero(shard == number) for number in range(len(self._standings))]
+        chosen = [np.flatnonzero(shard == number) for number in range(len(self._standings))]
         answers = self.shards.ask_each(
-            function, [(self.recipe, marks[places]) if len(places) else None for places in asked]
+            function, [(self.recipe, marks[places]) if len(places) else None for places in chosen]
         )
-        self._proposed = ProposedRows.joined(answers).at(np.argsort(np.concatenate(asked)))
+        self._proposed = ProposedRows.joined(answers).at(np.argsort(np.concatenate(chosen)))
         return self._proposed.rows
 
     def _known(self, rows: np.ndarray) -> ProposedRows:

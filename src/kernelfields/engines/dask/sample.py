@@ -2,8 +2,8 @@
 
 Rules such as gamma="scale" read the variance of the inputs. It is added up over the shards, column by column, and
 the kernel is resolved on two rows that have the same means and variances. Pivots are chosen on a
-:class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule asks for them, one
-for a sample that tells whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
+:class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule needs them, one
+for a sample that shows whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
 stay in the shards; answers hold a few numbers for each column.
 """
 

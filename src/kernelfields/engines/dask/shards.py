@@ -67,7 +67,7 @@ class Request:
 
 
 class Forgotten(Exception):
-    """A shard has no recipe for an entry: it is not the one that was asked before."""
+    """A shard has no recipe for an entry: it is not the one that had them before."""
 
 
 class Shard:
@@ -346,7 +346,7 @@ class ShardGroup:
 
 
 def _entry_for(argument: object) -> object:
-    """Return what stands for a recipe on the workers; other arguments as they are."""
+    """Return the entry of a recipe on the workers; other arguments as they are."""
     if isinstance(argument, Taken):
         return Entry(argument.recipe.key, taken=True)
     return Entry(argument.key) if isinstance(argument, Recipe) else argument

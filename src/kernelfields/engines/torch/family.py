@@ -29,6 +29,7 @@ from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.torch.chains import TorchChainBeliefs, check_step_arrays, infer_step_chains
 from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, StepOrder, shift_to_zero
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Member, RankedLabellings
@@ -136,7 +137,9 @@ def _subtract(rows: torch.Tensor, places: torch.Tensor, amounts: torch.Tensor) -
 class TorchChainMember(Member):
     """Marginals of chains on a device, in step-major order."""
 
-    def __init__(self, family: TorchChainFamily, potentials: Potentials, beliefs: TorchChainBeliefs, weights: Any):
+    def __init__(
+        self, family: TorchChainFamily, potentials: Potentials, beliefs: TorchChainBeliefs, weights: torch.Tensor | None
+    ):
         super().__init__(family, potentials, beliefs.log_partition, weights)  # type: ignore[arg-type]
         self.beliefs = beliefs
 
@@ -180,7 +183,7 @@ class TorchChainFamily(ChainFamily):
         self.device = self.steps.device
         self.compiled = compiled
         # The arrays are kept beside their indices, so that no other array can have their id.
-        self._places: dict[int, tuple[Any, torch.Tensor | slice]] = {}
+        self._places: dict[int, tuple[np.ndarray, torch.Tensor | slice]] = {}
 
     def tensor(self, array: np.ndarray, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Return an array as a tensor on the device."""
@@ -444,6 +447,6 @@ class DeviceChains:
     def __init__(self, family: ChainFamily, device: torch.device):
         self.family = AnsweredChains(family.offsets, family.n_labels, tied=family.tied, base=family.base, device=device)
 
-    def scores(self, expansion: Expansion, inputs: Any) -> torch.Tensor:
+    def scores(self, expansion: Expansion, inputs: Matrix) -> torch.Tensor:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
         return device_expansion(expansion, self.family.device).scores_there(inputs)

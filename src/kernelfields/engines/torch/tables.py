@@ -30,21 +30,25 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse
 import torch
 
-from kernelfields.engines.torch.rows import block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import Device, block_bytes, by_row_blocks, device_of, is_out_of_memory
 from kernelfields.kernels.tensors import float32_products, tensor_from
+from kernelfields.numerics.threads import Workers
+
+Array: TypeAlias = np.ndarray | torch.Tensor
 
 STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.float16}
 _LOW_BITS = 11
 # The largest magnitude in float16 is a little under 2^16.
 _LARGEST_EXPONENT = 15
-# Columns in multiples of this many are aligned as the fast kernels of the libraries ask for.
+# Columns in multiples of this many are aligned as the fast kernels of the libraries need.
 ALIGNMENT = 8
 
 
@@ -154,17 +158,17 @@ class TorchTable:
 
     ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
     rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
-    float32 tensor in place instead of copying it. ``matrix_units`` says whether Z and
-    the thin operands are rounded and split for TF32 or float16; None means on CUDA. ``dtype`` is the precision of
-    the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of ``summed_rows`` are summed
-    before float64 takes over, which leaves enough batches to keep all of a device busy.
+    float32 tensor in place instead of copying it. With ``matrix_units`` Z and the thin operands are rounded and split
+    for TF32 or float16; None means on CUDA. ``dtype`` is the precision of the products in terms of NumPy. Blocks have
+    at most ``block_rows`` rows; products of ``summed_rows`` are summed before float64 takes over, which leaves enough
+    batches to keep all of a device busy.
     """
 
     def __init__(
         self,
-        features: Any,
+        features: np.ndarray | torch.Tensor,
         storage: str = "float32",
-        device: Any = None,
+        device: Device = None,
         *,
         order: np.ndarray | None = None,
         overwrite: bool = False,
@@ -201,14 +205,15 @@ class TorchTable:
                 f"Use a smaller rank or storage='half'. PyTorch says: {error}"
             ) from error
 
-    def _store(self, features: Any, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
+    def _store(self, features: np.ndarray | torch.Tensor, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
         n_rows, rank = self.shape
         dtype = STORAGES[self.storage]
         rounded = self._units or self.storage == "half"
         if not rounded and order is None:
             return tensor_from(features, self.device, dtype)
-        shared = isinstance(features, torch.Tensor)
-        index: Any = tensor_from(order, features.device) if shared and order is not None else order
+        index: Array | None = order
+        if order is not None and isinstance(features, torch.Tensor):
+            index = tensor_from(order, features.device)
 
         def given(rows: slice) -> torch.Tensor:
             return tensor_from(features[rows if index is None else index[rows]], self.device)
@@ -216,7 +221,7 @@ class TorchTable:
         width = rank
         if self.storage == "half":
             width, self._scale = rounded_up(rank), self._column_scale(given)
-        if overwrite and shared and features.dtype == dtype:
+        if overwrite and isinstance(features, torch.Tensor) and features.dtype == dtype:
             stored = features
         else:
             stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
@@ -246,7 +251,7 @@ class TorchTable:
         limit = 2.0**120 if given(slice(0, 0)).dtype == torch.float32 else float("inf")
         return (2.0**15 / power_of_two_above(above[None], dim=0)).clamp_(max=limit)
 
-    def _by_blocks(self, work: Callable[[slice], Any], purpose: str, bytes_per_row: int) -> None:
+    def _by_blocks(self, work: Callable[[slice], object], purpose: str, bytes_per_row: int) -> None:
         step = min(self._block_rows, block_bytes(self.device) // max(1, bytes_per_row))
         by_row_blocks(self.shape[0], step, work, purpose)
 
@@ -309,7 +314,7 @@ class TorchTable:
         table._scale = None if self._scale is None else self._scale.square()
         return table
 
-    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
         """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
         V = tensor_from(coefficients, self.device, torch.float64)
         if self._scale is not None:
@@ -327,7 +332,7 @@ class TorchTable:
             self._by_blocks(multiply, "a product with the features", self._bytes_per_row(V.shape[1]))
         return out
 
-    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+    def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
         R = tensor_from(rows, self.device)
         scale = self._operand.scale(R)
@@ -343,8 +348,8 @@ class TorchTable:
                 partial.append(self._multiplied(batches, right[:cut].unflatten(0, (-1, batch))))
             if cut < len(left):
                 partial.append(self._multiplied(left[cut:].T, right[cut:])[None])
-            for sums in [self._operand.combined(each, R.shape[1], scale).sum(dim=0) for each in partial]:
-                total.add_(sums)
+            for products in partial:
+                total.add_(self._operand.combined(products, R.shape[1], scale).sum(dim=0))
 
         with self._precision():
             self._by_blocks(add, "a product with the features", self._bytes_per_row(R.shape[1]))
@@ -352,7 +357,7 @@ class TorchTable:
         return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
 
     def gram(self, stride: int = 1) -> torch.Tensor:
-        """Return Z^T Z, (r, r) float64 on the device, as every ``stride``-th row tells it, from products in float32."""
+        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row, by products in float32."""
         rows = self._stored[::stride]
         total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(rows), self._summed_rows):
@@ -384,7 +389,7 @@ class TorchTable:
 class TorchSparseTable:
     """A CSR Z of SciPy and its transpose as CSR tensors on ``device``, in float64."""
 
-    def __init__(self, features: Any, device: Any = None):
+    def __init__(self, features: scipy.sparse.csr_array, device: Device = None):
         self.device = device_of(device, None)
         self.shape: tuple[int, int] = features.shape
         self.dtype = np.dtype(np.float64)
@@ -405,22 +410,22 @@ class TorchSparseTable:
         )
         return table
 
-    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
         """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
         return self._stored @ tensor_from(coefficients, self.device, torch.float64)
 
-    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+    def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
         return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
 
 
-def _csr_tensor(matrix: Any, device: torch.device) -> torch.Tensor:
+def _csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-    starts, columns = (tensor_from(each.astype(index), device) for each in (matrix.indptr, matrix.indices))
+    starts, columns = (tensor_from(numbers.astype(index), device) for numbers in (matrix.indptr, matrix.indices))
     return _csr(starts, columns, tensor_from(matrix.data, device, torch.float64), matrix.shape)
 
 
-def _csr(starts: Any, columns: Any, values: Any, shape: Any) -> torch.Tensor:
+def _csr(starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     with warnings.catch_warnings():
         # PyTorch calls its CSR tensors a beta version whenever one is made.
         warnings.filterwarnings("ignore", message=".*[Ss]parse.*", category=UserWarning)

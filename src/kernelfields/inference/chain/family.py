@@ -40,7 +40,7 @@ from kernelfields.inference.chain.lists import (
 from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.junction.family import RescuedItems
-from kernelfields.inference.packing import InfeasibleGraph, check_whole, infeasible
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, check_whole
 from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -86,7 +86,7 @@ class ChainMember(Member):
         try:
             rescued = RescuedItems(sequences, self.family, [steps], checked, self._workers, table_rows=[steps[:, 1]])
         except InfeasibleGraph as error:
-            raise infeasible(error.graph) from None
+            raise InfeasibleSequence(error.graph) from None
         self.log_partition[sequences] = rescued.member.log_partition
         self._passes.marginals[rescued.rows] = rescued.member.node_marginals
         self._passes.alpha[rescued.rows] = self._passes.inverse_predicted[rescued.rows] = 0.0
@@ -603,7 +603,7 @@ class ListFamily(ChainFamily):
     def _refuse_empty_lists(self) -> None:
         """Raise ValueError naming the first sequence that has a position without labels."""
         if self._first_without_labels is not None:
-            raise infeasible(self._first_without_labels)
+            raise InfeasibleSequence(self._first_without_labels)
 
     def max_marginals(self, potentials: Potentials, workers: Workers) -> np.ndarray:
         """Return, for each allowed label, the score of the best labelling with it less the best of all, (A,)."""

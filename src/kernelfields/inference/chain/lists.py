@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks
-from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
@@ -103,7 +103,7 @@ def _in_logarithms(
         arrays = _compiled(allowed), scores, edge, entries, expected
         total = in_logarithms(sequence, offsets, *arrays, weights[sequence])
         if total == -np.inf:
-            raise infeasible(sequence)
+            raise InfeasibleSequence(sequence)
         log_partition[sequence] = total
     return expected
 

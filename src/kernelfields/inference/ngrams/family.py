@@ -29,7 +29,7 @@ from kernelfields.inference.ngrams.logarithms import (
     log_futures,
     responses_in_logarithms,
 )
-from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
 from kernelfields.inference.potentials import EDGE, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -193,7 +193,7 @@ class NgramFamily(GraphFamily):
             node = checked.node[begin:end]
             futures = log_futures(automaton, self.position_scores(*both, sequence), node)
             if np.isneginf(node[0] + futures[0, : self.n_labels]).all():
-                raise infeasible(sequence)
+                raise InfeasibleSequence(sequence)
             drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
             shares = np.ascontiguousarray(uniforms[:, begin:end])
             edge = self._edges(checked, sequence)
@@ -211,7 +211,7 @@ class NgramFamily(GraphFamily):
             best_futures(self.automaton.arcs, scores, self._edges(checked, sequence), checked.node[begin:end], futures)
             best = self._best_first(self.position_scores(*both, sequence), checked.node[begin:end], futures, k)
             if not best:
-                raise infeasible(sequence)
+                raise InfeasibleSequence(sequence)
             found.append(best)
         return [np.array([labels for _, labels in best]) for best in found], [
             np.array([score for score, _ in best]) for best in found
@@ -380,7 +380,7 @@ class NgramMember(GraphMember):
             return rows, responses_in_logarithms(*known, changes, d_node[rows])
         exact = infer_in_logarithms(*known)
         if exact.log_partition == -np.inf:
-            raise infeasible(sequence)
+            raise InfeasibleSequence(sequence)
         return rows, exact
 
     def _expected_tables(self) -> list[np.ndarray]:
