@@ -15,8 +15,16 @@ from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF, Matern
 from kernelfields.solvers.loop import minimize
-from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, _carried, evidence_gradient
+from kernelfields.uncertainty.evidence.problem import (
+    EvidenceProblem,
+    KnownMode,
+    _carried,
+    cut_design,
+    evidence_gradient,
+    variances_of,
+    widths_of,
+    with_parameters,
+)
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on

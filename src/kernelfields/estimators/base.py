@@ -91,19 +91,18 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
-from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
 from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
-from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
     draw_posterior,
     label_variances,
+    resolve_uncertainty,
 )
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
@@ -517,7 +516,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
             for answers in batches:
                 yield answers.data, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
-        from kernelfields.uncertainty.laplace.probit import averaged_answers
+        from kernelfields.uncertainty.laplace.samples import averaged_answers
 
         yield from averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
 

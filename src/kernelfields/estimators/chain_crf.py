@@ -451,7 +451,8 @@ class ChainCRF(LabelledField):
     # ---- files
 
     def _describe_spec(self) -> dict[str, Any]:
-        return {"masks": described_masks(self.field_.spec.masks)}
+        # Readers of model files need not guess whether labels are those of entities.
+        return {"masks": described_masks(self.field_.spec.masks), "jointly": self._decodes_jointly()}
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:

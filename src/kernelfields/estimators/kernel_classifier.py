@@ -32,8 +32,7 @@ from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
-from kernelfields.uncertainty.laplace.probit import probit_marginals
-from kernelfields.uncertainty.laplace.samples import label_variances
+from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000

@@ -39,16 +39,9 @@ from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
-from kernelfields.solvers.loop import (
-    SINGLE_CUT,
-    Iteration,
-    Keeper,
-    Monitor,
-    Solution,
-    Watcher,
-    minimize,
-)
+from kernelfields.solvers.choice import SOLVERS, resolve_solver
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.newton import HessianRule
 
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
@@ -225,7 +218,8 @@ def resolve_partial_labels(settings: object) -> PartialLabels:
 
 def needs_hessian(solver: object) -> bool:
     """Whether a solver, or its name, is one that needs a convex objective."""
-    return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
+    return kind is not None and issubclass(kind, HessianRule)
 
 
 @dataclass

@@ -296,7 +296,7 @@ class DaskDatafit:
         if not design.term.has_pivots or design.dtype == np.float64:
             return 0.0
         # The factor behind the dual coefficients is the client's: it need not travel.
-        dual = design.term.subspace.dual_coefficients(coefficients)
+        dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
         return float(sum(self.group.ask(feature_rounding, *arguments)))
 

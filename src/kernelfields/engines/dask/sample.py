@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
-from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
+from kernelfields.basis.subspace import ExplicitSubspace
 from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
 from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
@@ -190,7 +190,7 @@ def _bare(clique: CliqueSet) -> CliqueSet:
 def travelling(term: Term) -> Term:
     """Return a term without its subspace and what its clique set has of it; a constant one stays as it is."""
     subspace = term.subspace if term.tied_everywhere else None
-    return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)
+    return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)  # type: ignore[arg-type]
 
 
 def _check_rules(kernel: Kernel) -> None:
@@ -304,7 +304,7 @@ def pivot_design(shard: Shard, panel: ShardPanel, term: Term, n_labels: int) -> 
 
 def continued_design(shard: Shard, inputs: Matrix, term: Term, n_labels: int, dtype: np.dtype) -> LocalDesign:
     """Return a term whose subspace is there already."""
-    subspace: PivotSubspace = term.subspace
+    subspace = term.span
     features = subspace.features(inputs, dtype)
     left = left_outside(subspace, inputs, features)
     origin = FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)

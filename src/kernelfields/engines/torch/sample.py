@@ -199,7 +199,7 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        dual = design.term.subspace.dual_coefficients(coefficients)
+        dual = design.term.span.dual_coefficients(coefficients)
         return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Value and gradient of a sparse chain field in one walk over the sequences.
+"""Value and gradient of a sparse chain field in one pass over the sequences.
 
 Blocks of a few thousand positions are taken through scores, inference and gradient one after the other, each
 thread with blocks of its own:

@@ -172,7 +172,7 @@ class _Shifted:
 
 
 class PartialLikelihood(Objective):
-    """The likelihood of what log-weights (N, L) say of labels that are not known."""
+    """The likelihood of labels of which log-weights (N, L) are known."""
 
     convex = False
 

@@ -20,8 +20,7 @@ from kernelfields.inference.chain.lists import ListedSums, infer_lists
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.lists import PairLists
-from kernelfields.objective.designs.pairs import PairTable, Support
+from kernelfields.objective.designs.pairs import PairLists, PairTable, Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 
