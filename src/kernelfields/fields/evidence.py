@@ -423,7 +423,7 @@ class _Entries:
             if not is_real(label) and not isinstance(label, bool | np.bool_):
                 raise ValueError(
                     f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
-                    "are strings, whole numbers or booleans; None, a set or a dict of weights stand for those partly known"
+                    "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
                 )
             if label != int(label):
                 raise ValueError(
