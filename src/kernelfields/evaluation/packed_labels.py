@@ -15,7 +15,6 @@ from itertools import chain, pairwise
 import numpy as np
 
 from kernelfields.fields.reading import is_sequence, locate, plain_label
-from kernelfields.numerics.sparse_rows import offsets_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 
@@ -69,7 +68,7 @@ def pack_labels(**lists: object) -> PackedLabels:
             sizes = own
         _check_sizes(own, sizes, name, first_name)
         flat[name] = list(chain.from_iterable(listed))
-    offsets = offsets_of(sizes)
+    offsets = np.cumsum([0, *sizes])
     kinds = {name: _kind(labels, offsets, name) for name, labels in flat.items()}
     for name, kind in kinds.items():
         if kind != kinds[first_name]:

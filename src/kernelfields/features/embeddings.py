@@ -15,7 +15,7 @@ The cache has one file for each key, data only, whole or not there:
 A key is the digest of what an array depends on. A file appears under its name once it is complete, so that several
 processes may share a folder. A file that is damaged counts as missing and is written again; nothing in it is ever run.
 
-Fails: ValueError, TypeError or ImportError in one line that says what to do.
+Fails: ValueError, TypeError or ImportError in one line with what to do.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class _Function:
             return self._key
         if not isinstance(key := getattr(self._origin, "cache_key", None), str):
             raise ValueError(
-                "cache needs to know the content of the model: give the path of a folder, or a callable with a string "
+                "cache needs the content of the model: give the path of a folder, or a callable with a string "
                 "cache_key that changes with what it computes, or cache=None"
             )
         return f"callable {key}"
@@ -231,7 +231,7 @@ class _Encoded:
 
     def content_key(self) -> str:
         if self._folder is None:
-            raise ValueError("cache needs to know the content of the model: give the path of its folder as model")
+            raise ValueError("cache needs the content of the model: give the path of its folder as model")
         self._key = self._key or content_key(self._folder)
         return self._key
 

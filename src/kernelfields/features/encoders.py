@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _INSTALL = 'pip install "kernelfields[embeddings]"'
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer_config.json")
-# What loading raises where files are damaged, cut off, or of a kind that the package does not know.
+# What loading raises where files are damaged, cut off, or of a kind that the package cannot read.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, EOFError, UnpicklingError, SafetensorError)
 # What the vectors depend on, and nothing else that may lie in the folder.
 _CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")

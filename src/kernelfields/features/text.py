@@ -80,8 +80,8 @@ def _rows(reach: int) -> range:
 
 def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
     """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is left out."""
-    said = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
-    texts = (f"{name}{said}=", *["|"] * (len(rows) - 1), "")
+    suffix = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
+    texts = (f"{name}{suffix}=", *["|"] * (len(rows) - 1), "")
     return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
 
 

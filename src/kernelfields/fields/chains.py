@@ -31,7 +31,7 @@ from kernelfields.fields.reading import (
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
 
-# A warning names a class with most of the weight if its share is by so much above the one that class weights ask for.
+# A warning names a class with most of the weight if its share is by so much above that of the class weights.
 _EXCESS = 0.2
 
 
@@ -234,16 +234,17 @@ def mean_label_weights(chains: Packed, weights: np.ndarray) -> np.ndarray:
 
 
 def _warn_of_shares(chains: Packed, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:
-    """Warn if a class keeps most of the weight of all positions, and far more than its weight asks for."""
-    asked = np.bincount(chains.required_labels, weights[chains.required_labels] * chains.position_weights, len(classes))
-    given = np.bincount(chains.required_labels, weighed, len(classes))
-    asked, given = asked / asked.sum(), given / given.sum()
-    label = int(np.argmax(given))
-    if given[label] > 0.5 and given[label] - asked[label] > _EXCESS:
+    """Warn if a class keeps most of the weight of all positions, and far more than its weight implies."""
+    labels = chains.required_labels
+    wanted = np.bincount(labels, weights[labels] * chains.position_weights, len(classes))
+    reached = np.bincount(labels, weighed, len(classes))
+    wanted, reached = wanted / wanted.sum(), reached / reached.sum()
+    label = int(np.argmax(reached))
+    if reached[label] > 0.5 and reached[label] - wanted[label] > _EXCESS:
         warnings.warn(
             "class_weight weighs whole sequences, of which the likelihood of a chain consists: "
-            f"{plain_label(classes[label])!r} keeps {given[label]:.0%} of the weight, where these weights ask for "
-            f"{asked[label]:.0%}. To find more of the rare labels, weigh the marginals of a field without "
+            f"{plain_label(classes[label])!r} keeps {reached[label]:.0%} of the weight, where these weights ask for "
+            f"{wanted[label]:.0%}. To find more of the rare labels, weigh the marginals of a field without "
             "class_weight: classes_[(marginals * weights).argmax(axis=1)]",
             stacklevel=7,  # where fit was called
         )

@@ -111,7 +111,7 @@ class SoftTargets:
         if len(own) != len(self.classes) or len(own) < 2:
             raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
         if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
-            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model knows {listed(classes)}")
+            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
         tables = [self.nodes] if isinstance(nouns, SampleNouns) else list(self.nodes)
         check_number(len(tables), lengths, nouns, "targets")
         rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
@@ -224,7 +224,7 @@ def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: in
     """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
     if isinstance(evidence, SoftRows):
         raise ValueError(
-            "SoftTargets are matched by a fit and tell nothing of a label: give a dict of weights for each"
+            "SoftTargets are matched by a fit and are not evidence about a label: give a dict of weights for each"
         )
     if evidence is not None:
         return evidence
@@ -423,7 +423,7 @@ class _Entries:
             if not is_real(label) and not isinstance(label, bool | np.bool_):
                 raise ValueError(
                     f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
-                    "are strings, whole numbers or booleans; None, a set or a dict of weights tell what is partly known"
+                    "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
                 )
             if label != int(label):
                 raise ValueError(

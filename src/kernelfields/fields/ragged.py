@@ -34,7 +34,7 @@ class Ragged(list):
                 items = list(chain.from_iterable(parts))
                 if any(isinstance(item, list) for item in items) or len({item.shape for item in items}) > 1:
                     return _objects(items)
-        # Lists of this kind are among the arguments as lists: no type of its own that numpy would have to know.
+        # Lists of this kind are among the arguments as lists: numpy needs no type of its own for them.
         return _PLAIN.__array_function__(function, (), arguments, settings)
 
 

@@ -539,11 +539,11 @@ def refuse_tensor(item: object, where: str) -> None:
         raise TypeError(f"{where} is a tensor that requires its gradient, which fields do not pass on: x.detach()")
     if item.device.type != "cpu":
         raise TypeError(
-            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). Where a field is fitted is said by "
-            "its engine."
+            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). The engine of an estimator "
+            "sets where it is fitted."
         )
     if dtype.startswith(_UNKNOWN_NUMBERS):
-        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not know: pass x.float()")
+        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not have: pass x.float()")
 
 
 def _is_tensor(item: object) -> TypeGuard[Any]:

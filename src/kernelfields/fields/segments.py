@@ -4,8 +4,8 @@
     begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
 
 Labels of positions are cut where they change. Where neighbouring segments may have the same label, a run that is
-longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end, label), say
-themselves where they are cut.
+longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end,
+label), are cut as written.
 
 DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
 RKHS of a kernel, one for each label or one that all labels share.
@@ -15,7 +15,7 @@ embedding of the d inputs of a segment, the score is <f_y, mu> for f_y in the RK
 
     <mu, mu'> = 1 / (d d') sum_t sum_t' k(x_t, x'_t')          and the score 1/d sum_t f_y(x_t)
 
-It is linear in mu, and mu tells all of the distribution of the inputs where k is characteristic, as RBF is. Sums
+It is linear in mu, and mu determines the distribution of the inputs where k is characteristic, as RBF is. Sums
 of f_y(x_t) before a position give the score of any segment in O(1).
 """
 
@@ -57,7 +57,7 @@ class Segmentation(NamedTuple):
 class DurationCliques(CliquesEverywhere):
     """The duration of a segment and its label, by a kernel on the logarithm of the duration.
 
-    ``max_duration`` is D; ``shared`` says whether all labels have one function of the duration.
+    ``max_duration`` is D; ``shared``: whether all labels have one function of the duration.
     """
 
     default_name = DURATION
@@ -114,7 +114,7 @@ class SegmentCliques(CliquesEverywhere):
 
     @property
     def weighs_labels_singly(self) -> bool:
-        """What all labels have in common says where segments are cut, so that functions belong to labels."""
+        """What all labels have in common decides where segments are cut, so that functions belong to labels."""
         return True
 
     def weights(self, data: Packed) -> np.ndarray | None:

@@ -25,7 +25,7 @@ _KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes e
 _LONG_LIST = 1000
 
 
-def encoded(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
     """Turn a value into strict JSON, moving its arrays to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -11,7 +11,7 @@ With a symmetric adjacency W >= 0 (N, N), degrees D = diag(W 1) and
 eps = a / (1 - a), eps K of the normalised Laplacian is personalised PageRank with restart probability a.
 Labels of some nodes reach the others through K: at power 1, K_UL K_LL^-1 y_L is the harmonic solution as eps -> 0.
 
-Inputs are one column of node numbers: X (n, 1). Columns of K are computed as they are asked for and K is never held:
+Inputs are one column of node numbers: X (n, 1). Columns of K are computed when they are needed and K is never held:
 O(fill) once for a sparse factor and O(N n power) for n columns. Fails: ValueError or TypeError naming the parameter.
 """
 
@@ -160,7 +160,7 @@ class _OnNodes(PreparedKernel["_NodeColumns"]):
 
 
 class _NodeColumns:
-    """Columns of K (N, N) by products V -> K V, and those entries of its diagonal that were asked for."""
+    """Columns of K (N, N) by products V -> K V, and those entries of its diagonal that were needed."""
 
     def __init__(self, n_nodes: int, function: Callable[[np.ndarray], np.ndarray]):
         self.n_nodes = n_nodes

@@ -89,7 +89,7 @@ class Kernel(Parametrized):
     def resolve(self, X: object, weights: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
 
-        ``weights`` (n,) say how often each row counts; None is once. A tensor is copied to the processor.
+        ``weights`` (n,): how often each row counts; None is once. A tensor is copied to the processor.
         """
         X = arrays.on_host(arrays.as_rows(X))
         self.check_parameters()

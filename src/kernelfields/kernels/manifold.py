@@ -55,7 +55,7 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
     strength : float >= 0
         How much it costs to differ from neighbours; 0 gives ``kernel`` back.
     power : int >= 1
-        Power of the normalised Laplacian: higher ones ask for smoother functions.
+        Power of the normalised Laplacian: higher ones give smoother functions.
     """
 
     shared = frozenset({"inputs", "graph"})

@@ -25,7 +25,7 @@ class FactorRows(Protocol):
 def room_for_factor(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
     """Return zeros, (size, size), whose upper half takes no memory unless it is written to.
 
-    NumPy asks for huge pages, each of which holds a hundred rows: half of every row would then be there for nothing.
+    NumPy requests huge pages, each of which holds a hundred rows: half of every row would then be allocated in vain.
     """
     if size == 0 or not hasattr(mmap, "MAP_PRIVATE"):  # Windows
         return np.zeros((size, size), dtype=dtype)
