@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.table.family import TableFamily
+from kernelfields.inference.table import TableFamily
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration

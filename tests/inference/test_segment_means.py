@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.segments.family import best_segments, k_best_segments
-from kernelfields.inference.segments.windows_compiled import exponentiate
+from kernelfields.inference.segments.passes_compiled import exponentiate
 from kernelfields.numerics.threads import Workers
 from tests.arrays import infer_segments
 from tests.inference.test_segment_beliefs import CASES, potentials

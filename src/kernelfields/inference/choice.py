@@ -316,7 +316,7 @@ def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Any,
     "auto": "tree" for forests; else "table", a table of all labellings, for few labels; else "junction" where the
     graph is narrow enough, "table" where it still fits, and "trw", which is approximate.
     """
-    from kernelfields.inference.table.family import TableFamily
+    from kernelfields.inference.table import TableFamily
 
     n_names = int(offsets[1])
     if isinstance(method, str) and method == "table":

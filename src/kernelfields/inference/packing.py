@@ -10,7 +10,7 @@ Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. of
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
-Graphs: offsets likewise, members and potentials as in beliefs.py; the nodes of a factor are all different and of
+Graphs: offsets likewise, members and potentials as in graphs.py; the nodes of a factor are all different and of
 the same graph.
 
 A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.

@@ -234,7 +234,7 @@ def _added_up(
     The last are the running sums of covers, (N, L), None where there are no means. ``known`` has edge, durations, the
     passes and offsets.
     """
-    from kernelfields.inference.segments.windows_compiled import add_up_covers
+    from kernelfields.inference.segments.passes_compiled import add_up_covers
 
     edge, shape, cover = known.edge, known.durations.logs.shape, np.zeros_like(known._passes.means)
     tables: dict[int, ExpectedSums] = {}
@@ -358,7 +358,7 @@ def k_best_segments(
 
     Scores are minus infinity where a sequence has less than k; the sequence is then one segment of label 0.
     """
-    from kernelfields.inference.segments.n_best_compiled import k_best_segments as decode
+    from kernelfields.inference.segments.decoding_compiled import k_best_segments as decode
 
     scores = np.empty((len(offsets) - 1, k))
     labels, begins = np.zeros((k, len(node)), dtype=np.int64), np.zeros((k, len(node)), dtype=np.bool_)
