@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,9 +149,9 @@ def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueErro
         raise error(int(forbidden[0]))
 
 
-def check_whole(name: str, value: Any, least: int = 1) -> None:
+def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
-    if not is_whole(value) or value < least:
+    if not is_whole(value) or int(value) < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 

@@ -38,7 +38,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -423,7 +422,7 @@ class TableFamily(GraphFamily):
         return table * workers.sum(part, self._blocks)
 
     def each_pair_block(
-        self, checked: GraphPotentials, workers: Workers, take: Callable[[Any, np.ndarray], None]
+        self, checked: GraphPotentials, workers: Workers, take: Callable[[slice | np.ndarray, np.ndarray], None]
     ) -> None:
         """Give ``take`` graphs and the marginals (.., K L, K L) of their pairs of nodes u < v, block by block."""
         table, _ = self._table(checked.tables)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ class PropagatedMember(GraphMember):
 
     def _filling(
         self, group: int, weights: np.ndarray, tied: bool, target: Callable[[], np.ndarray]
-    ) -> Callable[[int, int], Any]:
+    ) -> Callable[[int, int], np.ndarray]:
         """Return the function that fills ``target`` with the marginals of factors first..last-1 and returns it."""
         from kernelfields.inference.approximate.messages_compiled import pair_marginals
 

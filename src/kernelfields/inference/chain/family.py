@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -444,8 +444,16 @@ class ListMember(Member):
     def _inferred(self, count_steps: bool) -> ListedSums:
         steps, family = self._steps, self.family
         edge, listed = (steps.edge, None) if count_steps else (steps.values, steps.listed)
-        settings: dict[str, Any] = {"weights": self.weights, "workers": self._workers, "steps": count_steps}
-        return infer_lists(self._scores, edge, family.offsets, family.lists, listed=listed, **settings)
+        return infer_lists(
+            self._scores,
+            edge,
+            family.offsets,
+            family.lists,
+            listed=listed,
+            weights=self.weights,
+            workers=self._workers,
+            steps=count_steps,
+        )
 
     @cached_property
     def potentials(self) -> Potentials:  # type: ignore[override]

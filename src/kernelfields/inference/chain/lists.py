@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -234,7 +234,7 @@ _NO_MATCHES = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint
 
 def _passes(
     edge: np.ndarray, listed: StepBlocks | ScoredSteps | None, allowed: AllowedLabels
-) -> tuple[Callable[..., None], tuple[Any, ...]]:
+) -> tuple[Callable[..., None], tuple[object, ...]]:
     """Return compiled passes and what they take: matches or marks of steps, transfer, whether some are forbidden."""
     from kernelfields.inference.chain.lists_compiled import forward_backward, forward_backward_marked
 

@@ -121,7 +121,6 @@ class JunctionFamily(GraphFamily):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
-    @property
     def _junction_layout(self) -> Layout:
         return self.plan.layout
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -314,12 +314,14 @@ class NgramFamily(GraphFamily):
             places.append(numbers if group == 0 else places_in(self.automaton.ngrams[group - 1][1], numbers))
         return places
 
-    def _best_first(self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int) -> list[tuple[float, Any]]:
+    def _best_first(
+        self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int
+    ) -> list[tuple[float, tuple[int, ...]]]:
         """Return the k best labellings and their scores: prefixes are continued in the order of their best ends."""
         arc_of, targets, n_labels = self.automaton.arc_of, self.automaton.arcs.target, self.n_labels
         # What the best end scores, labels so far, the score so far, and the state.
         waiting: list[tuple[float, tuple[int, ...], float, int]] = [(0.0, (), 0.0, -1)]
-        best: list[tuple[float, Any]] = []
+        best: list[tuple[float, tuple[int, ...]]] = []
         while waiting and len(best) < k:
             _, labels, score, state = heapq.heappop(waiting)
             t = len(labels)
