@@ -221,19 +221,15 @@ class LabelTableRows:
     def factor_sums(self, masses: np.ndarray, groups: Sequence[int]) -> list[np.ndarray]:
         """Return the masses of the labels at factors, (S, factors of a graph, L, .., L), for some groups."""
         shaped, axes = masses.reshape(len(masses), *(self.n_labels,) * self.n_columns), range(1 + self.n_columns)
-        step, sums = self.n_labels, []
-        pairs = self.pair_sums(masses) if any(len(n) == 2 for group in groups for n in self.local[group]) else None
+        sums, pairs = [], None
         for group in groups:
-            tables = []
-            for nodes in self.local[group]:
-                if len(nodes) == 2:
-                    assert pairs is not None
-                    u, v = min(nodes) * step, max(nodes) * step
-                    table = pairs[:, u : u + step, v : v + step]
-                    tables.append(table if nodes[0] < nodes[1] else table.swapaxes(1, 2))
-                else:
-                    tables.append(np.einsum(shaped, list(axes), [0, *(node + 1 for node in nodes)]))
-            sums.append(np.stack(tables, axis=1) if tables else np.zeros((len(masses), 0)))
+            local = self.local[group]
+            if local and len(local[0]) == 2:
+                pairs = self.pair_sums(masses) if pairs is None else pairs
+                sums.append(self.pair_tables(pairs, group))
+            else:
+                tables = [np.einsum(shaped, list(axes), [0, *(node + 1 for node in nodes)]) for nodes in local]
+                sums.append(np.stack(tables, axis=1) if tables else np.zeros((len(masses), 0)))
         return sums
 
 
