@@ -39,8 +39,7 @@ from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.features.readers import ChainReader
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.stochastic import StochasticStart
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 
 WITHIN = 1e-4
 SETS = {"chunking": chunking, "tagging": tagging}

@@ -26,9 +26,9 @@ from experiments.calibration_causes import causes, choices
 from experiments.calibration_data import FIELDS, MODELS, RESULTS, TITLES, data
 from experiments.calibration_page import page
 from kernelfields import ChainCRF
+from kernelfields.evaluation import fit_temperature, marginal_log_loss
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.evaluation.temperature import fit_temperature, marginal_log_loss
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import ChainCRFCV
 

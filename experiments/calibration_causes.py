@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from experiments.calibration_data import held_out_third
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.evaluation.temperature import marginal_log_loss
+from kernelfields.evaluation import marginal_log_loss
 
 WORDS, RANK, NARROW = 300, 40, 3.0
 DRAWS = (10, 50, 400)

@@ -29,7 +29,7 @@ from experiments import prominence_features as features
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import SCALES, VARIANCES, write_page
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import ChainCRFCV

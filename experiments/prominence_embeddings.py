@@ -37,7 +37,7 @@ from experiments.prominence_page import figures
 from experiments.word_vectors import Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "engines": _LOWEST | {"objective"},
     "formats": {"features", "numerics"},
     "models": _BELOW_MODELS,
-    "reports": {"solvers"},
+    "reports": {"objective", "solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
     "uncertainty": _BELOW_MODELS | {"models"},
     "family": {"fields", "inference", "numerics"},

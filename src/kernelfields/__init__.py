@@ -32,7 +32,7 @@ _HOMES = {
     "NodeCliques": "kernelfields.fields",
     "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
-    "SoftTargets": "kernelfields.fields.soft_targets",
+    "SoftTargets": "kernelfields.fields.evidence",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
@@ -119,6 +119,8 @@ if TYPE_CHECKING:
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
+        GraphFactors,
+        GraphNodes,
         NgramCliques,
         NodeCliques,
         OrderCliques,
@@ -126,9 +128,8 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.fields.constraints import Constraints
-    from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+    from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.segments import DurationCliques, SegmentCliques
-    from kernelfields.fields.soft_targets import SoftTargets
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (

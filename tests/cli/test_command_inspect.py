@@ -79,7 +79,7 @@ def test_a_page_of_tables(models, tmp_path):
     run("inspect", models / "words.model", "--html", tmp_path / "page.html", "-q")
     page = Words(tmp_path / "page.html")
     assert "script" not in page.tags
-    for words in ("words.model", "The model", "What speaks for which label?", "NOUN", "tag1="):
+    for words in ("words.model", "The model", "Weights of features by label", "NOUN", "tag1="):
         assert words in page.text
 
 

@@ -154,7 +154,7 @@ def test_pipes_in_another_process(models):
     [
         (["absent.model", "test.conll"], "absent.model does not exist"),
         (["train.conll", "test.conll"], "is not a kernelfields model file"),
-        (["plain.model", "test.conll"], "does not say how its files are read"),
+        (["plain.model", "test.conll"], "has no notes on how its files are read"),
         (["conll.model", "absent.conll"], "No such file or directory"),
         (["conll.model", "wide.conll"], "wide.conll"),
         (["conll.model", "test.conll", "--nbest", "2", "--marginals"], "--nbest writes whole labellings"),

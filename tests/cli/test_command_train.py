@@ -113,9 +113,9 @@ def test_options_become_parameters(folder):
     )  # fmt: skip
     crf = ChainCRF.load("model.safetensors")
     assert crf.kernel == RBF(0.1)
-    assert crf.edge_kernel == Linear()
+    assert crf.edges.kernel == Linear()
     assert (crf.window, crf.rank, crf.basis_["node"].rank) == (3, 7, 7)
-    assert (crf.prior_variance, crf.edge_prior_variance) == (2.0, 3.0)
+    assert (crf.prior_variance, crf.edges.prior_variance) == (2.0, 3.0)
     assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
     assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", 1, 0, False)
 

@@ -6,8 +6,7 @@ from scipy.special import logsumexp
 
 from kernelfields import ExponentialFamilyDensity
 from kernelfields.density.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
-from kernelfields.density.peaks import unseen_log_mass
-from kernelfields.density.quadrature import Quadrature
+from kernelfields.density.quadrature import Quadrature, unseen_log_mass
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.stationary import RBF
 from tests.samples import labelled_sequences
 

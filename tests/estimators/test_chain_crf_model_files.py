@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.selection import Gradient, GreedyCholesky
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
 from tests.samples import as_words, labelled_sequences
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, GraphFactors, GraphNodes
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers

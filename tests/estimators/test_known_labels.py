@@ -332,7 +332,7 @@ def test_what_cannot_be_known_is_said(tagger):
             crf.predict(X, known=known)
     with pytest.raises(ValueError, match=r"known: X has . sequences but y has 1"):
         crf.predict_marginals(X, known=blank[:1])
-    with pytest.raises(ValueError, match=r"known: sequence 0 has 9 labels for . rows"):
+    with pytest.raises(ValueError, match=r"known: sequence 0 has . rows in X but 9 labels in y"):
         crf.entropy(X, known=[[None] * 9, *blank[1:]])
 
 

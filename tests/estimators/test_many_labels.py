@@ -7,7 +7,6 @@ from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, Pr
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
 from kernelfields.objective.likelihoods.lists import ListPasses
 from kernelfields.objective.stochastic import stochastic_descent
@@ -117,7 +116,7 @@ def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
     every = term.scores(data, Workers(1))[data.allowed.rows, data.allowed.labels]
     for few, share in ((0, 2.0), (2, 2.0), (100, 2.0), (0, 0.25)):
         scorer = PairScorer(PairLayout(term.support, share, few), term.known)
-        found = gathered_scores(scorer, term.features(data), data.allowed, Workers(2, 1))
+        found = scorer.listed_scores(term.features(data), data.allowed, Workers(2, 1))
         np.testing.assert_allclose(found, every, atol=1e-13)
 
 

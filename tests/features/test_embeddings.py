@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF
 from kernelfields.features import Embeddings
-from kernelfields.features.embedding_cache import ArrayCache
+from kernelfields.features.embeddings import ArrayCache
 
 SENTENCES = [["the", "cat", "sat"], ["a", "dog"], ["the"]]
 

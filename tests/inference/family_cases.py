@@ -529,7 +529,7 @@ def device_family(*, tied):
 
 
 def answering_family(items):
-    from kernelfields.engines.torch.answers import AnsweredChains
+    from kernelfields.engines.torch.family import AnsweredChains
 
     return AnsweredChains(items.offsets, items.n_labels, base=items.base)
 

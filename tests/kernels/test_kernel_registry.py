@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as gp
 
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Normalized
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

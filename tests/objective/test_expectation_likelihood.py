@@ -61,7 +61,7 @@ def cycles():
     )
     factors = (Factors("ring", members, offsets),)
     evidence = evidence_of(14, 3)
-    graphs = Graphs(np.zeros((14, 1)), offsets, factors, evidence.argmax(axis=1), WEIGHTS, None, evidence)
+    graphs = Graphs(np.zeros((14, 1)), offsets, evidence.argmax(axis=1), WEIGHTS, evidence, factors=factors)
     placed = [SOME, Placement(2, "ring", None, tied_everywhere=True)]
     return likelihood_of(graphs, placed, FamilySpec("graph", 3, method="junction"), Workers(1)), graphs
 
@@ -76,7 +76,7 @@ def several_labels():
 
 
 def single_labels():
-    graphs = Graphs(np.zeros((4, 1)), np.arange(5), (), np.array([0, 1, 1, 0]), WEIGHTS, None, evidence_of(4, 3))
+    graphs = Graphs(np.zeros((4, 1)), np.arange(5), np.array([0, 1, 1, 0]), WEIGHTS, evidence_of(4, 3))
     return likelihood_of(graphs, [SOME], FamilySpec("single", 3), Workers(1)), graphs
 
 

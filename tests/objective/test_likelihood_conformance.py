@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.segments import Segmentation
-from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.inference.potentials import EDGE
 from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,

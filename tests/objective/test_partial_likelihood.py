@@ -66,7 +66,7 @@ def graph_case(rng, shape):
     members = np.vstack([members, members + 4])
     evidence, labels = random_evidence(rng, 8, L)
     factors = Factors("edge", members, np.array([0, len(members) // 2, len(members)]))
-    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), (factors,), labels, rng.uniform(0.5, 2, 2), None, evidence)
+    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), labels, rng.uniform(0.5, 2, 2), evidence, factors=(factors,))
     placed = [Placement(1, None, None, False), Placement(2, "edge", None, False)]
     return likelihood_of(graphs, placed, FamilySpec("graph", L), Workers(1)), graphs, [(members, 0.0)]
 
@@ -84,7 +84,7 @@ def label_case(rng):
 
 def single_case(rng):
     evidence, labels = random_evidence(rng, 6, L)
-    data = Graphs(np.zeros((6, 1)), np.arange(7), (), labels, rng.uniform(0.5, 2, 6), None, evidence)
+    data = Graphs(np.zeros((6, 1)), np.arange(7), labels, rng.uniform(0.5, 2, 6), evidence)
     return likelihood_of(data, [Placement(1, None, None, False)], FamilySpec("single", L), Workers(1)), data, []
 
 

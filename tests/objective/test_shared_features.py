@@ -61,7 +61,7 @@ def test_runs_end_where_the_features_change():
 
 def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
     rng = np.random.default_rng(3)
-    graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), (), rng.integers(2, size=18))
+    graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), rng.integers(2, size=18))
     shared = sets_on(features_of("dense"))
     alone = [replace(each, table=DenseTable(each.features.copy())) for each in shared]
     results = []

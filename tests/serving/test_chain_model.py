@@ -9,7 +9,7 @@ from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
 from kernelfields import ChainCRF
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.serving import ServingError, load_chain
-from kernelfields.serving.chain_model import back_substitution, marks_entities
+from kernelfields.serving.chain_model import back_substitution
 from kernelfields.serving.passes import Chains, best_labels, infer
 from tests.samples import chain_potentials
 
@@ -105,10 +105,12 @@ def test_a_sequence_without_labellings_is_named():
 
 @pytest.mark.parametrize(
     "labels",
-    [["O", "B-x", "I-x"], ["O"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
+    [["O", "B-x", "I-x"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
 )
-def test_entity_labels_are_known_as_the_library_knows_them(labels):
-    assert marks_entities(labels) == (guess_scheme(labels) is not None)
+def test_labels_of_entities_are_decoded_jointly(labels, tmp_path):
+    model = ChainCRF("linear", prior_variance=1.0).fit([np.eye(len(labels) + 1)], [[*labels, labels[0]]])
+    model.save(tmp_path / "model")
+    assert load_chain(tmp_path / "model").decodes_jointly() == (guess_scheme(labels) is not None)
 
 
 @pytest.mark.parametrize(

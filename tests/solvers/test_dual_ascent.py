@@ -5,12 +5,12 @@ import pytest
 
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.potentials import EDGE, Potentials
-from kernelfields.objective import dual_ascent as module
-from kernelfields.objective.dual_ascent import dual_ascent
+from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.lbfgs import StochasticStart
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.stochastic import StochasticStart
 from tests.solvers.test_stochastic_descent import FIELDS, MASKS, L, allowed_chains, edge_set, engine_of, sparse_chains
 from tests.solvers.test_stochastic_start import tagging_posterior
 

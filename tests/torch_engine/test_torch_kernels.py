@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelfields.kernels import arrays
+from kernelfields.kernels import Columns, Precomputed, arrays
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, check_positive_semidefinite
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 

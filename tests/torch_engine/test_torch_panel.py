@@ -13,10 +13,10 @@ from kernelfields.basis.selection import (
     Uniform,
 )
 from kernelfields.basis.subspace import Expansion, PivotSubspace
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF, Matern
 
 torch = pytest.importorskip("torch")
@@ -289,7 +289,7 @@ def test_the_setting_for_tf32_neither_changes_the_columns_nor_is_changed():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 7, 40), (1000, 256, 333), (129, 130, 31), (5, 256, 0)])
 def test_products_by_matrix_units_are_as_accurate_as_float32(shape):
-    from kernelfields.engines.torch.triton_products import subtract_product
+    from kernelfields.engines.torch.triton_kernels import subtract_product
     from kernelfields.kernels.tensors import float32_products
 
     rows, columns, depth = shape

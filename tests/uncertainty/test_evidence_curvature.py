@@ -6,7 +6,7 @@ import pytest
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.curvature import (

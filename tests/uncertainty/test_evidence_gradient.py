@@ -7,16 +7,24 @@ from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import GraphFactors, GraphNodes
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF, Matern
 from kernelfields.solvers.loop import minimize
-from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, _carried, evidence_gradient
+from kernelfields.uncertainty.evidence.problem import (
+    EvidenceProblem,
+    KnownMode,
+    _carried,
+    cut_design,
+    evidence_gradient,
+    variances_of,
+    widths_of,
+    with_parameters,
+)
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on
@@ -36,7 +44,7 @@ def single_labels(cliques, n_labels=3, **settings):
     random = np.random.default_rng(0)
     labels = random.integers(n_labels, size=40)
     inputs = random.normal(size=(40, 4)) + np.eye(4)[labels]
-    data = Graphs(inputs, np.arange(41), (), labels, random.uniform(0.5, 1.5, 40))
+    data = Graphs(inputs, np.arange(41), labels, random.uniform(0.5, 1.5, 40))
     return problem_on(data, cliques, FamilySpec("single", n_labels), **settings)
 
 

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques, OrderCliques
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from tests.samples import labelled_sequences
 

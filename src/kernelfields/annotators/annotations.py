@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.evidence import informative, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed, offsets_of
+from kernelfields.fields.evidence import certain, informative, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
     "labels of several annotators are a dict annotator -> labels of all {whole}s, or a list with, for each {whole}, a "
@@ -208,7 +209,7 @@ def _codes(flat: list[list], classes: Any, speakers: _Speakers) -> tuple[np.ndar
     labels, evidence, known = read_labels(flat, classes, np.array([len(each) for each in flat]), speakers)
     if evidence is not None:
         told = informative(evidence)
-        several = np.flatnonzero(told & ((evidence > -np.inf).sum(axis=1) > 1))
+        several = np.flatnonzero(told & ~certain(evidence))
         if several.size:
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")

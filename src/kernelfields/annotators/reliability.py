@@ -72,13 +72,12 @@ class AnnotatorTable(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         columns = ("annotator", "n_labelled", "accuracy", "kappa", "worst")
-        return json_value(
-            {
-                "labels": self.labels,
-                "rows": [{name: getattr(row, name) for name in columns} for row in self.rows],
-                "confusions": [[name, matrix] for name, matrix in self.confusions.items()],
-            }
-        )
+        values = {
+            "labels": self.labels,
+            "rows": [{name: getattr(row, name) for name in columns} for row in self.rows],
+            "confusions": [[name, matrix] for name, matrix in self.confusions.items()],
+        }
+        return {name: json_value(value) for name, value in values.items()}
 
     def plot(self, annotator: Hashable | None = None, ax: Any = None) -> Picture:
         """Return a picture of confusions, p(said | label), by default those of the least reliable annotator."""

@@ -15,14 +15,14 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 
     outside = {j : d_j > floor_j}
 
-A basis speaks of inputs by number and never sees all residuals at once, so that a panel whose rows are spread over
-machines can answer the same questions (engines/dask/panel.py). Cost: O(N) each.
+A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
+machines has the same interface (engines/dask/panel.py). Cost: O(N) each.
 
-Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
+Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
-A ``Columns`` object keeps Z: an array unless told otherwise, a file or nothing at all where memory
+A ``Columns`` object keeps Z: an array by default, a file or nothing at all where memory
 is short (objective/designs/files.py). Away from memory the pivots' rows are kept in float64 as well.
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
@@ -87,7 +87,7 @@ def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tupl
 
 
 class PivotGrowth:
-    """What all panels do alike with candidates, by ``residual_block``, ``append`` and what else they have; a mixin."""
+    """Growth of a panel by candidates, with its ``residual_block``, ``append`` and other methods; a mixin."""
 
     kernel: Kernel
     pivots: np.ndarray
@@ -206,7 +206,7 @@ class PanelCholesky(PivotGrowth):
                 f"{row}, where a finite number of at least 0 is needed"
             )
         self.residual = self.diagonal.copy()
-        # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
+        # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
         values = kernel(inputs[:1], inputs[:1]).dtype
         relative = max(_FLOOR[self.dtype], _FLOOR[np.dtype(values)])
         largest = float(self.diagonal.max(initial=0.0))

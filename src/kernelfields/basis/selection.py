@@ -1,7 +1,7 @@
 """Bases: strategies that choose pivots, all growing the same incomplete Cholesky factor.
 
 ``rank`` bounds the number of pivots, ``tol`` is a relative residual trace at which to stop earlier. The residual of
-an input is k(x, x) - |z(x)|^2. Cost: O(N r^2) for r pivots, and what the classes say of their rounds.
+an input is k(x, x) - |z(x)|^2. Cost: O(N r^2) for r pivots, and the cost of rounds that the classes name.
 
 Gradient (Corollary 10): at the optimum within the span of the present pivots, letting f move along the part of k(x_j,
 .) outside the span can improve the objective by at most (s/2) score_j, and

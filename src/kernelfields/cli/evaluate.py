@@ -15,7 +15,7 @@ import typer
 
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, command
-from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
+from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
 if TYPE_CHECKING:
@@ -104,18 +104,18 @@ def evaluate(
             check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
         with _about(model):
-            first = trained.crf.predict(read.X, **decoding_arguments(decoding))
+            first = trained.crf.predict(read.X, decoding)
         other = load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
             if not labels_only:
                 check_labels(reread, other.crf.classes_, file, advice)
-            second = other.crf.predict(reread.X, **decoding_arguments(decoding))
-        truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
+            second = other.crf.predict(reread.X, decoding)
+        truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
+    evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
         from kernelfields.formats.text_files import input_name
 
@@ -185,10 +185,10 @@ def write_report(
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
-    given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
+    labelled = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
         crf.show(x, None if labels is None or count_unknown([labels]) else labels, **tokens_for(crf, tokens))
-        for x, labels, tokens in given[:shown]
+        for x, labels, tokens in labelled[:shown]
     ]
     page = report_page(
         title,

@@ -7,7 +7,7 @@ and only if it is, by its checksum, the one that the model was trained on, whose
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,17 +17,13 @@ from kernelfields.cli.settings import LARGEST_COUNT
 if TYPE_CHECKING:
     from kernelfields.cli.models import TrainedModel
     from kernelfields.objective.bounds import Certificate
-    from kernelfields.reports.tables import Markup
+    from kernelfields.reports.page import Shown
 
-_HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
-
-
-class _Shown(Protocol):
-    """A table of results, which is text, HTML and plain values."""
-
-    def to_dict(self) -> dict: ...
-
-    def markup(self) -> Markup: ...
+_HEADINGS = {
+    "model": "The model",
+    "weights": "Weights of features by label",
+    "explanation": "Contributions to each label",
+}
 
 
 @command()
@@ -55,7 +51,7 @@ def inspect(
     \b
     The model at a glance:
       kernelfields inspect chunks.safetensors
-    What speaks for one label, among suffixes:
+    The weights of one label, among suffixes:
       kernelfields inspect chunks.safetensors --label B-NP --features suffix
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
@@ -73,7 +69,7 @@ def inspect(
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
         tokens = tokens_for(crf, read.words[sequence])
-        shown: dict[str, _Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
+        shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
         known = {str(name): name for name in crf.classes_.tolist()}

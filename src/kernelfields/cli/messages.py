@@ -131,8 +131,8 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
 
         @functools.wraps(function)
-        def with_console(**values: Any) -> None:
-            console = Console(**{option.name: values.pop(option.name) for option in shared})
+        def with_console(**values: object) -> None:
+            console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
             with console.shows_warnings():
                 function(console, **values)
 
@@ -171,7 +171,7 @@ class CommandGroup(TyperGroup):
     def main(self, *arguments: Any, **options: Any) -> object:
         """Run the command that the arguments name."""
         # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
-        # place come streams whose errors tell that they cannot be read from or written to.
+        # place come streams whose errors report that they cannot be read from or written to.
         if sys.stdin is None:
             sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")  # noqa: SIM115
         if sys.stdout is None:

@@ -86,7 +86,7 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
         if value is not None and name not in _USED[file_format]:
             raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for files of format {file_format}")
     if settings.template is not None and settings.columns is not None:
-        raise ValueError("--template says which columns to read, so --columns has no meaning beside it")
+        raise ValueError("--template names the columns to read, so --columns has no meaning beside it")
     options: Parameters = {}
     named = file_format == "csv"
     if settings.columns is not None:
@@ -98,7 +98,7 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
         options |= {"delimiter": _SEPARATORS.get(separator, separator)} if named else {"separator": separator}
     if named:
         if settings.sequence_column is None:
-            raise ValueError("CSV files need --sequence-column, the column that tells sequences apart")
+            raise ValueError("CSV files need --sequence-column, the column that separates sequences")
         options["sequence"] = settings.sequence_column
     if settings.arrays is not None:
         options["names"] = dict(_array_name(text) for text in settings.arrays)
@@ -238,9 +238,9 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
         own["durations"] = DurationCliques(prior_variance=settings.duration_prior_variance)
     if settings.segment_kernel is not None:
         own["segments"] = SegmentCliques(named_kernel(settings.segment_kernel, {}, "--segment-kernel"))
-    given = {**_nodes_of(settings), "edges": _edges_of(settings), **fit_parameters(settings), **own}
+    parameters = {**_nodes_of(settings), "edges": _edges_of(settings), **fit_parameters(settings), **own}
     chains_alone = {"allowed", *(name for name, setting in SETTINGS.items() if setting.only == "chains")}
-    return SegmentCRF(**{name: value for name, value in given.items() if name not in chains_alone})
+    return SegmentCRF(**{name: value for name, value in parameters.items() if name not in chains_alone})
 
 
 def _nodes_of(settings: RunSettings) -> Parameters:
@@ -304,23 +304,23 @@ def engine_of(settings: RunSettings) -> Engine | str:
     engine, device, memory = settings.engine, settings.device, settings.memory
     if device is not None and engine not in ("auto", "torch"):
         raise ValueError(f"device={device!r} is for engine='torch', got engine={engine!r}")
-    place: Engine | str = engine
+    chosen: Engine | str = engine
     if memory is not None:
         if device is not None or engine == "torch":
             raise ValueError("memory is a budget for engine='threads': a device has the memory it has")
         if engine == "dask":
             raise ValueError("memory is a budget for engine='threads': set the memory of Dask workers in Dask")
         if engine in ("auto", "threads"):
-            place = Threads(memory)
+            chosen = Threads(memory)
             if (parse_memory(memory) or 0) < _LEAST_MEMORY:
                 raise ValueError(f"--memory {memory} is less than any fit can do with: give at least 10kB")
     elif device is not None:
-        place = Torch(device)
+        chosen = Torch(device)
     try:
-        resolve_engine(place)
+        resolve_engine(chosen)
     except (ImportError, RuntimeError) as error:
         raise ValueError(str(error)) from error
-    return place
+    return chosen
 
 
 def _one_or_tuple(value: object) -> object:
@@ -359,7 +359,7 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
     def rebuild(kind: type[ChainCRF | SegmentCRF], document: dict) -> TrainedModel:
         if _NOTES not in document:
             raise ModelFileError(
-                f"{path} was written by {kind.kind}.save and does not say how its files are read: use it in "
+                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: use it in "
                 "Python, or train by the command"
             )
         notes = document[_NOTES]

@@ -14,8 +14,6 @@ from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usua
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kernelfields import SegmentCRF
     from kernelfields.cli.models import Field
     from kernelfields.formats import SequenceFile
@@ -41,11 +39,6 @@ def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
     if posterior and decode == "viterbi":
         raise ValueError("--posterior and --decode viterbi contradict each other: leave out one")
     return "posterior" if posterior else decode
-
-
-def decoding_arguments(decoding: str | None) -> dict[str, str]:
-    """Return what ``predict`` of a model is called with."""
-    return {} if decoding is None else {"decode": decoding}
 
 
 @command()
@@ -143,42 +136,35 @@ def predict(
         count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
         console.info(f"labelled {count:,} sequences of {input_name(file)}")
         return
-    crf, given = trained.crf, None
+    crf, known_labels = trained.crf, None
     if segments and crf.kind != "SegmentCRF":
         raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
         mark = unknown_label or trained.reading.get("unknown_label") or usual_mark(trained.reading["format"])
         read = trained.read(file, unknown_label=mark, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
-        given = read.y
+        known_labels = read.y
     else:
         read = trained.read(file, labels_required=False)
     if segments:
-        _write_segments(output, crf, read, given, as_json=console.as_json)
+        _write_segments(output, crf, read, known_labels, as_json=console.as_json)
     elif console.as_json:
         with open_text_output(output) as lines:
-            for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
+            for line in _documents(crf, read, nbest, marginals or confidence, decoding, known_labels):
                 lines.write(json_text(line) + "\n")
     elif nbest:
-        _write_nbest(output, crf, read, nbest, given)
+        _write_nbest(output, crf, read, nbest, known_labels)
     else:
-        labels = crf.predict(read.X, **decoding_arguments(decoding), known=given)
-        probabilities = _marginals(crf, read, given) if marginals or confidence else None
+        labels = crf.predict(read.X, decoding, known=known_labels)
+        probabilities = crf.predict_marginals(read.X, known=known_labels) if marginals or confidence else None
         if probabilities is not None and not marginals:
             chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
-    if given is not None:
-        console.detail(str(crf.filled(read.X, given, tokens=read.words)))
-        console.info(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
+    if known_labels is not None:
+        console.detail(str(crf.filled(read.X, known_labels, tokens=read.words)))
+        console.info(f"filled in {count_unknown(known_labels):,} labels of {sum(map(len, known_labels)):,}")
     console.info(f"labelled {len(read.X):,} sequences of {input_name(file)}")
-
-
-def _marginals(crf: Field, file: SequenceFile, known: list | None) -> list[np.ndarray]:
-    """Return the probabilities of all labels, (T, L) for every sequence."""
-    marginals = crf.predict_marginals(file.X, known=known)
-    assert isinstance(marginals, list)  # a tuple would hold those of pairs as well
-    return marginals
 
 
 def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
@@ -207,12 +193,12 @@ def _documents(
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, **decoding_arguments(decoding), known=known)
+    labels = crf.predict(file.X, decoding, known=known)
     if not with_marginals:
         yield from ({"labels": of_sequence} for of_sequence in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    for of_sequence, table in zip(labels, _marginals(crf, file, known), strict=True):
+    for of_sequence, table in zip(labels, crf.predict_marginals(file.X, known=known), strict=True):
         yield {"labels": of_sequence, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 

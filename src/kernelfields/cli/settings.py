@@ -96,7 +96,7 @@ class Setting:
         metavar = self.metavar or ("FILE" if self.file else None)
         option: object = typer.Argument(help=self.text, metavar=metavar)
         if self.names:
-            # The texts of options of one call tell what happens without them.
+            # The texts of options of one call describe what happens without them.
             shown = self.table is not None and self.default is not None and self.default is not False
             option = typer.Option(
                 *self.names,
@@ -107,17 +107,17 @@ class Setting:
             )
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
-    def read(self, given: Value) -> Value:
-        """Return the value that was given on the command line; lists are texts with commas."""
-        if self.several is None or not isinstance(given, str):
-            return given or None if self.repeated else self._countable(given, self._option)
-        (kind, *_), parts = get_args(self.several), given.split(",")
+    def read(self, value: Value) -> Value:
+        """Return the value that was passed on the command line; lists are texts with commas."""
+        if self.several is None or not isinstance(value, str):
+            return value or None if self.repeated else self._countable(value, self._option)
+        (kind, *_), parts = get_args(self.several), value.split(",")
         try:
             values = (tuple if get_origin(self.several) is tuple else list)(map(kind, parts))
         except ValueError:
             example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
             raise ValueError(
-                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {given!r}"
+                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {value!r}"
             ) from None
         self._countable(values, self._option)
         return values[0] if kind in self.types and len(values) == 1 else values
@@ -165,8 +165,8 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _declare(**shared: Any) -> Callable[..., Any]:
-    def setting(text: str, default: Value = None, *names: str, **about: Any) -> Any:
+def _declare(**shared: object) -> Callable[..., Any]:
+    def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
         """Declare a setting; ``names`` are those of its option beside that of the field, ``names=`` all of them."""
         return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
 
@@ -201,7 +201,7 @@ class RunSettings:
     label_column: str | None = _reading("Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N")
     unknown_label: str | None = _data("How the file writes a label that is not known, such as ?.", metavar="TEXT")
     label_sets: str | None = _data("What stands between labels of which one is right, such as |.", metavar="TEXT")
-    sequence_column: str | None = _reading("CSV: column that tells sequences apart.", metavar="NAME")
+    sequence_column: str | None = _reading("CSV: column that separates sequences.", metavar="NAME")
     separator: str | None = _reading("tab or space; for CSV any character.", metavar="NAME")
     arrays: list[str] | None = _reading(
         "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
@@ -242,7 +242,7 @@ class RunSettings:
         only="chains",
     )
     allowed_min_count: int | None = _field(
-        "Values seen less often, 5 unless told, may have any label.", least=1, only="chains"
+        "Values seen less often, 5 by default, may have any label.", least=1, only="chains"
     )
 
     segments: bool | None = _segments(
@@ -257,9 +257,9 @@ class RunSettings:
 
     search: bool = _search("Choose kernel, its scale or degree, and prior variance by cross-validation.", False)
     folds: int = _search("Parts the training file is cut into, 3.", 3)
-    scoring: str = _search("log_likelihood unless told; accuracy or entity_f1.", "log_likelihood")
+    scoring: str = _search("log_likelihood by default; accuracy or entity_f1.", "log_likelihood")
     prior_variances: tuple[float, ...] = _search(
-        "Those to choose from, 0.01,0.1,1,10,100 unless told.", (0.01, 0.1, 1.0, 10.0, 100.0)
+        "Those to choose from, 0.01,0.1,1,10,100 by default.", (0.01, 0.1, 1.0, 10.0, 100.0)
     )
     ranks: tuple[int, ...] | None = _search(
         "Those to choose from, such as 100,300; else --rank and a quarter of it.", least=1
@@ -278,7 +278,7 @@ class RunSettings:
     memory: str | None = _engine("What a fit may take, such as 8GB.")
     random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
     checkpoint: str | None = _checkpoint("Write what there is so far to this file now and then.")
-    checkpoint_seconds: float = _checkpoint("How often; 60 unless told.", 60.0)
+    checkpoint_seconds: float = _checkpoint("How often; 60 by default.", 60.0)
     resume: bool = _checkpoint("Go on from the checkpoint, if there is one.", False)
 
     def part(self, part: str) -> Parameters:

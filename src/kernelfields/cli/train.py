@@ -85,7 +85,7 @@ def _check_together(settings: RunSettings, given: Parameters) -> None:
         if "prior_variance" in given:
             raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
     elif unwanted := [SETTINGS[name].names[0] for name in given if SETTINGS[name].panel == "Search"]:
-        raise ValueError(f"{unwanted[0]} is for --search, which was not asked for")
+        raise ValueError(f"{unwanted[0]} is for --search, which is not set")
 
 
 def _check_kind(settings: RunSettings) -> None:
@@ -96,7 +96,7 @@ def _check_kind(settings: RunSettings) -> None:
             option = setting.names[0].split("/")[0]
             if settings.segments:
                 raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")
-            raise ValueError(f"{option} is for --segments, which was not asked for")
+            raise ValueError(f"{option} is for --segments, which is not set")
     if settings.segments and (settings.engine not in ("auto", "threads") or settings.device is not None):
         option = "--device" if settings.engine in ("auto", "threads") else f"--engine {settings.engine}"
         raise ValueError(f"{option} is for chains: --segments trains a SegmentCRF, by the threads of this process")

@@ -11,15 +11,17 @@ answer. CRFsuite trains such models, with no weight other than zero; small folds
 
 Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
 CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
-files hold data and never code; ``random_state`` is kept if it is a whole number.
+files hold data and never code; ``random_state`` is kept if it is a whole number. A CRF that is fitted, loaded or
+unpickled is made known to eli5, if that has been imported.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,6 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from kernelfields.compat import eli5_weights
 from kernelfields.compat.feature_sequences import (
     Label,
     answer_each,
@@ -125,6 +126,7 @@ def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tupl
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
 
 
+@dataclass(eq=False, repr=False)
 class CRF(BaseEstimator):
     """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
 
@@ -162,70 +164,37 @@ class CRF(BaseEstimator):
     training_log_ : TrainingLog with a dict per iteration
     """
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: object = None,
-        max_linesearch: object = None,
-        calibration_eta: object = None,
-        calibration_rate: object = None,
-        calibration_samples: object = None,
-        calibration_candidates: object = None,
-        calibration_max_trials: object = None,
-        pa_type: object = None,
-        c: object = None,
-        error_sensitive: object = None,
-        averaging: object = None,
-        variance: object = None,
-        gamma: object = None,
-        verbose: bool = False,
-        model_filename: object = None,
-        keep_tempfiles: object = False,
-        trainer_cls: object = None,
-        *,
-        n_jobs: int | None = None,
-        random_state: object = None,
-    ):
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: object = None
+    max_linesearch: object = None
+    calibration_eta: object = None
+    calibration_rate: object = None
+    calibration_samples: object = None
+    calibration_candidates: object = None
+    calibration_max_trials: object = None
+    pa_type: object = None
+    c: object = None
+    error_sensitive: object = None
+    averaging: object = None
+    variance: object = None
+    gamma: object = None
+    verbose: bool = False
+    model_filename: object = None
+    keep_tempfiles: object = False
+    trainer_cls: object = None
+    _: KW_ONLY
+    n_jobs: int | None = None
+    random_state: object = None
 
     def fit(self, X: object, y: object, X_dev: object = None, y_dev: object = None) -> CRF:
         """Train on sequences of feature dicts or of lists of feature strings.
@@ -253,7 +222,7 @@ class CRF(BaseEstimator):
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, history, holdout)
         self._named: NamedWeights | None = None
-        eli5_weights.register(CRF)
+        register_with_eli5(CRF)
         return self
 
     def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
@@ -393,8 +362,62 @@ class CRF(BaseEstimator):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
-        eli5_weights.register(CRF)
+        register_with_eli5(CRF)
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
     return answer_each(sequences, lambda filled: [np.asarray(labels).tolist() for labels in field.predict(filled)])
+
+
+def register_with_eli5(kind: type) -> None:
+    """Let ``eli5.explain_weights`` and ``show_weights`` explain models of the class ``kind``, if eli5 was imported.
+
+    It is never imported here. The explanation is that of sklearn_crfsuite: features of each label, and transitions.
+    """
+    explain_weights = getattr(sys.modules.get("eli5"), "explain_weights", None)
+    if explain_weights is not None and kind not in explain_weights.registry:
+        explain_weights.register(kind, explain_with_eli5)
+
+
+def explain_with_eli5(
+    crf: CRF,
+    top: object = 20,
+    target_names: object = None,
+    targets: list | None = None,
+    feature_re: object = None,
+    feature_filter: object = None,
+) -> object:
+    """Return an ``eli5.base.Explanation`` of the weights; the arguments are those of ``eli5.explain_weights``."""
+    from eli5._feature_names import FeatureNames
+    from eli5._feature_weights import get_top_features
+    from eli5.base import Explanation, TargetExplanation, TransitionFeatureWeights
+    from eli5.utils import get_target_display_names
+
+    names, classes = np.array(crf.attributes_), crf.classes_
+    states = np.zeros((len(classes), len(names)))
+    row = {label: place for place, label in enumerate(classes)}
+    column = {name: place for place, name in enumerate(crf.attributes_)}
+    for (name, label), weight in crf.state_features_.items():
+        states[row[label], column[name]] = weight
+    if feature_re is not None or feature_filter is not None:
+        kept, chosen = FeatureNames(names).handle_filter(feature_filter, feature_re)
+        names, states = np.array(kept.feature_names), states[:, chosen]
+    shown = get_target_display_names(classes, target_names, _entities_together(classes) if targets is None else targets)
+    labels = [classes[place] for place, _ in shown]
+    transitions = [[crf.transition_features_.get((before, label), 0.0) for label in labels] for before in labels]
+    return Explanation(
+        targets=[TargetExplanation(name, get_top_features(names, states[place], top)) for place, name in shown],
+        transition_features=TransitionFeatureWeights([name for _, name in shown], np.array(transitions)),
+        estimator=repr(crf),
+        method="CRF",
+    )
+
+
+def _entities_together(classes: list) -> list:
+    """Return labels with "O" and the like first, and B-X beside I-X."""
+
+    def by_type(label: object) -> tuple[str, str]:
+        text = str(label)
+        return (text[2:] if text[1:2] == "-" and len(text) > 2 else ""), text
+
+    return sorted(classes, key=by_type)

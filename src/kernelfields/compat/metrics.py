@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import sklearn.metrics
@@ -25,27 +24,29 @@ def flat_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     return float(sklearn.metrics.accuracy_score(*_flat(y_true, y_pred)))
 
 
-def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Score:
+def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.precision_score`` over all positions."""
     return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Score:
+def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.recall_score`` over all positions."""
     return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Score:
+def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.f1_score`` over all positions."""
     return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: Any) -> Score:
+def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.fbeta_score`` over all positions."""
     return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
 
 
-def flat_classification_report(y_true: Labels, y_pred: Labels, labels: list | None = None, **kwargs: Any) -> str | dict:
+def flat_classification_report(
+    y_true: Labels, y_pred: Labels, labels: list | None = None, **kwargs: object
+) -> str | dict:
     """Return ``sklearn.metrics.classification_report`` over all positions."""
     return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
 

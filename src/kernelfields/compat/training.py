@@ -32,7 +32,7 @@ import numpy as np
 
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.fields.cliques import EdgeCliques
-from kernelfields.numerics.parameters import is_real, is_whole
+from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import REASONS, Iteration
 
@@ -181,9 +181,8 @@ def _number(parameters: Mapping[str, object], name: str, default: float) -> floa
 
 def _count(parameters: Mapping[str, object], name: str, default: int, least: int) -> int:
     value = default if parameters[name] is None else parameters[name]
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, or None, got {value!r}")
-    return int(value)
+    check_count(value, name, ", or None", least=least)
+    return int(value)  # type: ignore[call-overload]
 
 
 def _flag(parameters: Mapping[str, object], name: str) -> bool:

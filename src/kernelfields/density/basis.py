@@ -7,23 +7,21 @@ them, drawn at random, and ``BOX_CANDIDATES`` points of a Sobol sequence. Cost: 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ExplicitSubspace, Subspace
 from kernelfields.density.quadrature import sobol_points
-from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels.callables import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 
 MOST_CANDIDATES, BOX_CANDIDATES = 4096, 1024
 
 
 def density_basis(
-    kernel: Any,
-    basis: Any,
+    kernel: object,
+    basis: object,
     rank: int,
     pivots: str,
     points: np.ndarray,
@@ -33,12 +31,13 @@ def density_basis(
     """Return the subspace spanned by pivots among the sample, the box or both, or by explicit features."""
     if pivots not in ("both", "sample", "box"):
         raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {pivots!r}")
-    kernel = resolve_kernel(kernel)
-    if isinstance(kernel, Precomputed):
-        raise ValueError("a precomputed kernel knows the sample only, and a density needs the whole box")
-    kernel = kernel.resolve(points, weights)
-    if kernel.has_feature_map:
-        return ExplicitSubspace(kernel, kernel.feature_map(points[:1]).shape[1])
+    resolved = resolve_kernel(kernel)
+    if isinstance(resolved, Precomputed):
+        raise ValueError("a precomputed kernel has values at the sample only, and a density needs the whole box")
+    resolved = resolved.resolve(points, weights)
+    features = resolved.feature_map(points[:1]) if resolved.has_feature_map else None
+    if features is not None:
+        return ExplicitSubspace(resolved, features.shape[1])
     candidates = []
     if pivots != "box":
         few = len(points) <= MOST_CANDIDATES
@@ -48,7 +47,7 @@ def density_basis(
         candidates.append(sobol_points(points.shape[1], BOX_CANDIDATES, 0))
     inputs = np.vstack(candidates)
     strategy = resolve_basis(basis)
-    panel = PanelCholesky(kernel, inputs, strategy.capacity(rank, len(inputs)))
+    panel = PanelCholesky(resolved, inputs, strategy.capacity(rank, len(inputs)))
     strategy.select(panel, random)
-    warn_of_no_pivots(panel.rank, kernel, "the density")
+    warn_of_no_pivots(panel.rank, resolved, "the density")
     return panel.subspace()

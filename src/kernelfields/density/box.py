@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -49,7 +49,7 @@ class Box:
         return np.clip(self.low + U * (self.high - self.low), self.low, self.high)
 
     def contains(self, X: np.ndarray) -> np.ndarray:
-        """Say of every row whether it lies in the box, its faces included."""
+        """Return whether each row lies in the box, its faces included, (n,)."""
         return np.all((self.low <= X) & (self.high >= X), axis=1)
 
     def check_sample(self, X: np.ndarray) -> None:
@@ -66,7 +66,7 @@ class Box:
             )
 
 
-def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
+def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
     """Return the box meant by (d, 2) or "auto": the range of the sample, ``margin`` times it on either side."""
     if isinstance(box, str):
         if box != "auto":
@@ -92,7 +92,7 @@ def resolve_box(box: Any, X: np.ndarray, margin: float) -> Box:
     return found
 
 
-def _as_numbers(box: Any) -> np.ndarray:
+def _as_numbers(box: object) -> np.ndarray:
     try:
         return np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -133,7 +133,7 @@ class UniformMeasure:
         """Return points that are distributed as p0 where U (n, d) are uniform on the unit cube."""
         return self.box.from_unit(U)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return plain values for a model file; a function is not data."""
         return {"kind": self.kind}
 
@@ -163,7 +163,7 @@ class GaussianMeasure:
         levels = self._below + U * (self._above - self._below)
         return np.clip(self.mean + self.deviation * ndtri(levels), self.box.low, self.box.high)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return plain values for a model file."""
         return {"kind": self.kind, "mean": self.mean, "deviation": self.deviation}
 
@@ -173,7 +173,7 @@ class FunctionMeasure(UniformMeasure):
 
     kind = "function"
 
-    def __init__(self, box: Box, function: Callable[[np.ndarray], Any]):
+    def __init__(self, box: Box, function: Callable[[np.ndarray], ArrayLike]):
         super().__init__(box)
         self.function = function
 
@@ -195,7 +195,9 @@ class FunctionMeasure(UniformMeasure):
 Measure = UniformMeasure | GaussianMeasure
 
 
-def resolve_measure(base_measure: Any, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
+def resolve_measure(
+    base_measure: str | Callable[[np.ndarray], ArrayLike], box: Box, X: np.ndarray, weights: np.ndarray
+) -> Measure:
     """Return the base measure meant by "uniform", "gaussian" or a function of X."""
     if callable(base_measure) and not isinstance(base_measure, type):
         return FunctionMeasure(box, base_measure)
@@ -210,8 +212,10 @@ def resolve_measure(base_measure: Any, box: Box, X: np.ndarray, weights: np.ndar
     )
 
 
-def rebuild_measure(description: Mapping[str, Any], box: Box, function: Any) -> Measure:
-    """Return the base measure that was described; ``function`` is asked for where it is one of the user's."""
+def rebuild_measure(
+    description: Mapping[str, object], box: Box, function: Callable[[np.ndarray], ArrayLike] | None
+) -> Measure:
+    """Return the base measure that was described; ``function`` is needed where it is one of the user's."""
     kind = description["kind"]
     if kind == "uniform":
         return UniformMeasure(box)

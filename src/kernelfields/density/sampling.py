@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from kernelfields.basis.subspace import Subspace
 from kernelfields.density.box import FunctionMeasure, Measure
 from kernelfields.density.quadrature import MOST_TENSOR_AXES
+from kernelfields.kernels.kernel import Kernel
 
 _WASTE = 4.0
 _MOST_CELLS = 20_000
@@ -44,7 +45,7 @@ class Target:
     """What is drawn from: base measure, subspace and coefficients (r,) of f, g(f), points where f may be high."""
 
     measure: Measure
-    subspace: Any
+    subspace: Subspace
     coefficients: np.ndarray
     log_partition: float
     peaks: np.ndarray
@@ -136,9 +137,9 @@ def _halved(target: Target, envelope: Envelope, matter: np.ndarray) -> Envelope:
     low, high = envelope.low[rows], envelope.high[rows]
     sides = measure.box.to_unit(measure.from_uniform(high)) - measure.box.to_unit(measure.from_uniform(low))
     axis = np.argmax(sides, axis=1)
-    each = np.arange(len(rows))
+    cells = np.arange(len(rows))
     left_high, right_low = high.copy(), low.copy()
-    left_high[each, axis] = right_low[each, axis] = 0.5 * (low[each, axis] + high[each, axis])
+    left_high[cells, axis] = right_low[cells, axis] = 0.5 * (low[cells, axis] + high[cells, axis])
     new_low, new_high = np.vstack([low, right_low]), np.vstack([left_high, high])
     # A part is never higher than the whole, whatever its own bound says.
     bounds = np.minimum(_cell_bounds(target, new_low, new_high), np.tile(envelope.bounds[rows], 2))
@@ -169,7 +170,7 @@ def _cell_bounds(target: Target, low: np.ndarray, high: np.ndarray) -> np.ndarra
     return bounds
 
 
-def _largest_distances(kernel: Any, centres: np.ndarray, corners: np.ndarray) -> np.ndarray:
+def _largest_distances(kernel: Kernel, centres: np.ndarray, corners: np.ndarray) -> np.ndarray:
     """Return max_j d(corner_ij, centre_i) for centres (C, d) and their corners (C, 2^d, d), (C,)."""
     count, n_corners, dimension = corners.shape
     diagonal = np.asarray(kernel.diag(centres), dtype=np.float64)[:, None]

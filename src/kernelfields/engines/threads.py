@@ -117,9 +117,7 @@ class LocalSample:
         else:
             inputs = term.clique.view(self.data) if view is None else view.inputs
             inputs, features, left = self._features(term, inputs)
-        origin = None
-        if isinstance(term.subspace, PivotSubspace):
-            origin = FeatureOrigin(term.subspace.kernel, term.subspace.pivots, inputs, left)
+        origin = FeatureOrigin(term.span.kernel, term.span.pivots, inputs, left) if term.has_pivots else None
         term = replace(term, support=self._support(term, features))
         design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
         self._designs[id(term.subspace)] = design
@@ -132,13 +130,13 @@ class LocalSample:
     def _features(self, term: Term, inputs: Any) -> tuple[Any, Any, Any]:
         """Return inputs, their features in a subspace that is there already, and what it leaves of each input."""
         subspace, dtype = term.subspace, self.settings.dtype
-        if not term.has_pivots:
+        if not isinstance(subspace, PivotSubspace):
             return inputs, subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
         precision = feature_dtype(dtype, inputs.shape[0] * subspace.rank, self.settings.tol)
         if precision == np.float64:
             inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
         plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
-        features = subspace.features(inputs, precision) if plan is None else plan.features_of(subspace, inputs)
+        features = plan.features_of(subspace, inputs) if plan else subspace.features(inputs, precision)
         return inputs, features, left_outside(subspace, inputs, features)
 
     def _support(self, term: Term, features: Any) -> Support | None:

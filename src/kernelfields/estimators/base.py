@@ -58,7 +58,7 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.stored import StoredEstimator
-from kernelfields.fields.evidence import as_evidence, read_labels, share_right
+from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, random_generator
 from kernelfields.inference.answers import Answers, warn_of_inference
@@ -91,19 +91,18 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
-from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
 from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
-from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
     draw_posterior,
     label_variances,
+    resolve_uncertainty,
 )
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
@@ -433,7 +432,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         except (TypeError, ValueError) as error:
             raise type(error)(f"known: {error}") from error
 
-    def _read_known(self, known: object, data: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Any) -> tuple[np.ndarray, LabelEvidence | None]:
         """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
         return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
 
@@ -517,7 +516,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
             for answers in batches:
                 yield answers.data, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
-        from kernelfields.uncertainty.laplace.probit import averaged_answers
+        from kernelfields.uncertainty.laplace.samples import averaged_answers
 
         yield from averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
 

@@ -31,6 +31,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
@@ -265,7 +266,7 @@ class ChainCRF(LabelledField):
         check_lengths(chains, self.field_.spec)
         return chains
 
-    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
         labels, evidence = super()._read_known(known, data)
         check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
         return labels, evidence
@@ -450,7 +451,8 @@ class ChainCRF(LabelledField):
     # ---- files
 
     def _describe_spec(self) -> dict[str, Any]:
-        return {"masks": described_masks(self.field_.spec.masks)}
+        # Readers of model files need not guess whether labels are those of entities.
+        return {"masks": described_masks(self.field_.spec.masks), "jointly": self._decodes_jointly()}
 
     @classmethod
     def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:

@@ -20,7 +20,7 @@ from kernelfields.fields.reading import locate, plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.numerics.parameters import check_count
-from kernelfields.reports.filled import FilledLabel, FilledLabels, words_for
+from kernelfields.reports.inspection import FilledLabel, FilledLabels, words_for
 
 
 def log_likelihoods(answers: Iterable[Answers]) -> np.ndarray:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.density.basis import density_basis
 from kernelfields.density.box import (
     Box,
@@ -32,13 +33,13 @@ from kernelfields.density.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.density.peaks import unseen_log_mass
 from kernelfields.density.quadrature import (
     Quadrature,
     Rule,
     check_proper,
     first_quadrature,
     judged_log_integral,
+    unseen_log_mass,
 )
 from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
@@ -256,12 +257,12 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
+        """Draw independent points, (n_samples, d), by rejection; see density/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes
-        if hasattr(self.basis_, "pivots"):
-            peaks = np.vstack([peaks, self._measure.box.from_unit(self.basis_.pivots)])
+        if isinstance(self.basis_, PivotSubspace):
+            peaks = np.vstack([peaks, self._measure.box.from_unit(np.asarray(self.basis_.pivots))])
         target = Target(self._measure, self.basis_, self.coef_, self.log_partition_, peaks)
         return draw(target, int(n_samples), random_generator(random_state))
 

@@ -29,8 +29,7 @@ from kernelfields.estimators.declared import (
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import is_sequence, open_groups
@@ -361,7 +360,7 @@ def _refuse_nothing(X: Any) -> None:
 def _single_nodes(inputs: Any) -> Graphs:
     """Return inputs as graphs of one node each, with weights of sum one."""
     rows = inputs.shape[0]
-    return Graphs(inputs, np.arange(rows + 1), (), None, _shares(rows, rows))
+    return Graphs(inputs, np.arange(rows + 1), None, _shares(rows, rows))
 
 
 def _shares(count: int, n_positions: int) -> np.ndarray:

@@ -23,8 +23,7 @@ from kernelfields.estimators.declared import (
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.fields.cliques import CliqueSet, GraphFactors, GraphNodes
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
@@ -154,7 +153,7 @@ class GraphCRF(LabelledField):
         graphs = training.data
         if self.cliques is not None:
             return name_cliques(_named_by_type(self.cliques))
-        shared = {"basis": self.basis, "rank": self.rank, "support": self.support}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support}
         cliques: list = [
             GraphNodes(
                 kernel,

@@ -21,11 +21,10 @@ from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.evidence import known_labels, read_labels, tells_partly
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import GraphNodes
+from kernelfields.fields.evidence import LabelEvidence, SoftTargets, known_labels, read_labels, tells_partly
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import SAMPLES, balanced_weights
-from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
@@ -33,8 +32,7 @@ from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
-from kernelfields.uncertainty.laplace.probit import probit_marginals
-from kernelfields.uncertainty.laplace.samples import label_variances
+from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000
@@ -166,7 +164,7 @@ class KernelClassifier(ClassifierMixin, LabelledField):
     def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
         return whole, "", None if tokens is None else tokens[whole]
 
-    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, LabelEvidence | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
     def _item_labels(self, training: Training, y: Any) -> list[np.ndarray]:
@@ -295,4 +293,4 @@ class KernelClassifier(ClassifierMixin, LabelledField):
 
 def _single_nodes(inputs: Any, labels: Any = None, weights: Any = None, evidence: Any = None) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights, None, evidence)
+    return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)

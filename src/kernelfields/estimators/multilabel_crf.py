@@ -156,7 +156,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
         data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
-        table = data.labels.reshape(-1, self.n_labels_)
+        table = data.required_labels.reshape(-1, self.n_labels_)
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
@@ -164,7 +164,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         # Which labels meet is learnt when the data are placed, if that is asked for.
         edges = []
         if resolve_label_search(self.label_graph) is None:
-            table = data.labels.reshape(-1, len(classes))
+            table = data.required_labels.reshape(-1, len(classes))
             known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
             edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
         return self._spec_of(edges, classes.tolist())
@@ -209,18 +209,18 @@ class MultiLabelCRF(ClassifierMixin, LabelledField):
         weights = held_out.position_weights
         if held_out.evidence is not None:
             weights = weights * informative(held_out.evidence)
-        training.threshold = learn(marginals[:, 1], held_out.labels, weights)
+        training.threshold = learn(marginals[:, 1], held_out.required_labels, weights)
 
     def _item_labels(self, training: Training, y: object) -> list[np.ndarray]:
         data = training.data
-        table = data.labels.reshape(data.n_instances, -1)
+        table = data.required_labels.reshape(data.n_instances, -1)
         if data.evidence is not None:
             table = table * informative(data.evidence).reshape(table.shape)
         # One more label for instances that have none, so that folds share them as well.
         return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
 
     def _approximate_method(self, training: Training) -> str | None:
-        one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs).graphs
+        one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs)
         members = [factors.members for factors in one.factors]
         family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
         return None if family.exact else family.method

@@ -30,6 +30,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.reading import plain_label, random_generator
 from kernelfields.fields.segments import (
     DURATION,
@@ -44,7 +45,6 @@ from kernelfields.fields.segments import (
     check_duration,
     read_segments,
 )
-from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec

@@ -41,7 +41,7 @@ from kernelfields.estimators.declared import (
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
+from kernelfields.fields.reading import check_class_weight, is_sequence, pack_inputs, random_generator
 from kernelfields.models.documents import (
     checked_classes,
     describe_parameters,
@@ -51,6 +51,7 @@ from kernelfields.models.documents import (
 )
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.solvers.loop import Solution
 
 _KIND = "SequenceClassifier"

@@ -3,8 +3,11 @@
 from kernelfields.evaluation.calibration import (
     Calibration,
     ReliabilityCurve,
+    Temperature,
     brier_score,
     expected_calibration_error,
+    fit_temperature,
+    marginal_log_loss,
     reliability_curve,
 )
 from kernelfields.evaluation.comparison import Comparison, Difference, compare
@@ -13,7 +16,6 @@ from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Eva
 from kernelfields.evaluation.importance import FeatureImportance, feature_importance
 from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
 from kernelfields.evaluation.model_evaluation import evaluate_model
-from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
 from kernelfields.reports.tables import Estimate
 
 __all__ = [

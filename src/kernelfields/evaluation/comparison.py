@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from kernelfields.evaluation.entities import find_entities
+from kernelfields.evaluation.evaluation import count_prediction, estimated_proportions, resampled_figures
 from kernelfields.evaluation.label_scores import Counts, average_table, choose_labels
 from kernelfields.evaluation.packed_labels import pack_labels
-from kernelfields.evaluation.predictions import count_prediction, estimated_proportions, resampled_figures
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.tables import Estimate, Result, Table
 

@@ -14,8 +14,8 @@ count as errors.
 
 Decodings are other ways to predict labels from the same field:
 
-    viterbi, joint    argmax_y p(y | x)             labels that fit together
-    posterior         argmax_b p(y_t = b | x)       most labels right, one by one
+    viterbi      argmax_y p(y | x)             labels that fit together
+    posterior    argmax_b p(y_t = b | x)       most labels right, one by one
 
 Token accuracy mostly favours the second and entities the first, so a score is meaningful only with its decoding.
 """
@@ -28,10 +28,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
-from kernelfields.evaluation.entities import find_entities
-from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
+from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
+from kernelfields.evaluation.label_scores import (
+    Counts,
+    Scores,
+    average_table,
+    choose_labels,
+    label_counts,
+    right_sequences,
+    score_table,
+)
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.predictions import count_prediction, estimated_proportions
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.report import evaluation_tables
 from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
@@ -178,6 +185,51 @@ def evaluate(
         calibration=calibration,
         decodings=scores,
     )
+
+
+# ---- counts of one prediction, which evaluations, comparisons and decodings share
+
+
+def count_prediction(
+    packed: PackedLabels, reader: EntityReader | None, predicted: str = "y_pred"
+) -> dict[str, np.ndarray]:
+    """Count sequences, tokens and right sequences (S,), labels (S, 3, L) and entities (S, 3, T), by sequence."""
+    statistics = {
+        "sequences": np.ones(packed.n_sequences),
+        "tokens": packed.lengths,
+        "right": right_sequences(packed, predicted),
+        "labels": label_counts(packed, predicted).values,
+    }
+    if reader is not None:
+        statistics["entities"] = entity_counts(packed, reader, predicted).values
+    return statistics
+
+
+def resampled_figures(sums: Mapping[str, np.ndarray], columns: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the figures (1 + n_resamples,) of summed statistics; ``columns`` are the labels to average over."""
+    labels = Counts(sums["labels"])
+    figures = {
+        "accuracy": labels.hits.sum(axis=1) / sums["tokens"],
+        "sequence_accuracy": sums["right"] / sums["sequences"],
+        "macro_f1": labels.take(columns).average("macro")[2],
+    }
+    if "entities" in sums:
+        figures["entity_f1"] = Counts(sums["entities"]).average("micro")[2]
+    return figures
+
+
+def estimated_proportions(statistics: Mapping[str, np.ndarray], resampling: Resampling) -> dict[str, Estimate]:
+    """Return the figures that are proportions, with Wilson intervals, from statistics by sequence."""
+    figures = {
+        "accuracy": resampling.proportion(Counts(statistics["labels"]).hits.sum(axis=1), statistics["tokens"]),
+        "sequence_accuracy": resampling.proportion(statistics["right"], statistics["sequences"]),
+    }
+    if "entities" in statistics:
+        figures["entity_f1"] = score_table(Counts(statistics["entities"]).together(), ["all"], resampling)["all"].f1
+    return figures
+
+
+# ---- parts of an evaluation
 
 
 def _counts(part: str, *statistics: Mapping[str, np.ndarray]) -> tuple[Counts, ...]:

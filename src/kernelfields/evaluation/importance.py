@@ -40,7 +40,7 @@ NumberTable: TypeAlias = np.ndarray | scipy.sparse.sparray
 class FittedModel(Protocol):
     """A fitted estimator."""
 
-    def predict(self, X: object) -> Iterable[Any]:
+    def predict(self, X: object) -> Iterable[object]:
         """Return the labels of each item."""
 
 
@@ -94,7 +94,7 @@ class FeatureImportance(Shown):
 
 def feature_importance(
     model: FittedModel,
-    X: Any,
+    X: object,
     y: Sequence[object] | np.ndarray,
     *,
     features: Iterable[object] | Mapping[object, Iterable[object]] | None = None,
@@ -151,7 +151,10 @@ def _quality(model: FittedModel, y: Sequence[object] | np.ndarray, scoring: str)
     if scoring == "accuracy":
         truth = [np.atleast_1d(np.asarray(labels)) for labels in y]
         return lambda X: np.array(
-            [float(np.sum(np.atleast_1d(own) == true)) for own, true in zip(model.predict(X), truth, strict=True)]
+            [
+                float(np.sum(np.atleast_1d(np.asarray(own)) == true))
+                for own, true in zip(model.predict(X), truth, strict=True)
+            ]
         )
     if isinstance(model, HasLikelihood):
         log_likelihood = model.log_likelihood
@@ -235,7 +238,7 @@ class _StackedColumns:
 class _NamedColumns:
     """Features of positions that are dicts, or lists of strings such as "word=the", by their names."""
 
-    def __init__(self, X: Sequence[Sequence[Any]]):
+    def __init__(self, X: Sequence[Sequence[Mapping | Iterable[str]]]):
         self._X = X
         positions = [position for sequence in X for position in sequence]
         self.names = list(dict.fromkeys(name for position in positions for name in _names_at(position)))
@@ -286,7 +289,7 @@ def _is_numbers(position: object) -> bool:
     return isinstance(position, list | tuple) and len(position) > 0 and not isinstance(position[0], str)
 
 
-def _names_at(position: Mapping[Any, Any] | Iterable[str]) -> Iterable[str]:
+def _names_at(position: Mapping | Iterable[str]) -> Iterable[str]:
     """Return the names of the features of one position."""
     return map(str, position) if isinstance(position, Mapping) else map(_prefix, position)
 
@@ -297,16 +300,16 @@ def _prefix(feature: str) -> str:
     return feature[: min(ends)] if ends else feature
 
 
-def _exchanged(own: Any, other: Any, wanted: set[str]) -> object:
+def _exchanged(own: Mapping | Iterable[str], other: Mapping | Iterable[str], wanted: set[str]) -> object:
     """Return the features of a position with the wanted ones of another."""
-    if isinstance(own, Mapping):
+    if isinstance(own, Mapping) and isinstance(other, Mapping):
         kept = {name: value for name, value in own.items() if str(name) not in wanted}
         return kept | {name: value for name, value in other.items() if str(name) in wanted}
     kept_strings = [feature for feature in own if _prefix(feature) not in wanted]
     return kept_strings + [feature for feature in other if _prefix(feature) in wanted]
 
 
-def _with_columns(table: NumberTable, columns: list[int], order: np.ndarray) -> Any:
+def _with_columns(table: NumberTable, columns: list[int], order: np.ndarray) -> NumberTable:
     """Return a table whose chosen columns have their rows in another order."""
     if isinstance(table, np.ndarray):
         changed = table.copy()

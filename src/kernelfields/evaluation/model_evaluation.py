@@ -18,7 +18,6 @@ from kernelfields.fields.evidence import is_partial, single_labels
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
-_DECODINGS = {JOINT: JOINT, POSTERIOR: POSTERIOR}
 _NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
 
 Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
@@ -39,7 +38,13 @@ class FittedField(Protocol):
 
 
 def evaluate_model(
-    model: FittedField, X: Any, y: Any, *, decode: str | None = None, labels_only: bool = False, **settings: Any
+    model: FittedField,
+    X: Sequence,
+    y: Sequence,
+    *,
+    decode: str | None = None,
+    labels_only: bool = False,
+    **settings: Any,
 ) -> Evaluation:
     """Compare the predictions of a fitted ChainCRF or GraphCRF for X with the true labels y.
 
@@ -61,7 +66,7 @@ def evaluate_model(
             f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}"
             f"{advice if labels_rows else ''}"
         )
-    if decode is not None and decode not in _DECODINGS:
+    if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     if any(map(is_partial, y)):
         # Sequences of which nothing is known have no part in any figure.
@@ -70,7 +75,7 @@ def evaluate_model(
         if not known:
             raise ValueError(_NOTHING_KNOWN)
     decoded = {JOINT: model.predict(X, decode=JOINT), POSTERIOR: model.predict(X, decode=POSTERIOR)}
-    predicted = model.predict(X) if decode is None else decoded[_DECODINGS[decode]]
+    predicted = model.predict(X) if decode is None else decoded[decode]
     if not labels_only:
         inference = getattr(model, "inference_", None)
         if inference is None or inference.exact:
@@ -105,7 +110,7 @@ def evaluate_known(
     )
 
 
-def known_only(y: Any, *others: Iterable[Any], scheme: str | None) -> tuple:
+def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
     """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
 
     Sequences of which nothing is known are left out.
@@ -128,8 +133,8 @@ def known_only(y: Any, *others: Iterable[Any], scheme: str | None) -> tuple:
 
 
 def _known_places(labels: list) -> np.ndarray:
-    return np.array([place for place, label in enumerate(labels) if label is not None], dtype=np.int64)
+    return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
 
 
-def _taken(values: Values, places: np.ndarray) -> Values | list:
-    return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
+def _taken(values: Values, positions: np.ndarray) -> Values | list:
+    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]

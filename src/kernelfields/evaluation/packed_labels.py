@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, locate, offsets_of, plain_label
+from kernelfields.fields.reading import is_sequence, locate, plain_label
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 
@@ -58,7 +58,7 @@ class PackedLabels:
         return np.bincount(cells, minlength=self.n_sequences * n_groups).reshape(self.n_sequences, n_groups)
 
 
-def pack_labels(**lists: Any) -> PackedLabels:
+def pack_labels(**lists: object) -> PackedLabels:
     """Pack lists of label sequences of the same lengths: ``pack_labels(y_true=..., y_pred=...)``."""
     flat: dict[str, list] = {}
     first_name, sizes = next(iter(lists)), np.zeros(0, dtype=np.int64)
@@ -85,7 +85,7 @@ def pack_labels(**lists: Any) -> PackedLabels:
     return PackedLabels(codes, offsets, labels)
 
 
-def _list_sequences(sequences: Any, name: str) -> list[list]:
+def _list_sequences(sequences: object, name: str) -> list[list]:
     if not is_sequence(sequences) or getattr(sequences, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}")
     listed = [_list_labels(item, index, name) for index, item in enumerate(sequences)]
@@ -94,7 +94,7 @@ def _list_sequences(sequences: Any, name: str) -> list[list]:
     return listed
 
 
-def _list_labels(item: Any, index: int, name: str) -> list:
+def _list_labels(item: object, index: int, name: str) -> list:
     if isinstance(item, list):
         return item
     if not is_sequence(item):

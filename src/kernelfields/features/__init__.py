@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from kernelfields.features.embeddings import Embeddings
     from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
     from kernelfields.features.readers import is_feature_sequences
-    from kernelfields.features.sequence_union import SequenceUnion
-    from kernelfields.features.sequencewise import Sequencewise
+    from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
 
 __all__ = [
@@ -37,8 +36,7 @@ __getattr__, __dir__ = lazy_names(
         "embeddings": ["Embeddings"],
         "frames": ["FrameSequences", "read_frame", "split_lengths"],
         "readers": ["is_feature_sequences"],
-        "sequence_union": ["SequenceUnion"],
-        "sequencewise": ["Sequencewise"],
+        "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
     },
 )

@@ -20,8 +20,9 @@ import scipy.sparse as sp
 
 from kernelfields.features.chunks import described, is_collection, kept_counts, read_chunk
 from kernelfields.features.names import NameTable
-from kernelfields.fields.reading import SEQUENCES, is_listing, offsets_of
+from kernelfields.fields.reading import SEQUENCES, is_listing
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 

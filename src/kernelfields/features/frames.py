@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, listed, offsets_of, plain_label
+from kernelfields.fields.reading import is_sequence, listed, plain_label
+from kernelfields.numerics.sparse_rows import Rows, offsets_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2 import DataFrame, Series
@@ -292,7 +293,7 @@ def read_frame(
     return FrameReader(sequence, label, features, sort).learn(frame)
 
 
-def split_lengths(rows: Any, lengths: object) -> list:
+def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
     """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():

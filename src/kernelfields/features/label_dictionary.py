@@ -8,6 +8,7 @@ and prediction alike, and is kept in the model file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -51,6 +52,7 @@ RULES: dict[str, Callable[[Mapping], FittedRule]] = {}
 
 
 @SETTINGS.register("label dictionary")
+@dataclass(eq=False, repr=False)
 class LabelDictionary(BaseEstimator):
     """Labels that positions may have, by the value of one feature, such as the word.
 
@@ -66,18 +68,11 @@ class LabelDictionary(BaseEstimator):
         Words with a list of labels that they may have besides those seen in training; known, however rare.
     """
 
-    def __init__(
-        self,
-        feature: str | int,
-        *,
-        min_count: int = 5,
-        unknown: str | Iterable = "all",
-        entries: Mapping | None = None,
-    ):
-        self.feature = feature
-        self.min_count = min_count
-        self.unknown = unknown
-        self.entries = entries
+    feature: str | int
+    _: KW_ONLY
+    min_count: int = 5
+    unknown: str | Iterable = "all"
+    entries: Mapping | None = None
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
@@ -245,7 +240,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
     seen = np.zeros((n_words, n_labels), dtype=bool)
     rows = np.flatnonzero(which >= 0)
     if chains.evidence is None:
-        seen[which[rows], chains.labels[rows]] = True
+        seen[which[rows], chains.required_labels[rows]] = True
         return seen
     possible = (log_weights(chains.evidence) > -np.inf) & (label_shares(chains.evidence) > 0)
     row, label = np.nonzero(possible[rows])

@@ -107,7 +107,7 @@ class InputReader:
 
     def scale(self, data: Labelled, always: bool) -> Labelled:
         """Learn how columns come to one scale, if they need it; return the data on that scale."""
-        weights = data.position_weights if isinstance(data, Chains | Graphs) else data.weights
+        weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
         self.scaling = learn_scaling(data.inputs, weights, always=always)
         return self.scaled(data)
 
@@ -191,7 +191,7 @@ class ChainReader(InputReader):
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)
-            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
+            self.columns = shared_columns(X, "sequence")
         self.learn_kind(inputs)
         return inputs, offsets
 
@@ -238,7 +238,7 @@ class ChainReader(InputReader):
                 f"{self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X)
-        check_columns(X, self.columns, "sequence")  # type: ignore[arg-type]  # pack_inputs has read X
+        check_columns(X, self.columns, "sequence")
         return self.as_fitted(inputs), offsets
 
     def describe(self) -> dict[str, object]:
@@ -322,7 +322,7 @@ class GraphReader(InputReader):
         return super().scale(replace(data, factors=tuple(scaled)), always)
 
     def learn(
-        self, X: object, y: object, sample_weight: object = None, classes: object = None
+        self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None
     ) -> tuple[Graphs, np.ndarray]:
         """Learn the kind of X; return labelled graphs and the sorted classes, ``classes`` where they are known."""
         if y is None:

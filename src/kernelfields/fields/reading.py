@@ -23,7 +23,7 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any, TypeAlias, TypeGuard
@@ -32,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -103,22 +104,10 @@ class SampleNouns(Nouns):
 SAMPLES = SampleNouns(whole="list", part="sample")
 
 
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Return the offsets (S + 1,) int64 of sequences of the given lengths (S,)."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64, copy=False)
-
-
 def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
     """Return the sequence a packed row belongs to, and its position there."""
     sequence = int(np.searchsorted(offsets, row, side="right")) - 1
     return sequence, int(row - offsets[sequence])
-
-
-def rows_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the packed rows of the chosen sequences, in their order, and the offsets these will have."""
-    lengths = np.diff(offsets)[chosen]
-    after = offsets_of(lengths)
-    return np.repeat(offsets[:-1][chosen] - after[:-1], lengths) + np.arange(after[-1]), after
 
 
 def is_sequence(values: object) -> TypeGuard[Any]:
@@ -325,18 +314,9 @@ def encode_labels(
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
     items = list(y)
-    if lengths is not None and len(items) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(items)}: each needs its labels")
+    check_number(len(items), lengths, nouns)
     arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
-    sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    if lengths is not None and (wrong := np.flatnonzero(sizes != lengths)).size:
-        index = wrong[0]
-        raise ValueError(
-            f"{nouns.name(index)} has {lengths[index]} rows in X but {sizes[index]} labels in y. "
-            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
-        )
-    if (empty := np.flatnonzero(sizes == 0)).size:
-        raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
+    offsets = label_offsets([len(array) for array in arrays], lengths, nouns)
     strings = np.array([array.dtype.kind == "U" for array in arrays])
     if (other := np.flatnonzero(strings != strings[0])).size:
         names = ("strings", "numbers") if strings[0] else ("numbers", "strings")
@@ -345,7 +325,6 @@ def encode_labels(
             f"{names[1]}. Use one kind throughout, for example str(label)."
         )
     flat = np.concatenate(arrays)
-    offsets = offsets_of(sizes)
     _check_whole(flat, offsets, nouns)
     if classes is None:
         known = np.unique(flat)
@@ -353,17 +332,49 @@ def encode_labels(
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
     else:
         known = np.unique(_label_array(list(classes), "classes", nouns))
-        if (known.dtype.kind == "U") != strings[0]:
-            place = nouns.place(offsets, 0)
-            raise ValueError(f"unknown label {flat[0].item()!r} at {place}: known are {listed(known)}")
-    labels = np.minimum(np.searchsorted(known, flat), len(known) - 1)
-    if classes is not None and (unknown := np.flatnonzero(known[labels] != flat)).size:
+    return places_among(known, flat, lambda row: nouns.place(offsets, row), unknown_allowed), known
+
+
+def check_number(n_items: int, lengths: np.ndarray | None, nouns: Nouns, noun: str = "labels") -> None:
+    """Raise ValueError unless y has as many items as X, whose ``lengths`` (S,) are None where there is no X."""
+    if lengths is not None and n_items != len(lengths):
+        raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {n_items}: each needs its {noun}")
+
+
+def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+    """Return the offsets (S + 1,) of label sequences; ValueError for one that is empty or has not the length of X."""
+    counts = np.array(sizes, dtype=np.int64)
+    if lengths is not None and (wrong := np.flatnonzero(counts != lengths)).size:
+        index = wrong[0]
+        raise ValueError(
+            f"{nouns.name(index)} has {lengths[index]} rows in X but {counts[index]} labels in y. "
+            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
+        )
+    if (empty := np.flatnonzero(counts == 0)).size:
+        raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
+    return offsets_of(counts)
+
+
+def places_among(
+    known: np.ndarray, labels: np.ndarray, where: Callable[[int], str], unknown_allowed: bool = False
+) -> np.ndarray:
+    """Return the places of labels (n,) among the sorted known ones.
+
+    A label that is not there is -1 with ``unknown_allowed``, else a ValueError, in which ``where`` names its position.
+    Text among numbers, or the reverse, is always an error.
+    """
+    first_wrong = 0
+    if (known.dtype.kind == "U") == (labels.dtype.kind == "U"):
+        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        unknown = np.flatnonzero(known[places] != labels)
+        if not unknown.size:
+            return places
         if unknown_allowed:
-            labels[unknown] = -1
-            return labels, known
-        place = nouns.place(offsets, unknown[0])
-        raise ValueError(f"unknown label {flat[unknown[0]].item()!r} at {place}: known are {listed(known)}")
-    return labels, known
+            places[unknown] = -1
+            return places
+        first_wrong = int(unknown[0])
+    label = plain_label(labels[first_wrong])
+    raise ValueError(f"unknown label {label!r} at {where(first_wrong)}: known are {listed(known)}")
 
 
 def check_sample_weight(sample_weight: object, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:

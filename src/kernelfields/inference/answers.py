@@ -98,7 +98,7 @@ class Answers:
         """Return the entropy of each item, (S,)."""
         return self.member.entropy()
 
-    def label_scores(self, labels: np.ndarray) -> np.ndarray:
+    def label_scores(self, labels: Any) -> np.ndarray:
         """Return the score of a labelling of each item, (S,); minus infinity where it is forbidden."""
         return self.family.label_scores(self.potentials, labels)
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
 from kernelfields.fields.reading import SEQUENCES
 from kernelfields.fields.segments import SegmentedChains
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.segments.family import check_possible
 
@@ -45,9 +47,9 @@ def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.nd
 def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec)
     if chains.allowed is not None and chains.evidence is None:
-        outside = np.flatnonzero(~chains.allowed.within(chains.labels))
+        outside = np.flatnonzero(~chains.allowed.within(chains.required_labels))
         if outside.size:
-            label = classes[chains.labels[outside[0]]].item()
+            label = classes[chains.required_labels[outside[0]]].item()
             place = SEQUENCES.place(chains.offsets, int(outside[0]))
             raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
     if spec.constrained:
@@ -55,9 +57,25 @@ def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -
         if chains.evidence is None:
             before = np.full(chains.n_positions, -1)
             before[chains.following()] = chains.before(chains.following(), 1)
-            spec.masks.check_labels(chains.labels, chains.offsets, classes, before)
+            spec.masks.check_labels(chains.required_labels, chains.offsets, classes, before)
         else:
-            spec.masks.check_evidence(chains.evidence, chains.offsets)
+            check_evidence(spec.masks, chains.evidence, chains.offsets)
+
+
+def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.ndarray) -> None:
+    """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
+
+    Targets must have nothing of what is forbidden.
+    """
+    if isinstance(evidence, SoftRows):
+        masks.check_targets(evidence, offsets)
+        return
+    lost = BaseMeasure(offsets, evidence.shape[1], masks, log_weights=evidence).dead_rows()
+    if (broken := np.flatnonzero(lost >= 0)).size:
+        place = SEQUENCES.place(offsets, int(lost[broken[0]]))
+        raise ValueError(
+            f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
+        )
 
 
 def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
@@ -80,7 +98,7 @@ def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
 def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label that is forbidden where it stands, or the first segment too long."""
     if chains.evidence is not None:
-        _check_evidence(chains, spec)
+        _check_evidence(chains, spec, log_weights(chains.evidence))
         return
     begins, ends, labels = chains.segments
     masks, step = spec.masks, spec.base_measure(chains).step
@@ -89,7 +107,7 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
         within = masks.edge.copy()
         np.fill_diagonal(within, 0.0)
         ConstraintMasks(within, masks.start, masks.end, masks.label, masks.scheme).check_labels(
-            chains.labels, chains.offsets, classes
+            chains.required_labels, chains.offsets, classes
         )
     places = begins - chains.offsets[sequences]
     if (long := np.flatnonzero(ends - begins > spec.max_duration)).size:
@@ -110,9 +128,9 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
         )
 
 
-def _check_evidence(chains: SegmentedChains, spec: FamilySpec) -> None:
+def _check_evidence(chains: SegmentedChains, spec: FamilySpec, evidence: np.ndarray) -> None:
     """Raise ValueError at the first chain that what is known of its labels leaves no segmentation."""
-    for sequence in np.flatnonzero(contradicted(chains, spec, chains.evidence)).tolist():
+    for sequence in np.flatnonzero(contradicted(chains, spec, evidence)).tolist():
         raise ValueError(
             f"sequence {sequence}: the labels that are known of it leave no segmentation with segments of at most "
             f"{spec.max_duration} positions and steps that are allowed. Raise max_duration, or drop a constraint."

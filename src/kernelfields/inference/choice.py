@@ -244,7 +244,7 @@ def _instance_family(
     instances: LabelledInstances, placed: Sequence[Placed], spec: FamilySpec, **options: object
 ) -> LabelFamily:
     names = list(dict.fromkeys(term.group for term in placed if term.group is not None))
-    graphs = instances.with_pairs({name: spec.pairs[name] for name in names}).graphs
+    graphs = instances.with_pairs({name: spec.pairs[name] for name in names})
     tied = [name for name in names if _all_tied(placed, name)]
     members = [factors.members for factors in graphs.factors]
     plan = plan_labels(graphs.offsets, members, spec.method, tied=len(tied) == len(names))

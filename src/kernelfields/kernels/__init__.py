@@ -8,11 +8,11 @@ Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precompu
 The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
 
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.callables import CallableKernel, Precomputed
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import (
+    Columns,
     Constant,
     Kernel,
     Normalized,
@@ -25,7 +25,6 @@ from kernelfields.kernels.kernel import (
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
 from kernelfields.kernels.manifold import Manifold
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

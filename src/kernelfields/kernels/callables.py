@@ -1,7 +1,13 @@
-"""Functions as kernels: function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them.
+"""Kernels given by a function or by their values.
+
+    CallableKernel    function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them
+    Precomputed       k(i, j) = matrix[i, j]
 
 The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file holds only the name;
 the function is passed again on loading. Cost: that of the function; the diagonal costs _DIAGONAL_BLOCK values per row.
+
+Inputs of Precomputed are one-column arrays of row numbers: X (n, 1), Z (m, 1), matrix (N, N). This is how objects
+that are not vectors (strings, graphs, molecules) enter. Cost O(n m); the matrix is not copied.
 """
 
 from __future__ import annotations
@@ -9,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from kernelfields.kernels.arrays import block_dtype
+from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
 from kernelfields.numerics.sparse_rows import Rows
 
@@ -71,7 +78,7 @@ class CallableKernel(Kernel):
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         block = self._values(X, X if Z is None else Z)
         block = symmetric(block, f"the kernel function {self.label()!r}") if Z is None else block
-        return block.astype(block_dtype(X, Z), copy=False)
+        return block.astype(arrays.block_dtype(X, Z), copy=False)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         diagonal = np.empty(X.shape[0], dtype=X.dtype)
@@ -86,7 +93,7 @@ class CallableKernel(Kernel):
         expected = (X.shape[0], Z.shape[0])
         # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.
         try:
-            values = np.array(dense, dtype=block_dtype(X, Z))
+            values = np.array(dense, dtype=arrays.block_dtype(X, Z))
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the kernel function {self.label()!r} must return a real array of shape {expected} for inputs of "
@@ -104,3 +111,40 @@ class CallableKernel(Kernel):
                 "Kernel values must be finite: check the function and its inputs."
             )
         return values
+
+
+@register("precomputed")
+class Precomputed(Kernel):
+    """k(i, j) = matrix[i, j] for a symmetric matrix; inputs are one column of row numbers."""
+
+    shared = frozenset({"matrix"})
+
+    def __init__(self, matrix: ArrayLike):
+        self.matrix = matrix
+
+    def check_parameters(self) -> None:
+        """Check that the matrix is square, finite and symmetric up to rounding."""
+        symmetric(self._values(), "Precomputed: matrix")
+
+    def spec(self) -> dict[str, object]:
+        """Return the description with the matrix as a numpy array."""
+        return {"kind": self.kind, "matrix": self._values()}
+
+    def _values(self) -> np.ndarray:
+        try:
+            values = np.asarray(self.matrix)
+            values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Precomputed: matrix must hold real numbers: {error}.") from error
+        if values.ndim != 2 or values.shape[0] != values.shape[1]:
+            raise ValueError(f"Precomputed: matrix must be square, got shape {values.shape}.")
+        return values
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        values = self._values()
+        columns = arrays.row_numbers(X if Z is None else Z, len(values), "Precomputed")
+        block = arrays.converted(arrays.looked_up(X, values, columns, "Precomputed"), arrays.block_dtype(X, Z))
+        return symmetric(block, "Precomputed: matrix") if Z is None else block
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return arrays.converted(arrays.looked_up(X, self._values(), None, "Precomputed"), X.dtype)

@@ -101,7 +101,7 @@ class _OnNodes(PreparedKernel["_NodeColumns"]):
     graph: ArrayLike | SparseRows
     normalized: bool
     shared = frozenset({"graph"})
-    not_served = "it is not among those that prediction with NumPy alone knows"
+    not_served = "prediction with NumPy alone does not have it"
 
     def check_parameters(self) -> None:
         """Check the numbers, and that the graph is symmetric with weights >= 0."""

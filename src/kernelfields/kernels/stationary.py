@@ -15,7 +15,6 @@ for other nu, which tensors leave the device for, block by block); for the Lapla
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -23,7 +22,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, register
-from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.numerics.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
 from kernelfields.numerics.sparse_rows import Rows
 
 # Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
@@ -95,8 +94,7 @@ class Laplacian(_Exponential):
 
 def _order(owner: Kernel, name: str) -> float:
     nu = getattr(owner, name)
-    is_number = isinstance(nu, numbers.Real) and not isinstance(nu, bool)
-    if not is_number or not (0 < nu <= _LARGEST_NU or nu == np.inf):
+    if not is_number(nu) or not (0 < nu <= _LARGEST_NU or nu == np.inf):
         raise ValueError(
             f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {nu!r}. "
             "For large nu the kernel is close to that of nu=float('inf')."

@@ -10,7 +10,7 @@ M are the coefficients so far, K_c the prior precision and the curvature of all 
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
 ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
-is one, and its mean is C^T M (objective/continued.py). Pivots are added, while the rank allows, where the squared
+is one, and its mean is C^T M (objective/posterior.py). Pivots are added, while the rank allows, where the squared
 distance of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior.
 New labels have scores of zero and the first prior, too.
 
@@ -36,8 +36,8 @@ from kernelfields.formats.model_file import Document
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.continued import ContinuedPosterior
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.objective.posterior import ContinuedPosterior
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.solvers.loop import Solution
 
@@ -161,10 +161,10 @@ def with_pivots(terms: Sequence[Term], data: PackedData, share: float = _SHARE_O
 
 def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
     """Return rows of inputs, the farthest first (pivoted Cholesky), that are farther from the span than they may be."""
-    subspace, features = term.subspace, term.subspace.features(inputs)
+    subspace, features = term.span, term.span.features(inputs)
     diagonal = subspace.kernel.diag(inputs)
     left = diagonal - np.einsum("nr,nr->n", features, features)
-    room = inputs.shape[0] if term.clique.rank is None else max(0, term.clique.rank - subspace.rank)
+    room = inputs.shape[0] if term.clique.rank is None else max(0, int(term.clique.rank) - subspace.rank)
     chosen: list[int] = []
     columns = np.empty((inputs.shape[0], 0))
     while len(chosen) < min(room, inputs.shape[0]):
@@ -181,12 +181,14 @@ def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
 
 
 def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
-    old, more = term.subspace, inputs[np.array(chosen)]
+    old, more = term.span, inputs[np.array(chosen)]
     below = old.features(more)
     corner = scipy.linalg.cholesky(old.kernel(more) - below @ below.T, lower=True)
     factor = np.block([[np.asarray(old.factor), np.zeros((old.rank, len(chosen)))], [below, corner]])
-    stack = scipy.sparse.vstack if scipy.sparse.issparse(more) else np.vstack
-    pivots = stack([old.pivots, more])
+    if scipy.sparse.issparse(more):
+        pivots = scipy.sparse.vstack([old.pivots, more])
+    else:
+        pivots = np.vstack([np.asarray(old.pivots), more])
     subspace = PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), -1)))
     padded = np.vstack([term.known, np.zeros((len(chosen), term.known.shape[1]))])
     return replace(term, subspace=subspace, coefficients=padded)
@@ -202,7 +204,7 @@ def fit_continued(
         clique = copy.copy(term.clique)
         clique.prior_variance = 1.0
         if term.has_pivots:
-            subspace = replace(term.subspace, factor=np.tril(np.asarray(term.subspace.factor) @ root))
+            subspace = replace(term.span, factor=np.tril(np.asarray(term.span.factor) @ root))
             moved.append(replace(term, clique=clique, subspace=subspace, coefficients=None))
             means.append(root.T @ term.known)
         else:

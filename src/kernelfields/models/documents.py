@@ -43,6 +43,7 @@ from kernelfields.models.stored_values import (
 )
 from kernelfields.numerics.parametrized import parameter_defaults
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
@@ -257,7 +258,7 @@ def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]
     """Raise unless the terms fit inputs of so many columns as ``width`` gives for a clique set."""
     for term in terms:
         subspace = term.subspace
-        if term.has_pivots and subspace.pivots.shape[1] != width(term.clique):
+        if isinstance(subspace, PivotSubspace) and subspace.pivots.shape[1] != width(term.clique):
             columns = width(term.clique)
             raise ValueError(f"the pivots of set {term.name!r} do not have {columns} columns, as its inputs do")
         if isinstance(subspace, ExplicitSubspace):
@@ -274,7 +275,7 @@ def describe_subspace(subspace: Subspace) -> Document:
         return {**description, "n_coordinates": subspace.n_coordinates}
     assert isinstance(subspace, PivotSubspace)
     description |= {"factor": subspace.factor, "indices": subspace.indices}
-    if not scipy.sparse.issparse(subspace.pivots):
+    if not is_sparse(subspace.pivots):
         return {**description, "pivots": subspace.pivots}
     pivots = subspace.pivots.tocsr()
     parts = {"data": pivots.data, "indices": pivots.indices, "indptr": pivots.indptr, "shape": list(pivots.shape)}

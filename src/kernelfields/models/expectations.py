@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from kernelfields.engines.engine import PackedData
@@ -128,7 +127,7 @@ class LabelledFeature(LabelShares):
         """Return the positions, or instances, where the feature is not zero."""
         column = self._column(reader)
         values = data.inputs[:, [column]]
-        values = values.toarray() if scipy.sparse.issparse(values) else values
+        values = values if isinstance(values, np.ndarray) else values.toarray()
         # Inputs that are read again, for a warm start, come on their scale.
         scaling = reader.scaling
         zero = scaling(np.zeros((1, reader.n_features)))[0, column] if callable(scaling) else 0.0

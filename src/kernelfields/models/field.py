@@ -28,7 +28,6 @@ from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.designs.lists import gathered_scores
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.term import Expansions, Scorer, Term
@@ -118,7 +117,7 @@ class Field:
         nodes = [term for term in self.terms if term.labels_per_clique == 1]
         gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
         if len(gathered) == len(nodes) and all(term.placement(data).positions is None for term in nodes):
-            parts = [gathered_scores(term.scorer, term.features(data), lists, workers) for term in gathered]
+            parts = [term.scorer.listed_scores(term.features(data), lists, workers) for term in gathered]
             return reduce(np.add, parts) if parts else np.zeros(len(lists.labels))
         tables, row = [], 0
         for batch in self.batches(data, max(1, _TABLE_BYTES // (8 * lists.n_labels))):
@@ -212,7 +211,7 @@ def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
 
 def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray) -> tuple[float, float]:
     """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
-    variance, coefficients, subspace = term.prior_variance, term.known, term.subspace
+    variance, coefficients, subspace = term.prior_variance, term.known, term.span
     inputs = term.clique.view(data)
     dual = subspace.dual_coefficients(coefficients)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))

@@ -31,8 +31,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.features.frames import stacked_frames
 from kernelfields.features.readers import InputReader
-from kernelfields.fields.evidence import informative
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.fields.evidence import certain, informative
 from kernelfields.fields.reading import open_groups
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
@@ -40,16 +39,9 @@ from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
-from kernelfields.solvers.loop import (
-    SINGLE_CUT,
-    Iteration,
-    Keeper,
-    Monitor,
-    Solution,
-    Watcher,
-    minimize,
-)
+from kernelfields.solvers.choice import SOLVERS, resolve_solver
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.newton import HessianRule
 
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
@@ -148,11 +140,11 @@ class PartialLabels(BaseEstimator):
 
     def _uncertain_weights(self, data: PackedData) -> np.ndarray:
         """Return the weights of items of which nothing, or not all, is known; zero for others."""
-        packed = data.graphs if isinstance(data, LabelledInstances) else data
+        assert data.evidence is not None
+        starts = data.offsets[:-1]
         if self.entropy_of == "unlabelled":
-            return packed.weights * ~np.logical_or.reduceat(informative(packed.evidence), packed.starts)
-        several = (packed.evidence > -np.inf).sum(axis=1) > 1
-        return packed.weights * np.logical_or.reduceat(several, packed.starts)
+            return data.weights * ~np.logical_or.reduceat(informative(data.evidence), starts)
+        return data.weights * np.logical_or.reduceat(~certain(data.evidence), starts)
 
     def minimize(
         self,
@@ -226,7 +218,8 @@ def resolve_partial_labels(settings: object) -> PartialLabels:
 
 def needs_hessian(solver: object) -> bool:
     """Whether a solver, or its name, is one that needs a convex objective."""
-    return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
+    return kind is not None and issubclass(kind, HessianRule)
 
 
 @dataclass

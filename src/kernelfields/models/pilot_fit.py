@@ -132,12 +132,13 @@ def split(data: PackedData) -> tuple[PackedData, PackedData] | None:
     n_held = max(1, int(np.searchsorted(ends, _HELD_OUT * budget, side="right")))
     n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + MOST_POSITIONS, side="right")))
     train, held_out = data.subset(np.sort(order[n_held:n_all])), data.subset(np.sort(order[:n_held]))
-    known = np.zeros(1 + int(data.labels.max()), dtype=bool)
-    known[train.labels] = True
-    if known[held_out.labels].all():
+    known = np.zeros(1 + int(data.required_labels.max()), dtype=bool)
+    known[train.required_labels] = True
+    seen = known[held_out.required_labels]
+    if seen.all():
         return train, held_out
     sizes = held_out.lengths
-    whole = np.logical_and.reduceat(known[held_out.labels], np.cumsum(sizes) - sizes)
+    whole = np.logical_and.reduceat(seen, np.cumsum(sizes) - sizes)
     return (train, held_out.subset(whole)) if whole.any() else None
 
 

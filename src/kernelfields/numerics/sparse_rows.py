@@ -61,7 +61,7 @@ class SparseRows:
         rows, columns = np.nonzero(dense)
         n_rows, n_columns = dense.shape
         counts = np.bincount(rows, minlength=n_rows)
-        return cls((dense[rows, columns], columns, starts_of(counts)), shape=(n_rows, n_columns))
+        return cls((dense[rows, columns], columns, offsets_of(counts)), shape=(n_rows, n_columns))
 
     @classmethod
     def from_entries(cls, data: np.ndarray, indices: np.ndarray, counts: np.ndarray, width: int) -> SparseRows:
@@ -90,7 +90,7 @@ class SparseRows:
     def T(self) -> SparseRows:
         """The transpose, computed once."""
         order = np.argsort(self.indices, kind="stable")
-        indptr = starts_of(np.bincount(self.indices, minlength=self.shape[1]))
+        indptr = offsets_of(np.bincount(self.indices, minlength=self.shape[1]))
         return SparseRows((self.data[order], entry_rows(self)[order], indptr), shape=(self.shape[1], self.shape[0]))
 
     def tocsr(self) -> SparseRows:
@@ -116,14 +116,12 @@ class SparseRows:
 
     def _rows(self, rows: slice | np.ndarray) -> SparseRows:
         numbers = np.arange(self.shape[0])[rows]
-        counts = np.diff(self.indptr)[numbers]
-        indptr = starts_of(counts)
-        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[numbers] - indptr[:-1], counts)
+        entries, indptr = entries_of(self.indptr, numbers)
         return SparseRows((self.data[entries], self.indices[entries], indptr), shape=(len(numbers), self.shape[1]))
 
     def _columns(self, begin: int, end: int) -> SparseRows:
         inside = (self.indices >= begin) & (self.indices < end)
-        indptr = starts_of(inside)[self.indptr]
+        indptr = offsets_of(inside)[self.indptr]
         return SparseRows((self.data[inside], self.indices[inside] - begin, indptr), shape=(self.shape[0], end - begin))
 
     def __mul__(self, factor: float) -> SparseRows:
@@ -151,9 +149,16 @@ class SparseRows:
 Rows: TypeAlias = np.ndarray | SparseRows
 
 
-def starts_of(counts: np.ndarray) -> np.ndarray:
-    """Return where runs of so many entries begin, and where the last one ends, (n + 1,)."""
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+def offsets_of(counts: np.ndarray) -> np.ndarray:
+    """Return where runs of so many entries begin, and where the last one ends, (n + 1,) int64."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64, copy=False)
+
+
+def entries_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries of the chosen runs, in their order, and the offsets that these have one after the other."""
+    counts = np.diff(offsets)[chosen]
+    after = offsets_of(counts)
+    return np.repeat(offsets[:-1][chosen] - after[:-1], counts) + np.arange(after[-1]), after
 
 
 def entry_rows(X: SparseRows) -> np.ndarray:
@@ -179,7 +184,7 @@ def side_by_side(parts: Sequence[Rows]) -> SparseRows:
     """Return the columns of matrices, at least one of them sparse, in one sparse matrix."""
     sparse = [SparseRows.of(part) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]
-    indptr = starts_of(np.sum(counts, axis=0))
+    indptr = offsets_of(np.sum(counts, axis=0))
     data = np.empty(indptr[-1], np.result_type(*(part.dtype for part in sparse)))
     indices, begin, width = np.empty(indptr[-1], np.int64), indptr[:-1].copy(), 0
     for part, own in zip(sparse, counts, strict=True):
@@ -195,10 +200,8 @@ def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, 
     """Yield runs of rows of X, with entries of X and the entries of row j of M that those of column j meet."""
     counts = M.indptr[X.indices + 1] - M.indptr[X.indices]
     for rows, entries in _runs(X, counts):
-        met = counts[entries]
-        ends = np.cumsum(met)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(M.indptr[X.indices[entries]] - (ends - met), met)
-        yield rows, np.repeat(np.arange(entries.start, entries.stop), met), places
+        places, _ = entries_of(M.indptr, X.indices[entries])
+        yield rows, np.repeat(np.arange(entries.start, entries.stop), counts[entries]), places
 
 
 def sums_of_meetings(
@@ -213,7 +216,7 @@ def sums_of_meetings(
 
 def _runs(X: SparseRows, cost: np.ndarray) -> Iterator[tuple[slice, slice]]:
     """Cut rows into runs whose entries cost about ``_AT_ONCE`` in all; yield rows and entries."""
-    before = starts_of(cost)[X.indptr]
+    before = offsets_of(cost)[X.indptr]
     begin = 0
     while begin < X.shape[0]:
         end = max(begin + 1, int(np.searchsorted(before, before[begin] + _AT_ONCE, side="right")) - 1)

@@ -22,10 +22,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 # Below this many positions times labels squared, handing work to a thread costs more than the work.
 _SMALL = 50_000
@@ -126,7 +125,7 @@ class Workers:
 _lock = threading.Lock()
 # Limits in force, each with the thread that asked for it.
 _held: list[tuple[int, int]] = []
-_libraries: list[Any] | None = None
+_libraries: list[LibController] | None = None
 _modules_seen = 0
 # Numbers of the libraries, by file, from before any limit.
 _before: dict[str, int] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.numerics.parameters import is_whole
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
 
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
 
@@ -61,18 +61,14 @@ def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.nd
 def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> SparseRows:
     """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
     n_positions, width = inputs.shape
-    first = inputs.indptr.astype(np.int64)
-    sources = np.zeros((n_positions, len(shifts)), dtype=np.int64)
-    counts = np.zeros((n_positions, len(shifts)), dtype=np.int64)
+    begins = inputs.indptr.astype(np.int64)
+    sources = np.full((n_positions, len(shifts)), n_positions)  # the number of an empty row after the last
     for block, shift in enumerate(shifts):
         rows = _inside(offsets, shift)
-        sources[rows, block] = first[rows + shift]
-        counts[rows, block] = first[rows + shift + 1] - first[rows + shift]
-    runs = counts.ravel()
-    stops = np.cumsum(runs)
-    entries = np.arange(stops[-1]) + np.repeat(sources.ravel() - (stops - runs), runs)
-    columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), runs) + inputs.indices[entries]
-    indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
+        sources[rows, block] = rows + shift
+    entries, ends = entries_of(np.append(begins, begins[-1]), sources.ravel())
+    columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), np.diff(ends)) + inputs.indices[entries]
+    indptr = ends[:: len(shifts)]
     shape = (n_positions, len(shifts) * width)
     index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
     # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.

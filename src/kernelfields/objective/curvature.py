@@ -38,7 +38,7 @@ _STEP = 1e-4
 
 @dataclass
 class TraceSlopes:
-    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets asked for."""
+    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets ``wanted``."""
 
     potentials: Potentials
     features: dict[int, np.ndarray]
@@ -228,63 +228,46 @@ class BlockedChains:
 
     def hessian(self) -> np.ndarray:
         """Return J, (size, size): the responses to every coefficient, pulled back."""
-        shares = self.shares()
-        parts: dict[int, np.ndarray] = {}
-
-        def run(first: int, last: int) -> None:
-            parts[first] = self._part_of_hessian(first, last)
-
         with blas_threads(1):
-            self.workers.each(run, shares)
-        # In order, so that the sum does not depend on which thread was first.
-        return self._mirrored(np.sum([parts[first] for first, _ in shares], axis=0))
+            matrix = self.workers.sum(self._part_of_hessian, self.shares())
+        # Computed are the entries whose row has no larger key than their column: fill in the others.
+        keys, begin = np.empty(len(matrix), dtype=np.int64), 0
+        for index, design in self.nodes + self.edges:
+            block = self.posterior.blocks[index]
+            outputs = block.shape[1] if design.labels_per_clique == 1 else 1
+            keys[block.rows] = begin + np.arange(block.rows.stop - block.rows.start) % outputs
+            begin += outputs
+        return np.where(keys[:, None] <= keys, matrix, matrix.T)
 
     def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
-        """Return half of the Hessian of sequences first..last-1; see _mirrored for the other half."""
+        """Return half of the Hessian of sequences first..last-1: each set with itself and those before it."""
         blocks, size = self.posterior.blocks, self.posterior.size
         matrix = np.zeros((size, size))
+        numbers = [np.arange(block.rows.start, block.rows.stop).reshape(block.shape) for block in blocks]
         widest = max(1, *(blocks[index].shape[0] for index, _ in self.nodes))
         for run, rows in self.runs(first, last, widest):
             tables = {index: self.table(design, rows) for index, design in self.nodes}
-            for place, (index, design) in enumerate(self.nodes):
+            for number, (index, design) in enumerate(self.nodes):
                 for output in range(blocks[index].shape[1]):
                     node = tables[index][:, None, :] * _factor(design)[None, :, output, None]
                     self.responses(run, rows, node)
-                    columns = np.arange(blocks[index].shape[0]) * blocks[index].shape[1] + output
-                    columns += blocks[index].rows.start
-                    for other, beside in self.nodes[: place + 1]:
+                    columns = numbers[index][:, output]
+                    for other, beside in self.nodes[: number + 1]:
                         outputs = output + 1 if other == index else blocks[other].shape[1]
                         pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
-                        target = np.arange(blocks[other].shape[0])[:, None] * blocks[other].shape[1]
-                        target = (blocks[other].rows.start + target + np.arange(outputs)).ravel()
+                        target = numbers[other][:, :outputs].ravel()
                         matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
         for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
             tables = {index: self.table(design, rows) for index, design in self.nodes}
             node, steps = self.step_responses(run, rows)
-            for place, (index, design) in enumerate(self.edges):
-                own = _in_outputs(node, design)
+            for number, (index, design) in enumerate(self.edges):
+                own = design.term.in_coordinates(node)
                 for other, beside in self.nodes:
                     pulled = _pull_back(tables[other], _factor(beside), own)
                     matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
-                own = _in_outputs(steps.reshape(len(steps) ** 2, -1), design)
-                for other, beside in self.edges[: place + 1]:
-                    matrix[blocks[other].rows, blocks[index].rows] += _in_outputs(own.T, beside).T
-        return matrix
-
-    def _mirrored(self, matrix: np.ndarray) -> np.ndarray:
-        """Fill in the half of a symmetric matrix that was not computed."""
-        blocks = self.posterior.blocks
-        for place, (index, _) in enumerate(self.nodes):
-            rank, outputs = blocks[index].shape
-            own = matrix[blocks[index].rows, blocks[index].rows].reshape(rank, outputs, rank, outputs)
-            for output in range(outputs):
-                own[:, output, :, :output] = own[:, :output, :, output].transpose(2, 0, 1)
-            matrix[blocks[index].rows, blocks[index].rows] = own.reshape(rank * outputs, rank * outputs)
-            for other, _ in self.nodes[:place]:
-                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
-        for place, (index, _) in enumerate(self.edges):
-            for other, _ in self.nodes + self.edges[:place]:
-                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
+                own = design.term.in_coordinates(steps.reshape(len(steps) ** 2, -1))
+                for other, beside in self.edges[: number + 1]:
+                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
         return matrix
 
     def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -301,42 +284,35 @@ class BlockedChains:
             scores = sum(_factor(design) @ roots[:, blocks[index].rows].T for index, design in self.edges)
             edge = np.ascontiguousarray(scores).reshape(self.n_labels, self.n_labels, n_columns)
         third = np.zeros_like(self.marginals)
-        edge_thirds: dict[int, np.ndarray] = {}
         features = {index: np.empty((len(self.marginals), blocks[index].shape[0])) for index in wanted}
 
-        def share(first: int, last: int) -> None:
-            edge_thirds[first] = np.zeros((self.n_labels, self.n_labels))
+        def share(first: int, last: int) -> np.ndarray:
+            edge_thirds = np.zeros((self.n_labels, self.n_labels))
             for run, rows in self.runs(first, last, n_columns):
                 node = np.zeros((rows.stop - rows.start, self.n_labels, n_columns))
                 for index, design in self.nodes:
                     scores = (self.table(design, rows) @ parts[index]).reshape(len(node), -1, n_columns)
                     node += np.matmul(_factor(design), scores)
                 third[rows], edge_third = self.moments(run, rows, node, edge)
-                edge_thirds[first] += edge_third
+                edge_thirds += edge_third
                 for index, design in self.nodes:
-                    if index not in features:
-                        continue
-                    responses = np.matmul(_factor(design).T, node)
-                    features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
+                    if index in features:
+                        responses = np.matmul(_factor(design).T, node)
+                        features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
+            return edge_thirds
 
-        shares = self.shares()
         with blas_threads(1):
-            self.workers.each(share, shares)
+            edge_third = self.workers.sum(share, self.shares())
         total = self.posterior.datafit.family.zeros()
         total.node[...] = 0.5 * third
         if len(total.arrays) > 1:
-            total.edge[0] = 0.5 * np.sum([edge_thirds[first] for first, _ in shares], axis=0)
+            total.edge[0] = 0.5 * edge_third
         return TraceSlopes(total, features)
 
 
 def _factor(design: LocalDesign) -> np.ndarray:
     factor = design.term.label_factor
     return np.eye(design.n_configurations) if factor is None else factor
-
-
-def _in_outputs(rows: np.ndarray, design: LocalDesign) -> np.ndarray:
-    """Return rows A, (..., L^k) to (..., q); as they are where there is no label factor."""
-    return rows if design.term.label_factor is None else rows @ design.term.label_factor
 
 
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ For terms c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label 
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
 ``passes`` counts full passes over all features, a product in one term counting for its share of the stored values.
-Inference and reductions are float64. :class:`Datafit` is what a posterior asks for, wherever the data are;
-:class:`LocalDatafit` answers in this process, on its threads or its device.
+Inference and reductions are float64. :class:`Datafit` is the interface for posteriors, wherever the data are;
+:class:`LocalDatafit` computes in this process, on its threads or its device.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class LocalDatafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        residuals, dual = self.label_residuals(residual, index), design.term.subspace.dual_coefficients(coefficients)
+        residuals, dual = self.label_residuals(residual, index), design.term.span.dual_coefficients(coefficients)
         return design.origin.rounding(design.features, coefficients, dual, residuals)
 
     @property
@@ -361,7 +361,7 @@ class LocalDatafit:
         return float(weights.mean()) * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return the lower half of Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        """Return the lower half of Z^T Z of a term with dense features, (r, r), from every ``stride``-th row."""
         features = self.designs[index].features
         return gram_matrix(features, stride or stride_of(*features.shape))
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
+from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graphs import Graphs
@@ -50,7 +50,7 @@ class Term:
 
     clique: CliqueSet
     name: str
-    subspace: Any
+    subspace: Subspace
     label_factor: np.ndarray | None = None
     support: Support | None = None
     coefficients: np.ndarray | None = None
@@ -90,15 +90,21 @@ class Term:
         """Whether pivots span its functions, so that a part of the RKHS lies outside."""
         return isinstance(self.subspace, PivotSubspace)
 
+    @property
+    def span(self) -> PivotSubspace:
+        """The subspace of a term whose functions pivots span."""
+        assert isinstance(self.subspace, PivotSubspace), f"no pivots span the functions of term {self.name!r}"
+        return self.subspace
+
     def fitted(self, coefficients: np.ndarray) -> Term:
         """Return the term with coefficients; a factor that is kept in a file becomes an array."""
         subspace = self.subspace
-        if self.has_pivots and not isinstance(subspace.factor, np.ndarray):
+        if isinstance(subspace, PivotSubspace) and not isinstance(subspace.factor, np.ndarray):
             subspace = replace(subspace, factor=subspace.factor.mapped())
         return replace(self, subspace=subspace, coefficients=coefficients)
 
     def with_clique(self, clique: CliqueSet) -> Term:
-        """Return the term with another prior, say; kernel and view must be those of its subspace."""
+        """Return the term with another clique set; its kernel and view must be those of the subspace."""
         return replace(self, clique=clique)
 
     def placement(self, data: Data) -> Placement:
@@ -182,11 +188,11 @@ class Term:
 
 
 class Expansions:
-    """Kernel expansions and scores of steps of fitted terms, made when first asked for and kept for the next time.
+    """Kernel expansions and scores of steps of fitted terms, made at their first use and kept for the next.
 
     Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
-    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that ask
-    for the first time at once each make it, and one of them is kept.
+    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that use
+    one for the first time at once each make it, and one of them is kept.
     """
 
     def __init__(self) -> None:
@@ -225,7 +231,7 @@ class Expansions:
         return known[:2]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
-        subspace, coefficients = terms[0].subspace, [term.known for term in terms]
+        subspace, coefficients = terms[0].span, [term.known for term in terms]
         known = self._known.get(id(subspace))
         if known is not None:
             expansion, stacked = known

@@ -7,10 +7,9 @@ matplotlib is loaded when something is drawn, jinja2 when HTML is written, netwo
 
 from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
 from kernelfields.reports.figures import Picture
-from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
 from kernelfields.reports.page import Shown
 from kernelfields.reports.report import report_page
 from kernelfields.reports.sequences import LabelledSequence, plot_sequence

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from kernelfields.reports.figures import (
     whiskers,
 )
 from kernelfields.reports.page import LIGHT
-from kernelfields.reports.tables import Estimate, PlainValues, printable, read_estimate
+from kernelfields.reports.tables import Estimate, PlainMapping, PlainValues, printable, read_estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,10 +63,10 @@ class HasPlainValues(Protocol):
 
 
 #: A result of another room: the object itself, or its plain values.
-ResultOrValues: TypeAlias = HasPlainValues | Mapping[str, Any]
+ResultOrValues: TypeAlias = HasPlainValues | PlainMapping
 
 
-def plain_values(result: object, kind: str) -> Mapping[str, Any]:
+def plain_values(result: object, kind: str) -> PlainMapping:
     """Return a result as plain values; ``kind`` names it in messages."""
     values = result.to_dict() if isinstance(result, HasPlainValues) else result
     if not isinstance(values, Mapping):
@@ -74,7 +74,7 @@ def plain_values(result: object, kind: str) -> Mapping[str, Any]:
     return values
 
 
-def check_entries(values: Mapping[str, Any], needed: Sequence[str], what: str, kind: str) -> None:
+def check_entries(values: PlainMapping, needed: Sequence[str], what: str, kind: str) -> None:
     """Raise unless the entries that are needed are there."""
     for name in needed:
         if name not in values:
@@ -270,7 +270,7 @@ def plot_structure(path: ResultOrValues, ax: AxesOrNone = None) -> Picture:
     return picture
 
 
-def _read_steps(path: ResultOrValues) -> tuple[Sequence[Mapping[str, Any]], str]:
+def _read_steps(path: ResultOrValues) -> tuple[Sequence[PlainMapping], str]:
     """Return the steps of a path with all their entries, the field at the start first, and why the search ended."""
     values = plain_values(path, "StructurePath")
     check_entries(values, ("steps", "reason"), "path", "StructurePath")
@@ -285,7 +285,7 @@ def _read_steps(path: ResultOrValues) -> tuple[Sequence[Mapping[str, Any]], str]
     return steps, reason
 
 
-def _draw_improvements(panel: Axes, additions: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> None:
+def _draw_improvements(panel: Axes, additions: Sequence[PlainMapping], titles: Sequence[str]) -> None:
     values = np.array([[step[kind] for step in additions] for kind in _IMPROVEMENTS], dtype=float)
     shown = values[np.isfinite(values) & (values > 0)]
     high = float(shown.max(initial=0.0)) or 1.0
@@ -293,7 +293,7 @@ def _draw_improvements(panel: Axes, additions: Sequence[Mapping[str, Any]], titl
     clipped = np.clip(np.nan_to_num(values, nan=low, posinf=high), low, high)
     places, handles = np.arange(1, len(additions) + 1), []
     for number, heights in enumerate(clipped):
-        (marks,) = panel.plot(places + 0.16 * (number - 1), heights, **{**look(number), "linestyle": "none"})
+        (marks,) = panel.plot(places + 0.16 * (number - 1), heights, **look(number, joined=False))
         hover(marks, titles)
         handles.append(marks)
     decade_axis(panel, clipped.ravel().tolist())
@@ -306,8 +306,7 @@ def _draw_scores(panel: Axes, scores: np.ndarray, kept: np.ndarray, titles: Sequ
     # Two curves, so that the line passes by what was taken back.
     for number, chosen in enumerate((kept, ~kept)):
         places = np.flatnonzero(chosen & np.isfinite(scores))
-        style = {**look(number), "linestyle": "none"} if number else look(number)
-        handles += panel.plot(places, scores[places], **style)
+        handles += panel.plot(places, scores[places], **look(number, joined=number == 0))
         hover(handles[-1], [f"{titles[place]}; held out {scores[place]:.6g}" for place in places.tolist()])
     if not kept.all():
         legend(panel, handles, ["kept", "taken back"])

@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from xml.etree import ElementTree
 
 import numpy as np
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 #: Colours and marks of curves; they differ in grey, too. From the fifth curve on, dashes differ.
 COLOURS = (LIGHT["accent"], LIGHT["second"], LIGHT["third"], LIGHT["fourth"])
 MARKERS = ("o", "s", "^", "D")
-_DASHES = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
+_DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 _FONT_SIZE, _SMALL = 9.0, 7.5
 _LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
 _PIXELS_PER_POINT = 96 / 72
@@ -95,6 +95,14 @@ _FONT = re.compile(r"font: [^;]*?([\d.]+px)[^;]*|font-family: [^;]*(?:; |$)")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 _SVG = "http://www.w3.org/2000/svg"
+
+
+class CurveStyle(TypedDict):
+    """Options of matplotlib for the look of one curve."""
+
+    color: str
+    marker: str
+    linestyle: str | tuple[float, tuple[float, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,12 +193,12 @@ def hover(artist: Artist, texts: Sequence[str], role: str | None = None) -> None
     setattr(artist, _HOVER, (list(texts), role))
 
 
-def look(number: int) -> dict[str, Any]:
-    """Return colour, mark and dashes of the curve with this number."""
+def look(number: int, *, joined: bool = True) -> CurveStyle:
+    """Return colour, mark and dashes of the curve with this number; without a line if its marks are not joined."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)],
+        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)] if joined else "none",
     }
 
 
@@ -228,7 +236,7 @@ def squares(
     hover(cells, titles, role)
 
 
-def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[object], **style: Any) -> None:
+def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **style: Any) -> None:
     """Add a legend whose labels are text, in rows above the right end of a panel."""
     words = [printable(label, _LONGEST_IN_LEGEND) for label in labels]
     words = [_WORD_JOINER + word if word.startswith("_") else word for word in words]

@@ -1,8 +1,9 @@
-"""Inspection of a fitted field, as tables: its size at a glance, its weights, explanations of the labels of a sequence.
+"""Inspection of a fitted field, as tables: its size at a glance, its weights, explanations of labels.
 
     ModelSummary    labels, clique sets and their sizes, certificates, transitions
     WeightsTable    the largest weights per label, the transitions between labels, scores of clique sets without inputs
     Explanation     at every position, the contributions for its label and against another
+    FilledLabels    labels that were not known, as a field fills them in, by increasing probability
 
 Each is plain data, names and numbers, that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
 notebook, ``markup`` for a page, ``to_dict`` and ``to_rows`` for programs. All names are escaped.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -50,6 +51,7 @@ from kernelfields.reports.tables import (
 )
 
 if TYPE_CHECKING:
+    from kernelfields.objective.bounds import Certificate
     from kernelfields.solvers import Solution
 
 _SET_FORMATS = {
@@ -70,34 +72,6 @@ _MEANING = (
     "Scores of labels over others, the labels of their neighbours held fixed,\n"
     "and what they are the sums of. Probabilities are given in brackets."
 )
-
-
-class CertificateLike(Protocol):
-    """A certificate: the minimum over ``scope`` lies between ``lower_bound`` and ``value``."""
-
-    @property
-    def scope(self) -> str:
-        """Over which functions the minimum is."""
-
-    @property
-    def value(self) -> float:
-        """The objective at the fit."""
-
-    @property
-    def lower_bound(self) -> float:
-        """A lower bound of the minimum."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the gradient outside the span was computed."""
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap as a share of the value."""
-
-    @property
-    def sentence(self) -> str:
-        """The certificate in plain words."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +101,7 @@ class ModelSummary(Shown):
     n_features: int
     sets: Sequence[SetSummary]
     solution: Solution
-    certificates: Sequence[CertificateLike] = ()
+    certificates: Sequence[Certificate] = ()
     tol: float | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     transitions: np.ndarray | None = None
@@ -512,3 +486,66 @@ class Explanation(Shown):
             for position in self.positions
             for contribution in position.contributions
         ]
+
+
+@dataclass(frozen=True)
+class FilledLabel:
+    """One label: its sequence and position, the token (None for none), what was known of it, its probability."""
+
+    whole: int
+    part: object
+    token: object
+    known: str
+    label: object
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledLabels(Shown):
+    """Labels that were filled in, by increasing probability; ``nouns`` name a sequence and a position.
+
+    sequence   position   token   known        label   probability
+    3          1          run                  NOUN    0.512
+    0          4          saw     NOUN, VERB   VERB    0.934
+    """
+
+    rows: tuple[FilledLabel, ...]
+    n_known: int
+    nouns: tuple[str, str] = ("sequence", "position")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def heading(self) -> str:
+        """Numbers of labels that were filled in, and that were known."""
+        return f"{len(self.rows):,} label{'' if len(self.rows) == 1 else 's'} filled in, {self.n_known:,} known"
+
+    def parts(self) -> Iterator[str | Table]:
+        """Yield the table; tokens and what was known only where there is any."""
+        rows = self.to_rows()
+        empty = [name for name in ("token", "known") if all(row[name] in (None, "") for row in rows)]
+        shown = [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
+        columns = tuple(shown[0]) if shown else ()
+        cells, words = [tuple(row.values()) for row in shown], range(1, len(columns) - 1)
+        yield Table(columns, cells, self.heading, words, {"probability": ".3f"}, longest=30)
+
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict per label, for ``csv.DictWriter`` or ``pandas.DataFrame``.
+
+        Keys: the nouns for a sequence and a position, token, known, label, probability.
+        """
+        names = (*self.nouns, "token", "known", "label", "probability")
+        return [dict(zip(names, vars(row).values(), strict=True)) for row in self.rows]
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values that JSON can hold."""
+        return {"n_known": self.n_known, "filled": json_value(self.to_rows())}
+
+
+def words_for(weights: Sequence[float], labels: Sequence[object]) -> str:
+    """Return what is known of a label: the possible ones, with weights if these differ; empty if all are alike."""
+    possible = [(label, weight) for label, weight in zip(labels, weights, strict=True) if weight > 0]
+    if len({weight for _, weight in possible}) > 1:
+        return ", ".join(f"{label} {weight:.3g}" for label, weight in possible)
+    return "" if len(possible) == len(labels) else ", ".join(str(label) for label, _ in possible)

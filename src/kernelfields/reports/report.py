@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kernelfields.reports.curves import HasPlainValues, ResultOrValues, plot_convergence, plot_reliability
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.page import SCHEMES, Part, markup_of, section
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, Table, read_estimate, render
+from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, PlainMapping, Table, read_estimate, render
 
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
 _HEADS = {"entity_f1": "entity F1", "accuracy": "token accuracy", "sequence_accuracy": "sequence accuracy"}
@@ -88,7 +87,7 @@ def report_page(
     return str(page)
 
 
-def _main_figures(model: ModelSummary | None, results: Mapping[str, Any] | None) -> str:
+def _main_figures(model: ModelSummary | None, results: PlainMapping | None) -> str:
     parts = []
     if model is not None:
         parts.append(f"{model.heading}.")
@@ -115,7 +114,7 @@ def _sequence_markup(sequence: LabelledSequence | Markup, index: int) -> Markup:
 # ---- evaluations, as plain values
 
 
-def read_evaluation(evaluation: ResultOrValues) -> Mapping[str, Any]:
+def read_evaluation(evaluation: ResultOrValues) -> PlainMapping:
     """Return an evaluation as a dict with all its entries; None stands for minus infinity, as in JSON."""
     values = evaluation.to_dict() if isinstance(evaluation, HasPlainValues) else evaluation
     if not isinstance(values, Mapping):
@@ -125,7 +124,7 @@ def read_evaluation(evaluation: ResultOrValues) -> Mapping[str, Any]:
     return values
 
 
-def data_words(results: Mapping[str, Any], intervals: str = INTERVALS) -> str:
+def data_words(results: PlainMapping, intervals: str = INTERVALS) -> str:
     """Return the size of the data that an evaluation rests on, and how its intervals were computed."""
     size, n_resamples = f"{results['n_sequences']:,} sequences, {results['n_tokens']:,} tokens", results["n_resamples"]
     if not n_resamples:
@@ -145,7 +144,7 @@ def _lacks_intervals(values: object) -> bool:
     return isinstance(values, list) and any(map(_lacks_intervals, values))
 
 
-def _headline(results: Mapping[str, Any]) -> tuple[str, Any]:
+def _headline(results: PlainMapping) -> tuple[str, object]:
     """Return the name of the main figure, and the figure: F1 of entities where there are any, else accuracy."""
     entities = results.get("entities")
     if entities is None:
@@ -153,7 +152,7 @@ def _headline(results: Mapping[str, Any]) -> tuple[str, Any]:
     return f"entity F1 ({entities['scheme']})", entities["averages"]["micro"]["f1"]
 
 
-def evaluation_tables(results: Mapping[str, Any]) -> dict[str, Table]:
+def evaluation_tables(results: PlainMapping) -> dict[str, Table]:
     """Return the tables of an evaluation's ``to_dict()`` by caption: figures, decodings, entities, labels."""
     resampled, entities, decodings = (results.get(name) for name in ("n_resamples", "entities", "decodings"))
 
@@ -193,7 +192,7 @@ def evaluation_tables(results: Mapping[str, Any]) -> dict[str, Table]:
     return tables
 
 
-def _figures(results: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(results: PlainMapping) -> dict[str, object]:
     """Return accuracies, likelihoods and calibration by name, the main figure first."""
     name, figure = _headline(results)
     figures = {name: figure, "token accuracy": results["accuracy"], "sequence accuracy": results["sequence_accuracy"]}

@@ -30,8 +30,9 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Plain values by name, as JSON holds them: what ``to_dict`` returns.
+#: Plain values by name, as JSON holds them: what ``to_dict`` returns, and what is read back.
 PlainValues: TypeAlias = dict[str, Any]
+PlainMapping: TypeAlias = Mapping[str, Any]
 
 #: Width of text, that of the narrowest usual terminal.
 TEXT_WIDTH = 80
@@ -73,7 +74,7 @@ class Result:
 
     def to_dict(self) -> PlainValues:
         """Return plain values for JSON, by the names of the fields."""
-        return json_value({part.name: getattr(self, part.name) for part in fields(self)})  # type: ignore[arg-type]
+        return {part.name: json_value(getattr(self, part.name)) for part in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ def list_table(caption: str, rows: Sequence[Row]) -> Table:
     return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12)
 
 
-def json_value(value: Any) -> Any:
+def json_value(value: object) -> object:
     """Return plain values that JSON can hold: numbers of NumPy as Python's, None for NaN and infinity."""
     if hasattr(value, "to_dict"):
         return value.to_dict()

@@ -35,8 +35,8 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.evidence import SoftTargets
 from kernelfields.fields.segments import are_segments
-from kernelfields.fields.soft_targets import SoftTargets
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.candidates import Searched
 

@@ -32,7 +32,7 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.features.indicators import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
-from kernelfields.fields.soft_targets import SoftTargets
+from kernelfields.fields.evidence import SoftTargets
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, several_labels
 from kernelfields.selection.variance_path import FoldFit

@@ -36,8 +36,7 @@ _DECODINGS = ("auto", "viterbi", "posterior")
 _LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
-_TAGS = ("OBI", "OBIES", "OBILU")
-_UNKNOWN_KERNEL = "cannot be served: it is not among those that prediction with NumPy alone knows"
+_UNKNOWN_KERNEL = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
@@ -83,8 +82,7 @@ class ChainModel:
         for term in self.terms:
             if term.kind == "edge" and term.kernel is None:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
-        constrained = any(mask.any() for mask in self.masks.values())
-        self._labels_fit_together = constrained or marks_entities(self.classes_.tolist())
+        self._jointly_by_default = bool(document["structure"]["jointly"])
 
     def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray]:
         """Return the labels of each sequence: a list of strings, or an array of numbers.
@@ -124,7 +122,7 @@ class ChainModel:
         chosen = self.decode if decode is None else decode
         if chosen not in _DECODINGS:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
-        return self._labels_fit_together if chosen == "auto" else chosen == "viterbi"
+        return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
     def _chains(self, X: Iterable) -> Iterator[tuple[Packed, passes.Chains]]:
         """Yield batches of sequences with their potentials."""
@@ -188,21 +186,6 @@ def chain_of(kind: str, document: Document) -> ChainModel:
     if kind != "ChainCRF":
         raise ServingError(f"a model of the kind {kind!r} cannot be served: ChainCRF alone can")
     return ChainModel(document)
-
-
-def marks_entities(labels: list) -> bool:
-    """Whether labels are those of a scheme of entities, such as B-PER, as fields/constraints.py guesses it."""
-    known = set(labels)
-    for tags in _TAGS:
-        if all(isinstance(label, str) and _fits_tags(label, tags) for label in known):
-            typed = any(len(label) > 1 for label in known)
-            return typed or known == {"O"} or ("B" in known and bool(known & {"I", "E", "L"}))
-    return False
-
-
-def _fits_tags(label: str, tags: str) -> bool:
-    tag, hyphen, kind = label.partition("-")
-    return len(tag) == 1 and tag in tags and bool(hyphen) == bool(kind) and not (tag == "O" and kind)
 
 
 def _positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:

@@ -54,7 +54,7 @@ def read_document(path: str | os.PathLike[str]) -> tuple[str, Document]:
         raise ServingError(f"{path} is a safetensors file, but not one that kernelfields wrote")
     if metadata.get("version") != str(VERSION):
         raise ServingError(
-            f"{path} has the format version {metadata.get('version')!r:.20}, and this reader knows {str(VERSION)!r}: "
+            f"{path} has the format version {metadata.get('version')!r:.20}, and this reader reads {str(VERSION)!r}: "
             "load it with ChainCRF.load and save it again"
         )
     text = metadata["model"]

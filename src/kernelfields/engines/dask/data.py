@@ -31,6 +31,7 @@ from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
 from kernelfields.fields.reading import balanced_weights, check_sample_weight, pack_inputs
+from kernelfields.inference.checks import check_evidence
 
 _NO_FEATURE = "\0 no feature"
 
@@ -162,7 +163,7 @@ def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan
         if evidence is None:
             plan.masks.check_labels(labels, offsets, plan.classes)
         elif plan.masks.any:
-            plan.masks.check_evidence(evidence, offsets)
+            check_evidence(plan.masks, evidence, offsets)
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
     chains = Chains(inputs, offsets, labels, partition.weights, evidence)

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import torch
 
-from kernelfields.engines.torch import passes as torch_scaled
+from kernelfields.engines.torch import passes
 from kernelfields.engines.torch.passes import LogDomainChains
 from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.inference.packing import infeasible
@@ -182,7 +182,7 @@ def infer_step_chains(
     troubled = ~torch.isfinite(log_partition)
     any_low, any_troubled = torch.stack([low.any(), troubled.any()]).tolist()
     if any_low:
-        troubled |= torch_scaled.underflown(node, edge, alpha, steps)
+        troubled |= passes.underflown(node, edge, alpha, steps)
     if any_low or any_troubled:
         _rescue(beliefs, troubled, node, edge)
     return beliefs
@@ -211,10 +211,10 @@ def _rescue(beliefs: TorchChainBeliefs, troubled: torch.Tensor, node: torch.Tens
 
 def _passes(compiled: bool) -> ModuleType:
     if not compiled:
-        return torch_scaled
-    from kernelfields.engines.torch import triton_passes as triton_chains
+        return passes
+    from kernelfields.engines.torch import triton_kernels
 
-    return triton_chains
+    return triton_kernels
 
 
 @cache

@@ -71,7 +71,7 @@ class Torch(Engine):
         asked_for = device.type != "cpu" or self.device is not None
         if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
             return None
-        from kernelfields.engines.torch.answers import DeviceChains
+        from kernelfields.engines.torch.family import DeviceChains
 
         return DeviceChains(family, device)
 

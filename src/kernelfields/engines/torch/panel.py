@@ -9,7 +9,7 @@ residual d and the floor (N,) in float64, copied once per panel of pivots, and b
 Policy, floors and order are those of the panel in memory: with float64 columns the same seed gives the same pivots
 where candidates do not tie to within rounding. (They do in the first panel of ``extend`` if k(x, x) varies, since
 floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are as
-accurate as float32, on CUDA by matrix units (triton_products.py); columns and residuals then agree with those of the
+accurate as float32, on CUDA by matrix units (triton_kernels.py); columns and residuals then agree with those of the
 kernel to about 1e-5 of the largest k(x, x).
 
 Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
@@ -40,7 +40,7 @@ _TEMPORARIES = 5
 def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
     """Return the function that takes A B^T from a block: by matrix units for float32 on CUDA, else by the library."""
     if columns.is_cuda and columns.dtype == torch.float32 and find_spec("triton") is not None:
-        from kernelfields.engines.torch.triton_products import subtract_product
+        from kernelfields.engines.torch.triton_kernels import subtract_product
 
         return subtract_product
     return subtract_plain_product

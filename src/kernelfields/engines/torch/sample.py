@@ -27,11 +27,10 @@ import torch
 
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.torch.coordinates import TorchCoordinates
 from kernelfields.engines.torch.family import TorchChainFamily
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
-from kernelfields.engines.torch.step_pairs import TorchStepPairs
+from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import StepOrder
 from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
@@ -200,7 +199,7 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        dual = design.term.subspace.dual_coefficients(coefficients)
+        dual = design.term.span.dual_coefficients(coefficients)
         return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:

@@ -94,7 +94,7 @@ class TrainingInputs:
         positions = term.clique.positions(data)
         place = row if positions is None else int(positions[row])
         whole, part = locate(data.offsets, place)
-        label = self._classes[data.labels[place]]
+        label = self._classes[data.required_labels[place]]
         names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
         return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
 
@@ -114,7 +114,7 @@ class TrainingInputs:
 
     def _check_pivots(self, term: Term) -> None:
         """Raise unless the pivots of a term are where it says in the training data."""
-        inputs, subspace = term.clique.view(self._data), term.subspace
+        inputs, subspace = term.clique.view(self._data), term.span
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
         if known:
             known = float(abs(inputs[subspace.indices] - subspace.pivots).max()) == 0.0
@@ -143,6 +143,6 @@ def similar_pivots(
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
-        name = f"like training input {term.subspace.indices[i]}, where it is {there:+.3f}"
+        name = f"like training input {term.span.indices[i]}, where it is {there:+.3f}"
         parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
     return parts

@@ -310,7 +310,7 @@ def _parts(
             contributing_inputs(term, contributors, inputs, exchange, settings.neighbours),
             len(contributors.weights),
         )
-    subspace = term.subspace
+    subspace = term.span
     similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
     return lambda exchange: (
@@ -321,8 +321,8 @@ def _parts(
 
 def _dual(term: Term, data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel values to the pivots (n, r), and the coefficients of their kernel functions (r, L^k)."""
-    similar = term.subspace.kernel(term.clique.view(data), term.subspace.pivots)
-    return similar, term.in_labels(term.subspace.dual_coefficients(term.known))
+    similar = term.span.kernel(term.clique.view(data), term.span.pivots)
+    return similar, term.in_labels(term.span.dual_coefficients(term.known))
 
 
 def _pivot_parts(
@@ -332,7 +332,7 @@ def _pivot_parts(
     values = similar[exchange.row]
     amounts = values * (dual[:, exchange.kept] - dual[:, exchange.lost])
     chosen = np.concatenate(largest(amounts, count))
-    indices = term.subspace.indices
+    indices = term.span.indices
     parts = [
         Contribution("pivot", term.name, f"pivot {i}, training input {indices[i]}", float(amounts[i]), float(values[i]))
         for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()

@@ -109,9 +109,9 @@ class StoredFactor:
         self.file.write(rows, 8 * self.width * begin)
 
     def mapped(self) -> np.ndarray:
-        """Return the factor as a read-only array whose pages the system reads when they are asked for.
+        """Return the factor as a read-only array whose pages the system reads when they are used.
 
-        A fitted field keeps this one: it is asked for rarely, and gives its memory back when others need it.
+        A fitted field keeps this one: it is used rarely, and gives its memory back when others need it.
         """
         pages = mmap.mmap(self.file.descriptor, 8 * self.width * len(self), access=mmap.ACCESS_READ)
         rows = np.frombuffer(pages, dtype=np.float64).reshape(len(self), self.width)
@@ -194,7 +194,7 @@ class FeatureFile(Columns):
             return np.empty(self.capacity * self.rows_per_tile, dtype=self.dtype)
 
     def give_back(self, buffer: np.ndarray) -> None:
-        """Take a buffer back for the next one who asks."""
+        """Take a buffer back for the next reader."""
         self._buffers.append(buffer)
 
     def load(self, rows: slice, rank: int, buffer: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@
 To each way come the pivots' factor R, 4 r^2 bytes (in a second file if nothing else fits), and what the caller
 counts beside the features, such as :func:`potential_bytes` and :func:`solver_bytes` of a fit. The budget is for
 what a fit adds to the memory of the process; inputs are not in it. What cannot fit raises MemoryError before any
-work and says what would. benchmarks/out_of_core.py measures the order and the memory.
+work and names what would fit. benchmarks/out_of_core.py measures the order and the memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FLOAT32_TOLERANCE = 1e-5
 
 
 def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
-    """Return ``dtype``; where it is None, float32 for large features unless the tolerance asks for more."""
+    """Return ``dtype``; where it is None, float32 for large features unless the tolerance needs more."""
     if dtype is not None:
         return dtype
     small = 8 * n_values <= _SMALL_FEATURES
@@ -78,7 +78,7 @@ def check_tables_fit(family: LabelFamily) -> None:
 
 
 def available_memory() -> int | None:
-    """Return the bytes of free physical memory where the system tells, else None."""
+    """Return the bytes of free physical memory; None where the system does not report it."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
     except (AttributeError, ValueError, OSError):
@@ -285,7 +285,7 @@ def room_on_disk(folder: str) -> tuple[int, str | None]:
 
 
 def _in_memory(folder: str) -> bool:
-    """Whether files of a folder take memory, where the system tells: those of tmpfs and ramfs do."""
+    """Whether files of a folder take memory, where the system reports it: those of tmpfs and ramfs do."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -296,7 +296,7 @@ def _in_memory(folder: str) -> bool:
 
 
 def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free: int, disk: str) -> str:
-    """Say why features do not fit, and what would."""
+    """Return why features do not fit, and what would."""
     named = {"memory": "in memory", "half": "in half precision", "file": "in a file", "recomputed": "recomputed"}
     needs = {
         named[plan.keep]: _text(plan.memory_bytes)

@@ -166,7 +166,7 @@ def squares_of(features: SparseRows) -> SparseRows:
 
 
 def _sparse_product(matrix: SparseRows, table: np.ndarray, workers: Workers) -> np.ndarray:
-    from kernelfields.objective.designs.products_compiled import add_rows
+    from kernelfields.objective.designs.pairs_compiled import add_rows
 
     table = np.ascontiguousarray(table, dtype=np.float64)
     out = np.empty((matrix.shape[0], table.shape[1]))

@@ -1,4 +1,4 @@
-"""Value and gradient of a sparse chain field in one walk over the sequences.
+"""Value and gradient of a sparse chain field in one pass over the sequences.
 
 Blocks of a few thousand positions are taken through scores, inference and gradient one after the other, each
 thread with blocks of its own:
@@ -162,7 +162,7 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
     evidence = None if chains.evidence is None else chains.evidence[begin:end]
-    labels, weights = chains.labels[begin:end], chains.weights[first:last]
+    labels, weights = chains.required_labels[begin:end], chains.weights[first:last]
     return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
 
 

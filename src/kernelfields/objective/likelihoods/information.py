@@ -6,8 +6,9 @@
 
 Regularised information maximisation (Gomes, Krause, Perona 2010): labels are to be sure of themselves at every
 position and equally frequent over all. The gradient is one product with the Hessian of log Z, which every likelihood
-with exact inference has; on chains it carries what a label says of its neighbours. ``value`` is -I, between -log L
-and 0, so that solvers, which minimise, see -I + ||theta||^2 / (2 s). It is not convex: no bound below -log L is known.
+with exact inference has; on chains it carries the information of a label about its neighbours. ``value`` is -I,
+between -log L and 0, so that solvers, which minimise, see -I + ||theta||^2 / (2 s). It is not convex: no bound below
+-log L is known.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.fields.chains import Packed
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.soft_targets import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
@@ -172,7 +172,7 @@ class _Shifted:
 
 
 class PartialLikelihood(Objective):
-    """The likelihood of what log-weights (N, L) say of labels that are not known."""
+    """The likelihood of labels of which log-weights (N, L) are known."""
 
     convex = False
 

@@ -19,8 +19,7 @@ from kernelfields.inference.chain.lists import ListedSums, ScoredSteps, StepBloc
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.lists import PairLists
-from kernelfields.objective.designs.pairs import PairTable, Support
+from kernelfields.objective.designs.pairs import PairLists, PairTable, Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 
@@ -33,7 +32,7 @@ class ListPasses:
         assert isinstance(chains, Chains)
         assert isinstance(observed, Statistics)
         self._family, self._edge, self._workers = family, edge, likelihood.workers
-        self._places = family.lists.places(chains.labels)
+        self._places = family.lists.places(chains.required_labels)
         assert self._places.min(initial=0) >= 0, "labels of a fit are allowed where they stand"
         self._pairs = PairLists(table.features, table.support, family.lists, self._workers, table.affordable_copies())
         counts = np.zeros(family.n_labels**2)

@@ -1,11 +1,17 @@
-"""The scaled passes of passes.py as Triton kernels, for tied transitions on a CUDA device.
+"""Triton kernels for CUDA devices: the scaled passes of passes.py for tied transitions, and products in float32.
 
-One program walks one sequence, forward and back, with the transfer matrix in registers: two launches whatever the
-length, where the plain twin needs some for each step. Labels are padded to a power of two; padded ones have
-probability zero and are never stored. Positions stand in step-major order, so neighbouring programs read
-neighbouring rows.
+Passes: one program computes one sequence, forward and back, with the transfer matrix in registers: two launches
+whatever the length, where the plain twin needs some for each step. Labels are padded to a power of two; padded ones
+have probability zero and are never stored. Positions are in step-major order, so neighbouring programs read
+neighbouring rows. Arrays: float64, (N, L), contiguous; transfer (1, L, L). Cost O(N L^2), a program for each of the S
+sequences.
 
-Arrays: float64, (N, L), contiguous; transfer (1, L, L). Cost O(N L^2), a program for each of the S sequences.
+Products: block <- block - A B^T in float32 with the matrix units of a device, about as accurate as float32 itself.
+
+    A = A_h + A_l,   B = B_h + B_l,   parts of 11 bits each:     A B^T ~ A_h B_h^T + A_h B_l^T + A_l B_h^T
+
+About 2^-22 of a term is lost, where products of float32 lose 2^-24, at several times their speed. A is cut in one pass
+over it, some columns at a time. Arrays: block (n, p), A (n, k), B (p, k), float32, the last axis contiguous.
 """
 
 # mypy: allow-incomplete-defs
@@ -19,11 +25,15 @@ import triton.language as tl
 from kernelfields.engines.torch.passes import NO_SAY
 from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.inference.packing import LEAST_SCALE, TINY
+from kernelfields.kernels.tensors import float32_products
 
 _TINY, _LEAST_SCALE = tl.constexpr(TINY), tl.constexpr(LEAST_SCALE)
 _NO_SAY = tl.constexpr(NO_SAY)
 # Matrix entries held by one warp of 32 threads: 32 doubles each.
 _ENTRIES_PER_WARP = 1024
+#: Columns of A that are cut at once.
+_DEPTH = 2048
+_WIDTH = 1024
 
 
 @triton.jit
@@ -157,8 +167,8 @@ def _score_expectations(
         probabilities = tl.load(marginals + row, mask=inside, other=0.0)
         direction = tl.load(d_node + row, mask=inside, other=0.0)
         filtered = tl.load(alpha + row, mask=inside, other=0.0)
-        heard = probabilities >= _NO_SAY
-        after = tl.where(heard, expected * (filtered / tl.where(heard, probabilities, 1.0)), 0.0)
+        counts = probabilities >= _NO_SAY
+        after = tl.where(counts, expected * (filtered / tl.where(counts, probabilities, 1.0)), 0.0)
         before = tl.load(past + row, mask=inside, other=0.0)
         tl.store(d_marginals + row, probabilities * (before + after - mean), mask=inside)
         tl.store(ahead + row, direction + after - mean, mask=inside)
@@ -232,3 +242,37 @@ def score_expectations(
                 **_shape(d_node.shape[1], 2),
             )
     return past, ahead, d_marginals
+
+
+@triton.jit(do_not_specialize=["n_columns", "stride"])
+def _cut(source, high, low, n_columns, stride, width: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * width + tl.arange(0, width)
+    inside = column < n_columns
+    values = tl.load(source + row * stride + column, mask=inside, other=0.0)
+    bits = values.to(tl.int32, bitcast=True)
+    rounded = ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).to(tl.float32, bitcast=True)
+    place = row * n_columns + column
+    tl.store(high + place, rounded, mask=inside)
+    tl.store(low + place, values - rounded, mask=inside)
+
+
+def cut(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return float32 values rounded to 11 significant bits, ties to even, and what that leaves of them."""
+    high, low = (torch.empty(values.shape, dtype=torch.float32, device=values.device) for _ in range(2))
+    grid = (values.shape[0], triton.cdiv(values.shape[1], _WIDTH))
+    _cut[grid](values, high, low, values.shape[1], values.stride(0), _WIDTH)
+    return high, low
+
+
+def subtract_product(block: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Take A B^T from a block in place."""
+    if len(block) == 0:
+        return
+    with float32_products("tf32"):
+        for begin in range(0, left.shape[1], _DEPTH):
+            columns = slice(begin, begin + _DEPTH)
+            left_high, left_low = cut(left[:, columns])
+            right_high, right_low = cut(right[:, columns])
+            for one, other in ((left_high, right_high), (left_high, right_low), (left_low, right_high)):
+                block.addmm_(one, other.T, alpha=-1.0)

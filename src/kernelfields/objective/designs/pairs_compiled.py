@@ -1,13 +1,24 @@
-"""Products of sparse features with coefficients of pairs, for allowed labels only, compiled.
+"""Products with sparse features, compiled: all coefficients of a feature, or those of some labellings only.
 
-    gather    scores[i] += z_tf v_p              for entries i of position t and the pairs p = (f, labels[i])
-    matches   the same triples (i, p, z_tf) written down once, as a CSR over entries
-    product   scores[i] = sum_m values[m] v[pairs[m]]
-    scatter   gradient[pairs[m]] += values[m] residual[i]
+    rows      out[i] = sum_k values[k] table[indices[k]]      over the stored entries k of row i
+    gather    scores[t, outcomes[p]] += z_tf v_p              over the pairs p of the features f of position t
+    scatter   gradient[p] += z_tf residual[t, outcomes[p]]
 
-The first is the twin of gather_pairs in products_compiled.py, for new data; the others are for data that many passes
-walk. Pairs of a feature are sorted by label, as the entries of a position are: few pairs are walked along with the
-entries, among many each entry is searched for.
+The first serves both products: positions over features (scores) and, along the transposed index, features over
+positions (gradients). Each run of rows writes rows of its own, so threads need no locks. The others run over
+the positions, so that scores and residuals stream through the cache and only coefficients are looked up. Features with
+many pairs have a ``slot``: a full row of L^k coefficients in a small table, added in vector registers; the others run
+over their pairs. Each thread scatters into arrays of its own, added up afterwards in a fixed order.
+
+For allowed labels only, with entries i of position t:
+
+    gather_lists   scores[i] += z_tf v_p          for the pairs p = (f, labels[i]), on new data
+    matches        the same triples (i, p, z_tf) written down once, as a CSR over entries, for data of many passes
+    product        scores[i] = sum_m values[m] v[pairs[m]]
+    scatter        gradient[pairs[m]] += values[m] residual[i]
+
+Pairs of a feature are sorted by label, as the entries of a position are: few pairs are walked along with the entries,
+among many each entry is searched for.
 """
 
 from __future__ import annotations
@@ -18,9 +29,61 @@ from numba import njit
 from kernelfields.inference.chain.lists_compiled import bits_set
 from kernelfields.inference.sums_compiled import REORDER
 
-# A walk over so many pairs costs as much as one search.
+# A loop over so many pairs costs as much as one search.
 _SEARCH = 4
 _ONE, _LOW = np.uint64(1), np.uint64(63)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def gather_pairs(indptr, indices, values, begin, outcomes, coefficients, slots, table, scores):
+    """Fill scores (n, L^k) from n rows, whose stored entries are indptr[i] .. indptr[i + 1] - 1."""
+    n_rows, width = scores.shape
+    for i in range(n_rows):
+        row = scores[i]
+        for b in range(width):
+            row[b] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            f, value = indices[k], values[k]
+            slot = slots[f]
+            if slot >= 0:
+                source = table[slot]
+                for b in range(width):
+                    row[b] += value * source[b]
+            else:
+                for p in range(begin[f], begin[f + 1]):
+                    row[outcomes[p]] += value * coefficients[p]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def scatter_pairs(indptr, indices, values, begin, outcomes, slots, residual, table, gradient):
+    """Add residual (n, L^k) to the table (features with a slot) and the gradient (the others)."""
+    n_rows, width = residual.shape
+    for i in range(n_rows):
+        row = residual[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            f, value = indices[k], values[k]
+            slot = slots[f]
+            if slot >= 0:
+                target = table[slot]
+                for b in range(width):
+                    target[b] += value * row[b]
+            else:
+                for p in range(begin[f], begin[f + 1]):
+                    gradient[p] += value * row[outcomes[p]]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def add_rows(first, last, indptr, indices, values, table, out):
+    """Fill rows first..last-1 of out."""
+    width = table.shape[1]
+    for i in range(first, last):
+        row = out[i]
+        for b in range(width):
+            row[b] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            source, value = table[indices[k]], values[k]
+            for b in range(width):
+                row[b] += value * source[b]
 
 
 @njit(nogil=True, cache=True)
@@ -117,7 +180,7 @@ def product(first, last, indptr, pairs, weights, coefficients, scores):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def scatter(first, last, indptr, pairs, weights, residual, squared, gradient):
-    """Add what residuals of entries first..last-1 make of every pair, (P,); with squared weights if asked for."""
+    """Add what residuals of entries first..last-1 make of every pair, (P,); with their squares if ``squared``."""
     ones = len(weights) == 0
     for i in range(first, last):
         value = residual[i]
