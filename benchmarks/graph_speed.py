@@ -26,8 +26,7 @@ from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.graphs import GraphFamily
-from kernelfields.inference.junction.orders import TooWide
-from kernelfields.inference.junction.plan import plan_junction
+from kernelfields.inference.junction.plan import TooWide, plan_junction
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 

@@ -5,7 +5,6 @@ import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
-from kernelfields.inference.chain import listed_steps as steps_module
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
@@ -63,7 +62,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     y = [["t02" if tag in ("t01", "t05") else tag for tag in tags] for tags in y] if constraints else y
     y = [["t01", *y[0][1:]], ["t05", *y[1][1:]], *y[2:]]
     if listed:
-        monkeypatch.setattr(steps_module.worth_listing, "__defaults__", (1.0, 0))
+        monkeypatch.setattr(allowed_module.worth_listing, "__defaults__", (1.0, 0))
     rule = LabelDictionary("word", min_count=2)
     fitted = ChainCRF("linear", allowed=rule, constraints=constraints, **SETTINGS).fit(X, y)
     tagged = X, y

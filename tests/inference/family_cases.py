@@ -28,7 +28,7 @@ from kernelfields.inference.potentials import EDGE, Placement, Potentials
 from kernelfields.inference.ring import Rings
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.inference.single import SingleFamily
-from kernelfields.inference.table.family import TableFamily
+from kernelfields.inference.table import TableFamily
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
 from tests.samples import offsets_of, on_a_grid
 

@@ -10,8 +10,16 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
-from kernelfields.inference.chain.lists import best_in_lists, best_with_each, infer_lists, worth_lists
+from kernelfields.inference.chain.lists import (
+    ScoredSteps,
+    StepBlocks,
+    StepTable,
+    best_in_lists,
+    best_with_each,
+    infer_lists,
+    worth_listing,
+    worth_lists,
+)
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers

@@ -5,8 +5,7 @@ import pytest
 
 from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
-from kernelfields.inference.approximate.pair_layout import PairLayout, growth_order
-from kernelfields.inference.approximate.parts import cut_apart
+from kernelfields.inference.approximate.pair_layout import PairLayout, cut_apart, growth_order
 from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_graphs

@@ -6,7 +6,7 @@ from small_graphs import packed, random_forests, random_graphs, random_potential
 
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.junction.n_best import n_best_labellings
-from kernelfields.inference.junction.orders import TooWide
+from kernelfields.inference.junction.plan import TooWide
 from kernelfields.inference.packing import InfeasibleGraph
 from tests.arrays import decode_graphs
 from tests.oracles.graphs import GraphEnumeration

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.table.family import TableFamily
+from kernelfields.inference.table import TableFamily
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
@@ -163,7 +163,7 @@ def test_marginals_of_pairs_that_are_too_many_to_keep_are_the_same(monkeypatch):
     node, factors = potentials(rng, offsets, members, 2, (True, True, True))
     plan = TableFamily(offsets, members, 2, table_entries=20)
     kept = [infer_graphs(plan, node, factors).factor_marginals(group) for group in range(3)]
-    monkeypatch.setattr("kernelfields.inference.table.family._MOST_PAIR_VALUES", 10)
+    monkeypatch.setattr("kernelfields.inference.table._MOST_PAIR_VALUES", 10)
     beliefs = infer_graphs(plan, node, factors, workers=Workers(2))
     for group in range(3):
         np.testing.assert_allclose(beliefs.factor_marginals(group), kept[group], rtol=1e-13)

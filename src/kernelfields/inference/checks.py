@@ -5,8 +5,6 @@ Fails: ValueError naming the sequence, the position and the rule, and what to do
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kernelfields.fields.chains import Chains
@@ -15,21 +13,23 @@ from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
 from kernelfields.fields.reading import SEQUENCES
 from kernelfields.fields.segments import SegmentedChains
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.segments.family import check_possible
 
 
-def check_labels(data: Any, spec: FamilySpec, classes: np.ndarray) -> None:
+def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label of data that is forbidden where it stands."""
     if spec.kind == "segments":
+        assert isinstance(data, SegmentedChains)
         _check_segments(data, spec, classes)
     elif isinstance(data, Chains):
         _check_chain_labels(data, spec, classes)
 
 
-def check_lengths(data: Any, spec: FamilySpec) -> None:
+def check_lengths(data: Data, spec: FamilySpec) -> None:
     """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling."""
     if spec.kind == "segments":
+        assert isinstance(data, Chains)
         family = family_of(data, (), spec)
         if family.impossible().any():
             check_possible(family.log_labellings(), data.offsets, spec.max_duration)
@@ -39,7 +39,7 @@ def check_lengths(data: Any, spec: FamilySpec) -> None:
             spec.masks.check_lengths(data.lengths)
 
 
-def contradicted(data: Any, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
+def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
     """Return a mask of the items of which log-weights (N, L) leave no labelling, (S,)."""
     return family_of(data, (), spec).given(log_weights).impossible()
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
@@ -51,6 +52,10 @@ _MOST_LABELS = {True: 20, False: 16}
 _SEARCHED_BYTES = 2.0**17
 
 Pairs = Mapping[str, tuple[int, int]]
+#: Packed data whose labels are inferred.
+Data: TypeAlias = Chains | Graphs | LabelledInstances
+#: A method of inference on graphs: its name, or an object of options.
+Method: TypeAlias = str | BaseEstimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,7 @@ class FamilySpec:
     kind: str
     n_labels: int
     masks: ConstraintMasks | None = None
-    method: Any = "auto"
+    method: Method = "auto"
     max_duration: int = 1
     repeats: bool = False
     n_names: int = 1
@@ -84,7 +89,7 @@ class FamilySpec:
             return np.where(np.eye(self.n_labels), -np.inf, penalties)
         return penalties
 
-    def base_measure(self, data: Any) -> BaseMeasure:
+    def base_measure(self, data: Chains | Graphs) -> BaseMeasure:
         """Return the base measure of packed data: constraints and allowed labels."""
         masks = self.masks if self.constrained else None
         step = self.step_penalties if self.kind == "segments" and not self.repeats else None
@@ -108,7 +113,7 @@ def builds(kind: str) -> Callable[[Builder], Builder]:
 
 
 def family_of(
-    data: Any,
+    data: object,
     placed: Sequence[Placed],
     spec: FamilySpec,
     *,
@@ -125,7 +130,7 @@ def _all_tied(placed: Sequence[Placed], group: str | None) -> bool:
 
 
 @builds("single")
-def _single_family(data: Graphs, placed: Sequence[Placed], spec: FamilySpec, **options: Any) -> LabelFamily:
+def _single_family(data: Graphs, placed: Sequence[Placed], spec: FamilySpec, **options: object) -> LabelFamily:
     from kernelfields.inference.single import SingleFamily
 
     return SingleFamily(data.n_positions, spec.n_labels)
@@ -133,7 +138,7 @@ def _single_family(data: Graphs, placed: Sequence[Placed], spec: FamilySpec, **o
 
 @builds("chain")
 def _chain_family(
-    chains: Chains, placed: Sequence[Placed], spec: FamilySpec, *, lists: bool = False, planned: Any = None
+    chains: Chains, placed: Sequence[Placed], spec: FamilySpec, *, lists: bool = False, **options: object
 ) -> LabelFamily:
     n_labels, base = spec.n_labels, spec.base_measure(chains)
     if only_ngrams(placed):
@@ -207,7 +212,9 @@ def chain_graphs(chains: Chains, placed: Sequence[Placed]) -> Graphs:
 
 
 @builds("segments")
-def _segment_family(chains: SegmentedChains, placed: Sequence[Placed], spec: FamilySpec, **options: Any) -> LabelFamily:
+def _segment_family(
+    chains: SegmentedChains, placed: Sequence[Placed], spec: FamilySpec, **options: object
+) -> LabelFamily:
     from kernelfields.inference.segments.family import SegmentFamily
 
     means, tied = any(term.group == SEGMENT for term in placed), _all_tied(placed, EDGE)
@@ -217,7 +224,7 @@ def _segment_family(chains: SegmentedChains, placed: Sequence[Placed], spec: Fam
 
 @builds("graph")
 def _graph_family(
-    graphs: Graphs, placed: Sequence[Placed], spec: FamilySpec, *, planned: Any = None, **options: Any
+    graphs: Graphs, placed: Sequence[Placed], spec: FamilySpec, *, planned: GraphFamily | None = None, **options: object
 ) -> LabelFamily:
     names = [factors.name for factors in graphs.factors]
     unknown = sorted({term.group for term in placed if term.group is not None} - set(names))
@@ -234,7 +241,7 @@ def _graph_family(
 
 @builds("instances")
 def _instance_family(
-    instances: LabelledInstances, placed: Sequence[Placed], spec: FamilySpec, **options: Any
+    instances: LabelledInstances, placed: Sequence[Placed], spec: FamilySpec, **options: object
 ) -> LabelFamily:
     names = list(dict.fromkeys(term.group for term in placed if term.group is not None))
     graphs = instances.with_pairs({name: spec.pairs[name] for name in names})
@@ -244,7 +251,7 @@ def _instance_family(
     return plan.named(names, tied)
 
 
-def check_method(method: Any, known: Sequence[str] = METHODS) -> None:
+def check_method(method: object, known: Sequence[str] = METHODS) -> None:
     """Raise ValueError for a name that stands for no way of inference."""
     if isinstance(method, str) and method not in known:
         raise ValueError(f"method must be one of {', '.join(map(repr, known))} or an object, got {method!r}")
@@ -254,7 +261,7 @@ def plan_inference(
     offsets: ArrayLike,
     members: Sequence[ArrayLike],
     n_labels: int,
-    method: str | Any = "auto",
+    method: Method = "auto",
     *,
     memory: float | None = None,
 ) -> GraphFamily:
@@ -290,7 +297,7 @@ def plan_inference(
     return chosen
 
 
-def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int) -> GraphFamily:
+def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int) -> GraphFamily:
     """Prepare the method, a name or an object of options, for graphs that ``check_structure`` has seen."""
     options = OPTIONS[method]() if isinstance(method, str) and method in OPTIONS else method
     if not isinstance(options, tuple(OPTIONS.values())):
@@ -310,13 +317,13 @@ def _approximate(method: Any, offsets: np.ndarray, members: Sequence[np.ndarray]
     return PropagationFamily(offsets, members, n_labels, options)
 
 
-def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Any, *, tied: bool) -> GraphFamily:
+def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Method, *, tied: bool) -> GraphFamily:
     """Return how instances with K yes-or-no labels are inferred: by a named method, or by the one "auto" chooses.
 
     "auto": "tree" for forests; else "table", a table of all labellings, for few labels; else "junction" where the
     graph is narrow enough, "table" where it still fits, and "trw", which is approximate.
     """
-    from kernelfields.inference.table.family import TableFamily
+    from kernelfields.inference.table import TableFamily
 
     n_names = int(offsets[1])
     if isinstance(method, str) and method == "table":
@@ -336,7 +343,7 @@ def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Any,
 def labels_fit(
     n_names: int,
     edges: Sequence[tuple[int, int]],
-    method: Any,
+    method: Method,
     *,
     n_instances: int,
     tied: bool,

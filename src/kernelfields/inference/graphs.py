@@ -23,7 +23,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -32,6 +32,13 @@ from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.packing import check_values, check_whole
 from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    from kernelfields.inference.junction.plan import Layout
+
+
+#: What a method reports of its work, by name: arrays with one entry per graph or label, counts, or sentences.
+Diagnostics = dict[str, "np.ndarray | int | list[str]"]
 
 
 class GraphPotentials(NamedTuple):
@@ -65,7 +72,7 @@ class GraphMember(Member):
         log_partition: np.ndarray,
         node_marginals: np.ndarray,
         workers: Workers | None = None,
-        diagnostics: dict[str, Any] | None = None,
+        diagnostics: Diagnostics | None = None,
     ):
         potentials = Potentials(checked.node, dict(zip(family.names, checked.tables, strict=True)))
         super().__init__(family, potentials, log_partition, checked.weights)
@@ -73,7 +80,8 @@ class GraphMember(Member):
         self.tied = checked.tied
         #: What the method reports of its work, by name.
         self.diagnostics = diagnostics or {}
-        self.warnings = self.diagnostics.get("warnings", ())
+        notes = self.diagnostics.get("warnings", [])
+        self.warnings = notes if isinstance(notes, list) else ()
         self._workers = workers or Workers(1)
 
     def marginals(self, group: str | None = None) -> np.ndarray:
@@ -207,10 +215,11 @@ class GraphFamily(LabelFamily):
                 f"is approximate ({self.description}): use sample to draw labellings"
             )
         node, *tables = potentials.arrays
-        return n_best_labellings(self.offsets, self.members, node, tables, k, layout=self._junction_layout)
+        return n_best_labellings(self.offsets, self.members, node, tables, k, layout=self._junction_layout())
 
-    #: The layout of junction trees, where there are any.
-    _junction_layout: Any = None
+    def _junction_layout(self) -> Layout | None:
+        """Return the layout of junction trees, where there are any."""
+        return None
 
     @abstractmethod
     def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:

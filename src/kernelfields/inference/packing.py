@@ -10,7 +10,7 @@ Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. of
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
-Graphs: offsets likewise, members and potentials as in beliefs.py; the nodes of a factor are all different and of
+Graphs: offsets likewise, members and potentials as in graphs.py; the nodes of a factor are all different and of
 the same graph.
 
 A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -153,9 +152,9 @@ def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueErro
         raise error(int(forbidden[0]))
 
 
-def check_whole(name: str, value: Any, least: int = 1) -> None:
+def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
-    if not is_whole(value) or value < least:
+    if not is_whole(value) or int(value) < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 

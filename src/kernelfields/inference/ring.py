@@ -10,12 +10,12 @@ exact, at a cost of O(T L^3). Fails: ValueError for constraints on the first or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Placed
@@ -39,13 +39,13 @@ class Rings(Chains):
         """Return the rows of rings that are longer than the reach: each has so many others before it."""
         return np.flatnonzero(np.repeat(self.lengths > reach, self.lengths))
 
-    def before(self, rows: np.ndarray, steps: Any) -> np.ndarray:
+    def before(self, rows: np.ndarray, steps: int | np.ndarray) -> np.ndarray:
         """Return the rows so many steps before others, around their ring."""
         items = np.searchsorted(self.offsets, rows, side="right") - 1
         starts = self.offsets[items]
         return starts + (rows - starts - steps) % self.lengths[items]
 
-    def windows(self, window: int | tuple[int, int]) -> Any:
+    def windows(self, window: int | tuple[int, int]) -> Matrix:
         """Return the inputs around each position side by side, those beyond an end from the other one."""
         before, after = check_window(window)
         rows = np.arange(self.n_positions)
@@ -54,7 +54,7 @@ class Rings(Chains):
 
 
 @builds("ring")
-def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **options: Any) -> LabelFamily:
+def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **options: object) -> LabelFamily:
     masks = spec.masks
     if masks is not None and (masks.start.any() or masks.end.any()):
         raise ValueError(

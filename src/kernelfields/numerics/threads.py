@@ -91,7 +91,7 @@ class Workers:
         cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets[1:-1]), [n_rows]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
-    def each(self, function: Callable[[int, int], None], runs: list[tuple[int, int]]) -> None:
+    def each(self, function: Callable[[int, int], object], runs: list[tuple[int, int]]) -> None:
         """Call ``function(first, last)`` for every run; return when all are done."""
         if len(runs) == 1 or self.n_threads == 1:
             for first, last in runs:

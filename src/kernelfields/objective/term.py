@@ -25,7 +25,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.inference.chain.listed_steps import StepTable
+from kernelfields.inference.chain.lists import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import Array, Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel

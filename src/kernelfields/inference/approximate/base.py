@@ -26,16 +26,19 @@ as far as the method can tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.inference.graphs import GraphFamily, GraphPotentials
+from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import check_whole, end_to_end, grouped
 from kernelfields.numerics.parameters import check_penalty
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
+
+#: What random numbers are drawn from, as NumPy takes it.
+RandomState = int | np.random.Generator | None
 
 
 class Incidence(NamedTuple):
@@ -101,7 +104,7 @@ class MeanField(BaseEstimator):
     climbed to from chance (``random_state``).
     """
 
-    def __init__(self, tolerance: float = 1e-6, max_iter: int = 500, starts: int = 2, random_state: Any = 0):
+    def __init__(self, tolerance: float = 1e-6, max_iter: int = 500, starts: int = 2, random_state: RandomState = 0):
         self.tolerance = tolerance
         self.max_iter = max_iter
         self.starts = starts
@@ -116,7 +119,9 @@ class Gibbs(BaseEstimator):
     at every call.
     """
 
-    def __init__(self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: Any = 0):
+    def __init__(
+        self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: RandomState = 0
+    ):
         self.chains = chains
         self.burn_in = burn_in
         self.sweeps = sweeps
@@ -246,7 +251,7 @@ def raise_if_lost(scores: np.ndarray, method: str) -> None:
         )
 
 
-def diagnose(report: np.ndarray, method: str, advice: str) -> dict[str, Any]:
+def diagnose(report: np.ndarray, method: str, advice: str) -> Diagnostics:
     """Return the diagnostics of sweeps from their report, (S, 4): value, sweeps, change, converged."""
     slow, notes = np.flatnonzero(report[:, 3] == 0), []
     if slow.size:

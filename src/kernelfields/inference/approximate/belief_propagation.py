@@ -11,7 +11,7 @@ upper bound whether or not the sweeps have converged, and ``gradient`` is its ex
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Graphs are shared out among threads, and so are the parts of a large graph (parts.py), except in decoding.
+Graphs are shared out among threads, and so are the parts of a large graph (pair_layout.py), except in decoding.
 
 Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ class PropagatedMember(GraphMember):
 
     def _filling(
         self, group: int, weights: np.ndarray, tied: bool, target: Callable[[], np.ndarray]
-    ) -> Callable[[int, int], Any]:
+    ) -> Callable[[int, int], np.ndarray]:
         """Return the function that fills ``target`` with the marginals of factors first..last-1 and returns it."""
         from kernelfields.inference.approximate.messages_compiled import pair_marginals
 
@@ -131,7 +130,7 @@ class PropagationFamily(ApproximateFamily):
 
         workers.each(run, self._whole_runs(workers))
         for g, ranges in self.pairs.parts.items():
-            from kernelfields.inference.approximate.parted_sweeps import PartedSweeps
+            from kernelfields.inference.approximate.messages_compiled import PartedSweeps
 
             sweeps = PartedSweeps(graph, bool(graph.forest[g]), ranges, tables, node, messages, workers)
             report[g] = sweeps.propagate(*limits)

@@ -19,12 +19,11 @@ allowed labelling was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kernelfields.inference.approximate.base import NO_SUMS, ApproximateFamily, Gibbs, SweepSums
-from kernelfields.inference.graphs import GraphMember, GraphPotentials
+from kernelfields.inference.graphs import Diagnostics, GraphMember, GraphPotentials
 from kernelfields.inference.packing import in_shapes
 from kernelfields.numerics.threads import Workers
 
@@ -58,18 +57,17 @@ class GibbsFamily(ApproximateFamily):
         )
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> GibbsMember:
-        marginals, entries, diagnostics = _Chains(self, checked, workers).run()
-        self._describe(diagnostics)
+        marginals, entries, found = _Chains(self, checked, workers).run()
+        diagnostics = self._described(found)
         beliefs = GibbsMember(self, checked, np.full(self.n_items, np.nan), marginals, workers, diagnostics)
         shapes = [self.table_shape(group, False) for group in range(len(self.members))]
         beliefs._entries = in_shapes(entries, shapes)
         return beliefs
 
-    def _describe(self, diagnostics: dict[str, Any]) -> None:
-        """Add what every method reports: converged, iterations, change, warnings."""
+    def _described(self, found: dict[str, np.ndarray]) -> Diagnostics:
+        """Return diagnostics with what every method reports: converged, iterations, change, warnings."""
         worst, errors = (
-            np.maximum.reduceat(diagnostics[name].max(axis=1), self.offsets[:-1])
-            for name in ("r_hat", "standard_errors")
+            np.maximum.reduceat(found[name].max(axis=1), self.offsets[:-1]) for name in ("r_hat", "standard_errors")
         )
         apart = np.flatnonzero(worst > _MIXED)
         notes = []
@@ -80,7 +78,7 @@ class GibbsFamily(ApproximateFamily):
                 "another method"
             )
         iterations = np.full(self.n_items, self.options.sweeps)
-        diagnostics.update(converged=worst <= _MIXED, iterations=iterations, change=errors, warnings=notes)
+        return {**found, "converged": worst <= _MIXED, "iterations": iterations, "change": errors, "warnings": notes}
 
 
 class _Chains:
@@ -95,7 +93,7 @@ class _Chains:
         random = np.random.default_rng(options.random_state)
         self.labels, self.states = family.start_chains(checked, workers, random, options.chains)
 
-    def run(self) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    def run(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return marginals (N, L), those of factors end to end, and diagnostics."""
         family, n_chains = self.family, self.options.chains
         entry_start = np.concatenate([[0], np.cumsum(family.n_labels ** np.diff(self.arranged[0].start))])

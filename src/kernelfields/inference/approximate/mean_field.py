@@ -45,7 +45,7 @@ class MeanFieldFamily(ApproximateFamily):
     options: MeanField
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> MeanFieldMember:
-        from kernelfields.inference.approximate.mean_field_compiled import ascend
+        from kernelfields.inference.approximate.sweeps_compiled import ascend
 
         options = self.options
         arranged = self.arrange(checked)

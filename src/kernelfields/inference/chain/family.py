@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +28,9 @@ from scipy.special import entr
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.listed_steps import StepTable
 from kernelfields.inference.chain.lists import (
     ListedSums,
+    StepTable,
     best_in_lists,
     best_with_each,
     infer_lists,
@@ -39,10 +39,12 @@ from kernelfields.inference.chain.lists import (
 )
 from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.junction.family import RescuedItems
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, check_whole
+from kernelfields.inference.packing import InfeasibleGraph, check_whole, infeasible
 from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    from kernelfields.inference.junction.family import RescuedItems
 
 # Potentials of positions that are inferred at once where nothing is kept; fewer, down to the second number, if threads
 # would have nothing to do.
@@ -81,6 +83,8 @@ class ChainMember(Member):
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
+        from kernelfields.inference.junction.family import RescuedItems
+
         steps = self.family.clique_members(EDGE)
         checked = GraphPotentials(self.potentials.node, [self.potentials.edge], (self._tied,), self.weights)
         try:
@@ -188,17 +192,19 @@ class ChainMember(Member):
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
         marginals, offsets, n_positions = self._passes.marginals, self.family.offsets, self.family.n_positions
-        own = np.zeros(n_positions)
-        own[offsets[:-1]] = entr(marginals[offsets[:-1]]).sum(axis=1)
+        # Of a label given the one before: the entropy of both less that of the one before.
+        single, own = entr(marginals).sum(axis=1), np.zeros(n_positions)
+        steps = self.family.clique_members(EDGE)
+        own[offsets[:-1]] = single[offsets[:-1]]
+        own[steps[:, 1]] = -single[steps[:, 0]]
 
         def run(first: int, last: int) -> None:
-            own[first:last] += _given_before(marginals[np.arange(first - 1, last - 1)], self._scaled_steps(first, last))
+            own[first:last] += entr(self._scaled_steps(first, last)).sum(axis=(1, 2))
 
         size = max(1, _ENTROPY_VALUES // self.family.n_labels**2)
         self._workers.each(run, [(at, min(at + size, n_positions)) for at in range(0, n_positions, size)])
         if self._rescued is not None:
-            steps = self._rescued.factors[0]
-            own[steps] = _given_before(marginals[steps - 1], self._rescued.member._table_marginals(0))
+            own[self._rescued.factors[0]] += entr(self._rescued.member._table_marginals(0)).sum(axis=(1, 2))
         # Sums of sums: a long one would lose digits.
         cuts = np.union1d(offsets[:-1], np.arange(0, n_positions, _SUMMED_AT_ONCE))
         sums = np.add.reduceat(own, cuts)
@@ -218,12 +224,6 @@ class ChainMember(Member):
         if self._rescued is not None:
             labels[:, self._rescued.rows] = self._rescued.draw(n_samples, random, self._workers)
         return labels
-
-
-def _given_before(before: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the entropies (n,) of labels given those before, from marginals before (n, L) and of steps (n, L, L)."""
-    shares = np.divide(steps, before[:, :, None], out=np.zeros_like(steps), where=before[:, :, None] > 0.0)
-    return np.einsum("ta,tab->t", before, entr(shares))
 
 
 def _work_space(node: np.ndarray) -> np.ndarray:
@@ -444,8 +444,16 @@ class ListMember(Member):
     def _inferred(self, count_steps: bool) -> ListedSums:
         steps, family = self._steps, self.family
         edge, listed = (steps.edge, None) if count_steps else (steps.values, steps.listed)
-        settings: dict[str, Any] = {"weights": self.weights, "workers": self._workers, "steps": count_steps}
-        return infer_lists(self._scores, edge, family.offsets, family.lists, listed=listed, **settings)
+        return infer_lists(
+            self._scores,
+            edge,
+            family.offsets,
+            family.lists,
+            listed=listed,
+            weights=self.weights,
+            workers=self._workers,
+            steps=count_steps,
+        )
 
     @cached_property
     def potentials(self) -> Potentials:  # type: ignore[override]

@@ -32,8 +32,7 @@ import numpy as np
 
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
-from kernelfields.inference.junction.orders import TooWide
-from kernelfields.inference.junction.plan import Layout, plan_junction
+from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
@@ -122,7 +121,6 @@ class JunctionFamily(GraphFamily):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
-    @property
     def _junction_layout(self) -> Layout:
         return self.plan.layout
 
@@ -321,9 +319,9 @@ class JunctionMember(GraphMember):
 class RescuedItems:
     """Some items that another method infers beyond the range of doubles, by junction trees in logarithms.
 
-    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of
-    all items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of
-    all items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
+    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all
+    items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all
+    items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
     """
 
     def __init__(

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.inference.junction.orders import TooWide, amount
-from kernelfields.inference.junction.plan import Layout, available_memory, plan_junction
+from kernelfields.inference.junction.plan import Layout, TooWide, amount, available_memory, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph
 
 # Scores of lists, and two whole numbers for each: which label, and which place of a child.

@@ -26,7 +26,7 @@ gives up, by log Z = NaN, where m(j) gets too small for doubles and is not zero 
 the other one on that graph.
 
 Arrays: node (N, L); tables, separators flat; factors all groups' tables, flat, ``item_offset`` the start of each
-item's table among them; derivatives and sums are ``Derivatives`` and ``ItemSums`` of inference.py. Cost O(entries
+item's table among them; derivatives and sums are ``Derivatives`` and ``ItemSums`` of family.py. Cost O(entries
 of all clique tables) for every pass. first, last: a run of graphs.
 """
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from math import isqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,19 @@ class SegmentPasses(NamedTuple):
     g: np.ndarray
 
 
+class Prepared(NamedTuple):
+    """What passes over runs of sequences have filled."""
+
+    passes: SegmentPasses
+    durations: Durations
+    shifts: np.ndarray  # (S,), to be added to scores and log Z
+    runs: list[tuple[int, int]]
+
+
+#: Node scores (N, L), edge (1 or N, L, L), durations (D, L), and mean scores (N, L) or None, as contiguous doubles.
+SegmentArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+
+
 class ExpectedSums(NamedTuple):
     """What forward passes add to: expected durations, reversed, (L, D), their derivatives, expected steps, covers."""
 
@@ -103,13 +116,13 @@ class SegmentMember(Member):
     def __init__(self, family: SegmentFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
         from kernelfields.inference.segments.passes_compiled import forward
 
-        node, edge, duration, mean = family.arrays(potentials)
+        arrays = family.arrays(potentials)
+        node, edge = arrays[:2]
         self.offsets, self.edge = family.offsets, edge
-        self._passes, self.durations, self._shifts, within, self._runs = _backward(
-            node, edge, duration, self.offsets, workers, mean
-        )
-        check_possible(within, self.offsets, len(duration))
-        super().__init__(family, potentials, within + self._shifts, weights)
+        prepared, within = family.backward(arrays, workers)
+        self._passes, self.durations, self._runs = prepared.passes, prepared.durations, prepared.runs
+        check_possible(within, self.offsets, family.max_duration)
+        super().__init__(family, potentials, within + prepared.shifts, weights)
         self._workers, self._log_partition_within = workers, within
         self._item_weights = np.ones(family.n_items) if weights is None else weights
         self._node_marginals = np.empty(node.shape)
@@ -234,7 +247,7 @@ def _added_up(
     The last are the running sums of covers, (N, L), None where there are no means. ``known`` has edge, durations, the
     passes and offsets.
     """
-    from kernelfields.inference.segments.windows_compiled import add_up_covers
+    from kernelfields.inference.segments.passes_compiled import add_up_covers
 
     edge, shape, cover = known.edge, known.durations.logs.shape, np.zeros_like(known._passes.means)
     tables: dict[int, ExpectedSums] = {}
@@ -254,63 +267,9 @@ def _added_up(
     return counts, changes, steps, covers
 
 
-def segment_log_partition(
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    workers: Workers,
-    mean: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return log Z of each sequence, (S,); minus infinity where it cannot be cut into segments."""
-    _, _, shifts, within, _ = _backward(node, np.ascontiguousarray(edge), duration, offsets, workers, mean)
-    return within + shifts
-
-
-def _backward(
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    workers: Workers,
-    mean: np.ndarray | None,
-) -> tuple[SegmentPasses, Durations, np.ndarray, np.ndarray, list[tuple[int, int]]]:
-    from kernelfields.inference.segments.passes_compiled import add_up, backward
-
-    n_labels, n_sequences = node.shape[1], len(offsets) - 1
-    passes, durations = _room(node, duration, offsets, mean)
-    shifts, within = np.empty(n_sequences), np.empty(n_sequences)
-    node = np.ascontiguousarray(node, dtype=np.float64)
-    mean = _mean_scores(mean, node)
-
-    def run(first: int, last: int) -> None:
-        add_up(first, last, offsets, node, mean, len(duration), passes, shifts)
-        backward(first, last, offsets, edge, durations, passes, within)
-
-    runs = workers.runs(offsets, work_of(n_labels, len(duration)))
-    workers.each(run, runs)
-    return passes, durations, shifts, within, runs
-
-
 def _mean_scores(mean: np.ndarray | None, node: np.ndarray) -> np.ndarray:
     """Return mean scores as compiled passes read them, (0, L) where there are none."""
-    return node[:0] if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
-
-
-def _room(
-    node: np.ndarray, duration: np.ndarray, offsets: np.ndarray, mean: np.ndarray | None
-) -> tuple[SegmentPasses, Durations]:
-    """Return arrays for the passes, and durations as they read them."""
-    shape = node.shape[1], len(node) + len(offsets) - 1
-    means = np.empty(shape if mean is not None else (shape[0], 0))
-    reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
-    passes = SegmentPasses(np.empty(shape), means, *reaches, *(np.empty(shape) for _ in range(4)))
-    return passes, Durations.of(np.asarray(duration, dtype=np.float64))
-
-
-def work_of(n_labels: int, longest: int) -> int:
-    """Return the number of labels of a chain whose passes would take about as long: the root of L^2 + L D."""
-    return isqrt(n_labels * (n_labels + longest))
+    return node[:0] if mean is None else mean
 
 
 def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
@@ -321,82 +280,6 @@ def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) ->
             f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions "
             "with the labels and steps that are allowed. Drop a constraint, or raise max_duration."
         )
-
-
-def best_segments(
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    workers: Workers,
-    mean: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the most probable segmentations."""
-    from kernelfields.inference.segments.decoding_compiled import best_segments as decode
-
-    scores = np.empty(len(offsets) - 1)
-    labels, begins = np.zeros(len(node), dtype=np.int64), np.zeros(len(node), dtype=np.bool_)
-
-    def run(first: int, last: int, *known: Any) -> None:
-        decode(first, last, *known, scores, labels, begins)  # type: ignore[call-arg]
-
-    shifts = _decoded(run, node, edge, duration, offsets, workers, mean)
-    check_possible(scores, offsets, len(duration))
-    return labels, begins, scores + shifts
-
-
-def k_best_segments(
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    k: int,
-    workers: Workers,
-    mean: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the k best segmentations: labels (k, N), masks of where segments begin (k, N), falling scores (S, k).
-
-    Scores are minus infinity where a sequence has less than k; the sequence is then one segment of label 0.
-    """
-    from kernelfields.inference.segments.n_best_compiled import k_best_segments as decode
-
-    scores = np.empty((len(offsets) - 1, k))
-    labels, begins = np.zeros((k, len(node)), dtype=np.int64), np.zeros((k, len(node)), dtype=np.bool_)
-
-    def run(first: int, last: int, *known: Any) -> None:
-        decode(first, last, *known, k, scores, labels, begins)  # type: ignore[call-arg]
-
-    shifts = _decoded(run, node, edge, duration, offsets, workers, mean)
-    check_possible(scores[:, 0], offsets, len(duration))
-    # No segment of the sequence before runs into one that has less than k.
-    begins[:, offsets[:-1]] = True
-    return labels, begins, scores + shifts[:, None]
-
-
-def _decoded(
-    decode: Callable[..., None],
-    node: np.ndarray,
-    edge: np.ndarray,
-    duration: np.ndarray,
-    offsets: np.ndarray,
-    workers: Workers,
-    mean: np.ndarray | None,
-) -> np.ndarray:
-    """Call a compiled search of best segmentations for every run of sequences; return what to add to scores, (S,)."""
-    from kernelfields.inference.segments.passes_compiled import add_up
-
-    edge = np.ascontiguousarray(edge, dtype=np.float64)
-    passes, durations = _room(node, duration, offsets, mean)
-    shifts = np.empty(len(offsets) - 1)
-    node = np.ascontiguousarray(node, dtype=np.float64)
-    mean = _mean_scores(mean, node)
-
-    def run(first: int, last: int) -> None:
-        add_up(first, last, offsets, node, mean, len(duration), passes, shifts)
-        decode(first, last, offsets, edge, durations, passes)
-
-    workers.each(run, workers.runs(offsets, work_of(node.shape[1], len(duration))))
-    return shifts
 
 
 class SegmentFamily(LabelFamily):
@@ -427,11 +310,46 @@ class SegmentFamily(LabelFamily):
             *([Group(SEGMENT, (n_labels,), *rows)] if means else []),
         )
 
-    def arrays(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    def arrays(self, potentials: Potentials) -> SegmentArrays:
         """Return node, edge, durations and mean scores, None for none, as contiguous arrays of doubles."""
         arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays]
         node, edge, duration = arrays[:3]
         return node, edge, duration, arrays[3] if self.means else None
+
+    def run_passes(
+        self, arrays: SegmentArrays, workers: Workers, compiled: Callable[..., None], *results: int | np.ndarray
+    ) -> Prepared:
+        """Add up scores and call a compiled pass for every run of sequences.
+
+        ``compiled`` is called with first, last, offsets, edge, durations, the passes and ``results``; it fills both.
+        """
+        from kernelfields.inference.segments.passes_compiled import add_up
+
+        node, edge, duration, mean = arrays
+        shape = self.n_labels, self.n_positions + self.n_items
+        means = np.empty(shape if mean is not None else (self.n_labels, 0))
+        reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
+        passes = SegmentPasses(np.empty(shape), means, *reaches, *(np.empty(shape) for _ in range(4)))
+        durations, shifts, mean = Durations.of(duration), np.empty(self.n_items), _mean_scores(mean, node)
+
+        def run(first: int, last: int) -> None:
+            add_up(first, last, self.offsets, node, mean, len(duration), passes, shifts)
+            compiled(first, last, self.offsets, edge, durations, passes, *results)
+
+        # A chain of so many labels would take about as long: the root of L^2 + L D.
+        runs = workers.runs(self.offsets, isqrt(self.n_labels * (self.n_labels + len(duration))))
+        workers.each(run, runs)
+        return Prepared(passes, durations, shifts, runs)
+
+    def backward(self, arrays: SegmentArrays, workers: Workers) -> tuple[Prepared, np.ndarray]:
+        """Run the backward pass; return what it filled, and log Z less the shifts, (S,).
+
+        Log Z is minus infinity where a sequence cannot be cut into segments.
+        """
+        from kernelfields.inference.segments.passes_compiled import backward
+
+        within = np.empty(self.n_items)
+        return self.run_passes(arrays, workers, backward, within), within
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
@@ -474,7 +392,8 @@ class SegmentFamily(LabelFamily):
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
         node, edge, duration, _ = self.arrays(self.with_base(self.zeros()))
-        return segment_log_partition(node, edge, duration, self.offsets, Workers(1))
+        prepared, within = self.backward((node, edge, duration, None), Workers(1))
+        return within + prepared.shifts
 
     def _impossible(self) -> np.ndarray:
         base = self.base
@@ -488,28 +407,50 @@ class SegmentFamily(LabelFamily):
 
     def best_segmentation(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (N,) of the most probable segmentation, and a mask of where its segments begin."""
-        node, edge, duration, mean = self.arrays(self.with_base(potentials))
-        return best_segments(node, edge, duration, self.offsets, workers, mean)[:2]
+        return self._best_segments(self.with_base(potentials), workers)[:2]
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        node, edge, duration, mean = self.arrays(potentials)
-        labels, _, scores = best_segments(node, edge, duration, self.offsets, workers, mean)
+        labels, _, scores = self._best_segments(potentials, workers)
         return labels, scores
+
+    def _best_segments(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the best segmentations."""
+        from kernelfields.inference.segments.decoding_compiled import best_segments
+
+        scores = np.empty(self.n_items)
+        labels, begins = np.zeros(self.n_positions, dtype=np.int64), np.zeros(self.n_positions, dtype=np.bool_)
+        prepared = self.run_passes(self.arrays(potentials), workers, best_segments, scores, labels, begins)
+        check_possible(scores, self.offsets, self.max_duration)
+        return labels, begins, scores + prepared.shifts
 
     def n_best_segmentations(
         self, potentials: Potentials, k: int, workers: Workers
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels (k, N), masks of where segments begin (k, N), and scores (S, k) of the k best segmentations."""
-        node, edge, duration, mean = self.arrays(self.with_base(potentials))
-        return k_best_segments(node, edge, duration, self.offsets, k, workers, mean)
+        """Return labels (k, N), masks of where segments begin (k, N), and scores (S, k) of the k best segmentations.
+
+        Scores fall. They are minus infinity where a sequence has less than k; it is then one segment of label 0.
+        """
+        return self._k_best_segments(self.with_base(potentials), k, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        node, edge, duration, mean = self.arrays(potentials)
-        labels, _, scores = k_best_segments(node, edge, duration, self.offsets, k, workers, mean)
+        labels, _, scores = self._k_best_segments(potentials, k, workers)
         counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), self.offsets.tolist()
         return [labels[:count, bounds[i] : bounds[i + 1]] for i, count in enumerate(counts)], [
             scores[i, :count] for i, count in enumerate(counts)
         ]
+
+    def _k_best_segments(
+        self, potentials: Potentials, k: int, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        from kernelfields.inference.segments.decoding_compiled import k_best_segments
+
+        scores, shape = np.empty((self.n_items, k)), (k, self.n_positions)
+        labels, begins = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        prepared = self.run_passes(self.arrays(potentials), workers, k_best_segments, k, scores, labels, begins)
+        check_possible(scores[:, 0], self.offsets, self.max_duration)
+        # No segment of the sequence before runs into one that has less than k.
+        begins[:, self.offsets[:-1]] = True
+        return labels, begins, scores + prepared.shifts[:, None]
 
     def sample_segmentations(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers

@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.chain.listed_steps_compiled import bits_set
+from kernelfields.inference.chain.lists_compiled import bits_set
 from kernelfields.inference.sums_compiled import REORDER
 
 # A loop over so many pairs costs as much as one search.
@@ -107,7 +107,7 @@ def gather_lists(first, last, features, support, coefficients, rows, marks, list
     """Fill scores (A,) of the entries of rows first..last-1.
 
     ``rows`` are the slot of each feature, -1 for none, and a table of full rows of coefficients; ``marks`` the same
-    with bits and ranks of listed_steps_compiled.py. Other features have few pairs, which are walked.
+    with bits and ranks of inference/chain/lists_compiled.py. Other features have few pairs, which are walked.
     """
     indptr, indices, values = features
     begin, outcomes = support

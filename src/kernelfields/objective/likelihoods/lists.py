@@ -4,7 +4,7 @@
 
 The twin of fused.py where few labels are allowed: the same fields, one node term with a support and, at most, one of
 plain transitions. Memory: numbers for each allowed label of each position, matches of steps that have a coefficient
-(inference/chain/listed_steps.py), and the expected steps of each thread.
+(inference/chain/lists.py), and the expected steps of each thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ListFamily
-from kernelfields.inference.chain.listed_steps import ScoredSteps, StepBlocks, worth_listing
-from kernelfields.inference.chain.lists import ListedSums, infer_lists
+from kernelfields.inference.chain.lists import ListedSums, ScoredSteps, StepBlocks, infer_lists, worth_listing
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
