@@ -204,4 +204,4 @@ class AnnotatedCRF(AdvisedEstimator):
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
-            yield free, free.given(batch.evidence)
+            yield free, free.given(batch.evidence)  # type: ignore[arg-type]  # an array

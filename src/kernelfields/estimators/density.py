@@ -327,7 +327,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())
         check_box(box)
         parameters = dict(document["parameters"])
-        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))
+        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))  # type: ignore[arg-type]
         if isinstance(measure, FunctionMeasure):
             parameters["base_measure"] = None
         estimator = rebuild_estimator(cls, parameters, functions)
