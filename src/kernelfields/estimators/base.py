@@ -26,7 +26,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -344,10 +344,10 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _item_labels(self, training: Training[Data, Reader], y: object) -> list[np.ndarray]:
         """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
-        labels = data.split(data.labels)  # type: ignore[union-attr]  # instances have their own
+        labels = data.split(data.required_labels)
         if not isinstance(data.evidence, np.ndarray):  # every label is known, or is the most probable one of its target
             return labels
-        decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)  # type: ignore[union-attr]
+        decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
     def _approximate_method(self, training: Training[Data, Reader]) -> str | None:
@@ -608,7 +608,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
         if self.field_.spec.kind == "single":
             return np.concatenate([rows for _, rows in parts])
-        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))  # type: ignore[union-attr]
+        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
 
     def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
         """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
@@ -694,7 +694,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             return
         from kernelfields.uncertainty.laplace.samples import averaged_answers
 
-        yield from averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
+        averaged = averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
+        yield from cast(Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]], averaged)
 
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:
@@ -898,7 +899,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         settings.check()
         data = self._one_item(x, y, "explain")
         answers, classes = field.answers(data, Workers(1)), self._explained_classes()
-        labels = self._predicted_numbers(answers) if y is None else data.labels
+        labels = self._predicted_numbers(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
         words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
         compared = Compared(labels, others, classes, words)

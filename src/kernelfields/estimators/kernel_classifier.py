@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -129,7 +129,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         data = weigh_classes(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         data = data.subset(data.weights > 0)
-        if data.evidence is None and len(np.unique(data.labels)) < 2:
+        if data.evidence is None and len(np.unique(data.required_labels)) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 
@@ -253,10 +253,13 @@ def single_nodes(
     evidence: LabelEvidence | None = None,
 ) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
+    weights = np.ones(inputs.shape[0]) if weights is None else weights
     return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)
 
 
-def _partly_labelled(inputs: Matrix, y: object, sample_weight: object, classes: object) -> tuple[Graphs, np.ndarray]:
+def _partly_labelled(
+    inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
+) -> tuple[Graphs, np.ndarray]:
     """Return single nodes whose labels are partly known, and the sorted classes."""
     targets = y if isinstance(y, SoftTargets) else [y]
     labels, evidence, known = read_labels(targets, classes, np.array([inputs.shape[0]]), SAMPLES)

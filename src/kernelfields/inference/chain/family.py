@@ -39,7 +39,7 @@ from kernelfields.inference.chain.lists import (
 )
 from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, check_whole, infeasible
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, check_whole
 from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 

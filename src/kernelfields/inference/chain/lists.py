@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.packing import infeasible, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Places of a block from which on it is written down once for all steps between equal lists.
