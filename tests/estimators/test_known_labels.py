@@ -165,7 +165,7 @@ def test_nothing_known_changes_nothing(tagger):
 def test_what_is_known_holds_in_every_batch(tagger, monkeypatch):
     crf, X, _, known = tagger
     together = crf.predict_marginals(X, known=known)
-    monkeypatch.setattr("kernelfields.models.data_batches._POSITIONS", 5)
+    monkeypatch.setattr("kernelfields.models.field._POSITIONS", 5)
     for one, other in zip(together, crf.predict_marginals(X, known=known), strict=True):
         np.testing.assert_allclose(one, other, **EXACT)
 

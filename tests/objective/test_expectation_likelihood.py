@@ -72,7 +72,7 @@ def several_labels():
     instances = LabelledInstances.build(np.zeros((4, 1)), 3, pairs, labels, WEIGHTS, evidence)
     placed = [SOME, *(Placement(2, name, None, tied_everywhere=True) for name in pairs)]
     spec = FamilySpec("instances", 2, n_names=3, pairs=pairs)
-    return likelihood_of(instances, placed, spec, Workers(1)), instances.graphs
+    return likelihood_of(instances, placed, spec, Workers(1)), instances
 
 
 def single_labels():

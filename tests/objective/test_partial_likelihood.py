@@ -78,8 +78,8 @@ def label_case(rng):
     instances = LabelledInstances.build(np.zeros((3, 1)), 3, {}, labels.reshape(3, 3), weights, evidence)
     placed = [Placement(1, None, None, False), *(Placement(2, name, None, True) for name in pairs)]
     likelihood = likelihood_of(instances, placed, FamilySpec("instances", 2, n_names=3, pairs=pairs), Workers(1))
-    tables = [(instances.with_pairs(pairs).graphs.group(name).members, 0.0) for name in pairs]
-    return likelihood, instances.graphs, tables
+    tables = [(instances.with_pairs(pairs).group(name).members, 0.0) for name in pairs]
+    return likelihood, instances, tables
 
 
 def single_case(rng):

@@ -727,6 +727,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
     ) -> ByItem:
         """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given."""
+        check_is_fitted(self, "field_")
         return self._presented_draws(self._draws(X, n_samples, random_state, known), n_samples is None)
 
     def _draws(
@@ -1156,7 +1157,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         """Return what decides the family of labellings, as it was described."""
         masks = None
-        if "masks" in described:
+        if "constraints" in cls._get_param_names():
             masks = ConstraintMasks(**described["masks"])
             masks.check(len(classes))
         return FamilySpec(cls._family_kind, len(classes), masks)

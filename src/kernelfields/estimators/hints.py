@@ -16,6 +16,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Self
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 #: For one name the words for all fields, or by class; "" stands for the fields that are not named.
 Words = dict[str, str | dict[str, str]]
@@ -218,6 +219,8 @@ class AdvisedEstimator(BaseEstimator):
         def __getattr__(self, name):
             # Only what is not found comes this way. The second lookup raises Python's own error, or a property's.
             if words := advice(ATTRIBUTES, type(self), name):
+                if name == "feature_names_in_":
+                    check_is_fitted(self, "field_")
                 raise AttributeError(f"{type(self).__name__} has no {name}: {words}", name=name, obj=self)
             return object.__getattribute__(self, name)
 

@@ -215,7 +215,9 @@ class SegmentCRF(SequenceField):
 
     def _set_views(self) -> None:
         super()._set_views()
-        durations = [term.tied_scores for term in self.field_.terms if term.group == DURATION]
+        # Scores of durations are the same for all data, so those of none will do.
+        nothing = Chains(np.empty((0, 0)), np.zeros(1, dtype=np.int64))
+        durations = [term.scores(nothing, Workers(1)) for term in self.field_.terms if term.group == DURATION]
         self.durations_ = np.sum(durations, axis=0) if durations else None
 
     # ---- answers

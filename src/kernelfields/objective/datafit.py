@@ -23,7 +23,7 @@ import scipy.sparse
 
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
-from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
+from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
     Design,
@@ -34,6 +34,7 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
+from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
@@ -368,7 +369,7 @@ class LocalDatafit:
 
 
 def within_clique_curvature(
-    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
 
@@ -415,7 +416,14 @@ def supported_curvature(
     return block
 
 
-def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:
+def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
+    """Return left^T diag(scale) right; tiles are on both sides."""
+    if isinstance(left, TiledFeatures) or isinstance(right, TiledFeatures):
+        assert isinstance(left, TiledFeatures)
+        total = np.zeros((left.shape[1], left.shape[1]))
+        for rows, tile in left.read(0, len(left.tiles)):
+            total += (tile * scale[rows]) @ tile.T
+        return total
     if is_sparse(right):
         product = left.T @ (scipy.sparse.diags_array(scale) @ right)
         return product.toarray() if is_sparse(product) else product
@@ -423,7 +431,7 @@ def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:
 
 
 def _curvature_in_one_product(
-    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
     rank, outputs = features.shape[1], factor.shape[1]

@@ -23,7 +23,6 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import conjugate_gradients
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
@@ -156,8 +155,7 @@ def newton_direction(
         def precondition(vector: np.ndarray) -> np.ndarray:
             return vector / precision
 
-    last: Potentials | None = None
-    total: Potentials | None = None
+    last = total = Direction(residual).potentials
 
     def product(search: np.ndarray) -> np.ndarray:
         nonlocal last
