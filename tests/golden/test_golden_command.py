@@ -33,6 +33,13 @@ def test_a_run_of_the_first_version_is_repeated_with_the_same_answers(tmp_path):
         np.testing.assert_allclose(shares[1], shares[0], rtol=0, atol=2e-4)
 
 
+def test_the_command_reads_its_old_models(tmp_path):
+    folder, written = FOLDER.parents[1] / "format-3" / "command", tmp_path / "predicted.conll"
+    result = run("predict", folder / "model.kfm", folder / "sentences.conll", "-q", "--marginals", "-o", written)
+    assert result.exit_code == 0, result.output
+    assert written.read_text() == (folder / "predicted.conll").read_text()
+
+
 def test_a_model_of_the_first_version_is_refused_in_one_line():
     result = run("predict", FOLDER / "model.kfm", FOLDER / "sentences.conll", "-q")
     assert result.exit_code == 2
