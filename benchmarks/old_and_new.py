@@ -96,7 +96,7 @@ def compare_answers(old: Path) -> int:
         places = [Path(folder) / name for name in ("old", "new")]
         for place, checkout in zip(places, (old, HERE), strict=True):
             place.mkdir()
-            run_in(checkout, ["-c", ANSWERS, str(place), str(FOLDER)])
+            run_in(checkout, ["-c", ANSWERS, str(place), str(HERE / "tests" / "golden" / "format-3")])
         different, count = 0, 0
         for file in sorted(places[0].iterdir()):
             with np.load(file) as ours, np.load(places[1] / file.name) as theirs:
